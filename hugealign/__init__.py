@@ -4,46 +4,46 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.doctor.diagnosis import diagnose
     from hugealign.fixing.fix import FixOptions, fix
-    from hugealign.live.adapt import AdaptOptions, adapt
-    from hugealign.live.advise import AdviseOptions, advise, advise_process
-    from hugealign.live.top import TopOptions, top
-    from hugealign.ordering.budget import budget_of
     from hugealign.ordering.order import order
     from hugealign.pagecache.text import WarmOptions, cool, warm
     from hugealign.profile.merge import MergeOptions, merge_counts
     from hugealign.profile.reduce import ReduceOptions, reduce_profiles
-    from hugealign.ps.looking import PsOptions, processes
+    from hugealign.system.budget import budget_of
     from hugealign.verification.rules import Policy
     from hugealign.verification.selection import Selection
     from hugealign.verification.verify import compare, verify
     from hugealign.version import __version__
+    from hugealign.watch.adapt import AdaptOptions, adapt
+    from hugealign.watch.advise import AdviseOptions, advise, advise_process
+    from hugealign.watch.looking import PsOptions, processes
+    from hugealign.watch.top import TopOptions, top
 
 #: The public API: each name and its module, which is imported on first use.
 _API = {
-    "AdaptOptions": "hugealign.live.adapt",
-    "AdviseOptions": "hugealign.live.advise",
+    "AdaptOptions": "hugealign.watch.adapt",
+    "AdviseOptions": "hugealign.watch.advise",
     "FixOptions": "hugealign.fixing.fix",
     "MergeOptions": "hugealign.profile.merge",
     "Policy": "hugealign.verification.rules",
-    "PsOptions": "hugealign.ps.looking",
+    "PsOptions": "hugealign.watch.looking",
     "ReduceOptions": "hugealign.profile.reduce",
     "Selection": "hugealign.verification.selection",
-    "TopOptions": "hugealign.live.top",
+    "TopOptions": "hugealign.watch.top",
     "WarmOptions": "hugealign.pagecache.text",
     "__version__": "hugealign.version",
-    "adapt": "hugealign.live.adapt",
-    "advise": "hugealign.live.advise",
-    "advise_process": "hugealign.live.advise",
-    "budget_of": "hugealign.ordering.budget",
+    "adapt": "hugealign.watch.adapt",
+    "advise": "hugealign.watch.advise",
+    "advise_process": "hugealign.watch.advise",
+    "budget_of": "hugealign.system.budget",
     "compare": "hugealign.verification.verify",
     "cool": "hugealign.pagecache.text",
     "diagnose": "hugealign.doctor.diagnosis",
     "fix": "hugealign.fixing.fix",
     "merge_counts": "hugealign.profile.merge",
     "order": "hugealign.ordering.order",
-    "processes": "hugealign.ps.looking",
+    "processes": "hugealign.watch.looking",
     "reduce_profiles": "hugealign.profile.reduce",
-    "top": "hugealign.live.top",
+    "top": "hugealign.watch.top",
     "verify": "hugealign.verification.verify",
     "warm": "hugealign.pagecache.text",
 }

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from hugealign.errors import HugealignError, NumberFormatError, cause
-from hugealign.numbers import decimal
-from hugealign.units import printable
+from hugealign.io.numbers import decimal
+from hugealign.io.units import printable
 
 MAGIC = "# hugealign.order/1"
 HOT, COLD, FILL = "hot", "cold", "fill"

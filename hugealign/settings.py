@@ -7,8 +7,8 @@ the only table of these variables: the help, `doctor` and the shell's checks (pa
 import os
 
 from hugealign.errors import UsageError
+from hugealign.io.units import parse_page_size, parse_size
 from hugealign.records import Record
-from hugealign.units import parse_page_size, parse_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

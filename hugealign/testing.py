@@ -10,8 +10,8 @@ It works with pytest, unittest or neither, and imports neither.
 
 import os
 
+from hugealign.io.units import counted, format_size
 from hugealign.settings import PAGE_SIZE
-from hugealign.units import counted, format_size
 from hugealign.verification.formats.text import Style, render
 from hugealign.verification.formats.words import percent
 from hugealign.verification.model import OK

@@ -14,7 +14,7 @@ sys.path.append(generated.ROOT)
 
 from hugealign import cli
 from hugealign.diagnosis.catalogue import codes
-from hugealign.processor import table
+from hugealign.system import processors as table
 from hugealign.verification.rules import RULES
 
 PLACES = {

@@ -19,8 +19,8 @@ from examples.servers.server import Example, read
 from examples.servers.steps import ROOT, Failed, Steps
 from examples.servers.text import perf_rights
 from examples.servers.tracing import misses
-from hugealign import replacing
 from hugealign.errors import HugealignError
+from hugealign.io import replacing
 from hugealign.profile import counts
 from tests.bench.fleet import Function, seen
 

@@ -18,9 +18,9 @@ from examples.servers.server import VARIANTS, Example, Server, read
 from examples.servers.steps import ANY, ROOT, Failed, Steps
 from examples.servers.text import perf_rights
 from examples.servers.tracing import trace
-from hugealign import replacing
 from hugealign.errors import HugealignError
-from hugealign.numbers import decimal
+from hugealign.io import replacing
+from hugealign.io.numbers import decimal
 
 _PACKAGES = ("python3", "linux-perf", "qemu-user", "util-linux")
 _ENVIRONMENT = ("TERM", "TMPDIR", "http_proxy", "https_proxy", "no_proxy")  # what is kept of it

@@ -15,9 +15,9 @@ import sys
 from hugealign.cli import messages, output
 from hugealign.environment import reserve_standard_descriptors
 from hugealign.errors import HugealignError
-from hugealign.near import nearest
+from hugealign.io.suggest import nearest
+from hugealign.io.units import printable
 from hugealign.settings import VARIABLES
-from hugealign.units import printable
 from hugealign.version import __version__
 
 TYPE_CHECKING = False

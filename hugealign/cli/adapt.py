@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_format, count, interval
 from hugealign.errors import UsageError
-from hugealign.live import adapt_report as report
-from hugealign.live.adapt import RATE, SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
-from hugealign.progress import Progress
-from hugealign.units import printable
+from hugealign.io.progress import Progress
+from hugealign.io.units import printable
+from hugealign.watch import adapt_report as report
+from hugealign.watch.adapt import RATE, SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
 
 EPILOG = """\
 adapt samples for some seconds where the processes run. Then it has the kernel

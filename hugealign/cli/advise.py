@@ -9,10 +9,10 @@ from hugealign.cli import launching, output
 from hugealign.cli.arguments import SplitParser, add_format, count, interval
 from hugealign.cli.words import command_words
 from hugealign.errors import HugealignError, UsageError
-from hugealign.live import advise_report as report
-from hugealign.live.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise_launched, advise_process
-from hugealign.live.verdict import Answer
-from hugealign.progress import Progress
+from hugealign.io.progress import Progress
+from hugealign.watch import advise_report as report
+from hugealign.watch.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise_launched, advise_process
+from hugealign.watch.advise_verdict import Answer
 
 PARSER = SplitParser
 USAGE = "hugealign advise [OPTION]... -p PID|NAME\n       hugealign advise [OPTION]... -- CMD [ARG]..."

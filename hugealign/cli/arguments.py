@@ -4,9 +4,9 @@ import argparse
 import re
 
 from hugealign.errors import UsageError
-from hugealign.numbers import decimal
+from hugealign.io.numbers import decimal
+from hugealign.io.units import format_size, parse_page_size, printable
 from hugealign.settings import DEFAULT_PAGE_SIZE
-from hugealign.units import format_size, parse_page_size, printable
 
 _COUNT_LIMIT = 10**9
 _SECONDS_LIMIT = 10**6
@@ -56,7 +56,7 @@ def add_page_size(add: "Callable[..., Any]") -> None:
 
 def window_size(text: str | None) -> int:
     """Return the window size: the kernel's, or the multiple of it that ``--page-size`` asks for.  Raises UsageError."""
-    from hugealign.machine import kernel
+    from hugealign.system import kernel
 
     huge = kernel.huge_page_size()
     page_size = parse_page_size(text, "--page-size") if text else huge

@@ -10,7 +10,7 @@ import os
 from hugealign.cli.words import command_words
 from hugealign.environment import as_given
 from hugealign.errors import UsageError, WrapperError
-from hugealign.execution import execute
+from hugealign.io.execution import execute
 
 USAGE = "hugealign build [-h] [--] COMMAND [ARGUMENT ...]"
 EPILOG = """\
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 def _activate(environ: dict[bytes, bytes]) -> None:
     """Put the shims first in COMPILER_PATH; raise WrapperError if no link could be laid out."""
     from hugealign import settings
-    from hugealign.resources import PACKAGE
+    from hugealign.io.resources import PACKAGE
 
     shims = os.path.join(PACKAGE, "libexec")
     if ":" in shims:

@@ -6,8 +6,8 @@ import sys
 
 from hugealign.cli.arguments import add_format
 from hugealign.errors import UsageError
+from hugealign.io.units import parse_page_size
 from hugealign.settings import DEFAULT_PAGE_SIZE
-from hugealign.units import parse_page_size
 
 EPILOG = """\
 examples:

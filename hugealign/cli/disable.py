@@ -4,7 +4,7 @@ import argparse
 
 from hugealign.cli import messages
 from hugealign.errors import HugealignError
-from hugealign.units import printable
+from hugealign.io.units import printable
 
 EPILOG = """\
 disable removes the files that `hugealign enable` wrote for each UNIT, and its copies
@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Remove the files, name them, and return the exit status."""
-    from hugealign.stage import enable
+    from hugealign.services import enable
 
     status = 0
     for unit in args.units:

@@ -6,7 +6,7 @@ import shlex
 
 from hugealign.cli import messages
 from hugealign.errors import HugealignError
-from hugealign.units import printable
+from hugealign.io.units import printable
 
 EPILOG = """\
 enable writes two files into /etc/systemd/system for each UNIT: a service that
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Enable or show, and return the exit status."""
-    from hugealign.stage import enable
+    from hugealign.services import enable
 
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     options = enable.EnableOptions(args.file, args.libs, args.fix, args.rodata)

@@ -8,8 +8,8 @@ import sys
 from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_format, add_page_size
 from hugealign.errors import HugealignError, UsageError
-from hugealign.progress import Progress
-from hugealign.units import parse_page_size, printable
+from hugealign.io.progress import Progress
+from hugealign.io.units import parse_page_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,9 +133,9 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
     """Write one fixed file to standard output, and report on standard error.  Raises HugealignError."""
     import shutil
 
-    from hugealign.archives.source import temporary_directory, unnamed_file
     from hugealign.fixing import report
     from hugealign.fixing.fix import FixOptions, fix_into
+    from hugealign.verification.archives.source import temporary_directory, unnamed_file
 
     (path,) = args.files
     if args.format == "json":

@@ -5,7 +5,7 @@ import os
 import sys
 
 from hugealign.errors import HugealignError
-from hugealign.resources import PACKAGE
+from hugealign.io.resources import PACKAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from hugealign.environment import as_given
 from hugealign.errors import HugealignError
-from hugealign.numbers import decimal
+from hugealign.io.numbers import decimal
+from hugealign.io.units import printable
 from hugealign.records import Record
-from hugealign.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Asked(Record):
 
 def quick(words: list[str]) -> Asked | None:
     """Return the arguments if they are simple; leave the rest to argparse, whose import takes a fifth of a start."""
-    from hugealign.stage import store
+    from hugealign.run import store
 
     found: dict[str, Any] = {"store": store.DEFAULT, "file": []}
     at = 0
@@ -58,7 +58,7 @@ def configure(parser: "argparse.ArgumentParser") -> None:
     """Declare the options and the command."""
     import argparse
 
-    from hugealign.stage import store
+    from hugealign.run import store
 
     add = parser.add_argument
     add("-v", "--verbose", action="store_true", help="say on stderr how much of each file is huge")
@@ -103,13 +103,13 @@ def prepared(command: str, args: "argparse.Namespace | Asked") -> tuple[str, Map
     program = ""
     environ = as_given()
     try:
-        from hugealign.stage import launch
+        from hugealign.run import launch
 
         options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait, args.rodata, args.file)
         done = launch.prepare(command, options)
         program = done.program
         if done.tunable:
-            from hugealign.stage import tunable
+            from hugealign.run import tunable
 
             environ = tunable.added(environ)
         if args.verbose:

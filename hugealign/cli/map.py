@@ -7,7 +7,7 @@ import sys
 from hugealign.cli import messages, profiled
 from hugealign.cli.arguments import add_format
 from hugealign.errors import UsageError
-from hugealign.units import parse_page_size
+from hugealign.io.units import parse_page_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

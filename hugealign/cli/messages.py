@@ -3,9 +3,9 @@
 import os
 import sys
 
-from hugealign import progress
 from hugealign.cli.output import colour_wanted
-from hugealign.units import without_commands
+from hugealign.io import progress
+from hugealign.io.units import without_commands
 
 _COLOURS = {"error": "1;31", "warning": "1;33"}
 

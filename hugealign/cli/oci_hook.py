@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from hugealign.units import printable
+from hugealign.io.units import printable
 
 EPILOG = """\
 A container engine runs this hook as root before the container's first process,
@@ -29,7 +29,7 @@ cannot be staged, and one line on standard error says why.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    from hugealign.stage import oci
+    from hugealign.services import oci
 
     parser.add_argument(
         "--store", metavar="DIR", default=oci.STORE, help=f"where the copies are (default: {oci.STORE})"
@@ -39,8 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Stage and bind the programs that the container asks for; return 0."""
-    from hugealign.machine import children
-    from hugealign.stage import oci
+    from hugealign.services import oci
+    from hugealign.system import children
 
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     # In a child, since whatever waits there, for a lock, a disk or a server, has to end with us.
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _work(args: argparse.Namespace) -> bytes:
-    from hugealign.stage import oci
+    from hugealign.services import oci
 
     try:
         wanted = oci.container(oci.read_state())

@@ -7,7 +7,7 @@ import sys
 from hugealign.cli import messages, profiled
 from hugealign.cli.arguments import add_format
 from hugealign.errors import UsageError
-from hugealign.units import parse_page_size, without_commands
+from hugealign.io.units import parse_page_size, without_commands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ def _keep_inputs(args: argparse.Namespace) -> None:
 
 
 def _from_profiles(args: argparse.Namespace) -> int:
+    from hugealign.io.progress import Progress
     from hugealign.ordering.order import order
-    from hugealign.progress import Progress
 
     page_size = parse_page_size(args.page_size, "--page-size")
     budget = profiled.budget(args)  # it asks in a child process, so do it before a thread starts

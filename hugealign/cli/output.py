@@ -4,7 +4,7 @@ import os
 import sys
 
 from hugealign.errors import HugealignError, UsageError, cause
-from hugealign.units import printable, without_commands
+from hugealign.io.units import printable, without_commands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def keep_apart(outputs: "Mapping[str, str | None]", inputs: "Iterable[str | None
     written = {option: out for option, out in outputs.items() if out and out != "-" and not _is_special(out)}
     if not written:
         return
-    from hugealign import replacing
+    from hugealign.io import replacing
 
     taken = {path: "which is read" for path in inputs if path}
     for option, out in written.items():
@@ -118,7 +118,7 @@ def write_bytes(data: bytes, path: str | None) -> None:
         except (OSError, ValueError) as error:
             raise unwritten("standard output", error) from None
         return
-    from hugealign import replacing  # it imports `re` and `secrets`: only when a file is written
+    from hugealign.io import replacing  # it imports `re` and `secrets`: only when a file is written
 
     try:
         replacing.write(path, data)

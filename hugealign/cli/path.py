@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from hugealign.resources import PACKAGE, directory
+from hugealign.io.resources import PACKAGE, directory
 
 
 def _parts() -> dict[str, tuple[str, str]]:

@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(args: argparse.Namespace) -> int:
-    from hugealign.plugin import building
-    from hugealign.units import printable
+    from hugealign.io.units import printable
+    from hugealign.wrapper import plugin_builds as building
 
     if args.all:
         chosen = [llvm for llvm in building.installations() if llvm.cmake]
@@ -66,8 +66,8 @@ def _path(tool: str) -> int:
     import os
     import shlex
 
-    from hugealign.plugin import building
-    from hugealign.units import printable
+    from hugealign.io.units import printable
+    from hugealign.wrapper import plugin_builds as building
 
     llvm = building.of_tool(tool)
     path = llvm.plugin()
@@ -82,8 +82,9 @@ def _list() -> int:
     import os
     import shlex
 
-    from hugealign.plugin import building, listed
-    from hugealign.units import printable
+    from hugealign.io.units import printable
+    from hugealign.wrapper import plugin_builds as building
+    from hugealign.wrapper import plugin_list as listed
 
     used = {entry.plugin for entry in listed.read() if entry.current()}
     found = building.installations()

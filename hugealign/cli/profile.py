@@ -6,9 +6,9 @@ import gc
 from hugealign.cli import messages, profiled
 from hugealign.cli.arguments import add_format, add_page_size, percentage
 from hugealign.errors import NumberFormatError, UsageError
-from hugealign.numbers import decimal
-from hugealign.progress import Progress
-from hugealign.units import counted, parse_page_size, printable
+from hugealign.io.numbers import decimal
+from hugealign.io.progress import Progress
+from hugealign.io.units import counted, parse_page_size, printable
 
 EPILOG = """\
 examples:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from hugealign.cli.arguments import add_page_size
 from hugealign.errors import NumberFormatError, UsageError
-from hugealign.numbers import decimal
-from hugealign.units import parse_size, printable
+from hugealign.io.numbers import decimal
+from hugealign.io.units import parse_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hugealign.ordering.budget import Budget
+    from hugealign.system.budget import Budget
 
 ENTRIES_LIMIT = 1 << 16
 
@@ -64,7 +64,7 @@ def reserve(args: argparse.Namespace) -> int:
 
 def budget(args: argparse.Namespace) -> "Budget":
     """Return the budget that the options ask for.  Raises UsageError."""
-    from hugealign.ordering.budget import budget_of
+    from hugealign.system.budget import budget_of
 
     itlb_2m = None if args.itlb_2m is None else _entries(args.itlb_2m, "--itlb-2m")
     return budget_of(args.cpu, itlb_2m, reserve(args))

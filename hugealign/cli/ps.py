@@ -10,9 +10,10 @@ from hugealign.cli import messages
 from hugealign.cli.arguments import SplitParser, add_format, interval, percentage, seconds
 from hugealign.cli.output import painted, redrawn, write
 from hugealign.errors import UsageError
-from hugealign.ps import looking, report
-from hugealign.ps.looking import PsOptions, Seen
-from hugealign.units import parse_page_size
+from hugealign.io.units import parse_page_size
+from hugealign.watch import looking
+from hugealign.watch import ps_report as report
+from hugealign.watch.looking import PsOptions, Seen
 
 PARSER = SplitParser
 USAGE = "hugealign ps [OPTION]... PID|NAME...\n       hugealign ps [OPTION]... -- CMD [ARG]..."

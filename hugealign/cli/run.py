@@ -3,7 +3,7 @@
 from hugealign.cli import launching
 from hugealign.cli.words import command_words
 from hugealign.errors import UsageError
-from hugealign.execution import execute
+from hugealign.io.execution import execute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

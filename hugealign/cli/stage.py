@@ -7,8 +7,8 @@ from contextlib import suppress
 from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_format
 from hugealign.errors import HugealignError, UsageError
-from hugealign.progress import Progress
-from hugealign.units import format_size, parse_size, printable
+from hugealign.io.progress import Progress
+from hugealign.io.units import format_size, parse_size, printable
 
 EPILOG = """\
 Some file systems keep no huge pages (ext4 before Linux 6.16, btrfs, overlayfs).
@@ -30,7 +30,7 @@ usage; 3 a file cannot be staged.
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    from hugealign.stage import store
+    from hugealign.run import store
 
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="a program or shared library")
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from hugealign.stage import report, store
+    from hugealign.run import report, store
 
     found = store.drop(args.files, args.store) if args.drop else store.entries(args.store)
     if args.format == "json":
@@ -76,7 +76,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _stage(args: argparse.Namespace) -> int:
-    from hugealign.stage import report, store
+    from hugealign.run import report, store
 
     limit = parse_size(args.max, "--max") if args.max else 0
     if args.max and not limit:
@@ -84,7 +84,7 @@ def _stage(args: argparse.Namespace) -> int:
     done, errors, status = [], [], 0
     named = dict.fromkeys(args.files, False)
     if args.libs:
-        from hugealign.machine import libraries
+        from hugealign.system import libraries
 
         for path in args.files:
             with suppress(HugealignError):  # reported below, for the file itself

@@ -6,9 +6,9 @@ import sys
 from hugealign.cli.arguments import add_format, interval
 from hugealign.cli.output import painted, redrawn, write
 from hugealign.errors import UsageError
-from hugealign.live import report
-from hugealign.live.top import Machine, TopOptions, top, watch
-from hugealign.units import parse_page_size
+from hugealign.io.units import parse_page_size
+from hugealign.watch import top_report as report
+from hugealign.watch.top import Machine, TopOptions, top, watch
 
 EPILOG = """\
 A row is a part of a program: its text, a large library, or code without a file,

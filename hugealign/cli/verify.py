@@ -7,9 +7,9 @@ import sys
 from hugealign.cli import messages
 from hugealign.cli.arguments import StrictParser, add_format
 from hugealign.errors import NumberFormatError, UsageError
-from hugealign.numbers import decimal
+from hugealign.io.numbers import decimal
+from hugealign.io.units import parse_page_size, parse_size
 from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD, DEFAULT_PAGE_SIZE
-from hugealign.units import parse_page_size, parse_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _add_output(group: "argparse._ArgumentGroup") -> None:
 def run(args: argparse.Namespace) -> int:
     """Check the files, write the report, return the exit status."""
     from hugealign.cli import output
-    from hugealign.progress import Progress
+    from hugealign.io.progress import Progress
     from hugealign.verification import formats
     from hugealign.verification.formats.text import Style
     from hugealign.verification.inputs import parse_jobs

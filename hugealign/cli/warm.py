@@ -8,8 +8,8 @@ import sys
 from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_format, count, seconds, window_size
 from hugealign.errors import HugealignError, UsageError
-from hugealign.progress import Progress
-from hugealign.units import printable
+from hugealign.io.progress import Progress
+from hugealign.io.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> 
 
     Add libraries that do not exist to *missing*, as (name, the file that needs it).
     """
-    from hugealign.machine import libraries
+    from hugealign.system import libraries
 
     seen: set[str] = set()
     for path in args.files:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hugealign.diagnosis.catalogue import REMEDIES, row
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, SUBJECT, Diagnosis, Remedy
-from hugealign.units import counted, format_size, printable
+from hugealign.io.units import counted, format_size, printable
 
 _PLACEHOLDERS = {COMMAND: " COMMAND", OUTPUT: " OUT", SUBJECT: " FILE"}
 

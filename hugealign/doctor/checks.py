@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hugealign import settings
 from hugealign.doctor.facts import COMPILERS, LINKERS, MachineFacts, Place
 from hugealign.errors import UsageError
-from hugealign.units import format_size, printable
+from hugealign.io.units import format_size, printable
 
 #: The statuses of a condition: fine; in the way of huge text; worth knowing but not in the way; unknown.
 OK, OBSTACLE, NOTE, UNKNOWN = "ok", "obstacle", "note", "unknown"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from hugealign.processor.local import Processor
+from hugealign.system.this_processor import Processor
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 COMPILERS = ("cc", "gcc", "g++", "clang", "clang++")

@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 
-from hugealign.descriptors import using
 from hugealign.doctor.facts import (
     COMPILERS,
     LINKERS,
@@ -29,10 +28,11 @@ from hugealign.doctor.facts import (
     Thp,
 )
 from hugealign.errors import HugealignError, cause
-from hugealign.machine import children, kernel, memory, namespace
+from hugealign.io.descriptors import using
 from hugealign.pagecache import measure, warming
-from hugealign.processor import local as processor
-from hugealign.processor.local import Processor
+from hugealign.system import children, kernel, memory, namespace
+from hugealign.system import this_processor as processor
+from hugealign.system.this_processor import Processor
 
 #: Seconds for all commands together, and for all experiments.
 COMMANDS_LIMIT, TRIALS_LIMIT = 3.0, 10.0

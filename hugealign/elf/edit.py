@@ -7,11 +7,11 @@ compute segments from sections.  No address and no other byte of the program cha
 import os
 import struct
 
-from hugealign.descriptors import using, write_all
 from hugealign.elf.coverage import RODATA_PAD_SECTIONS
 from hugealign.elf.image import PF_X, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
+from hugealign.io.descriptors import using, write_all
 from hugealign.records import Record
 
 #: FALLOC_FL_KEEP_SIZE and FALLOC_FL_PUNCH_HOLE of include/uapi/linux/falloc.h.

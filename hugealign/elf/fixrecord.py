@@ -12,9 +12,9 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hugealign.checksum import sha256
 from hugealign.elf.image import PT_LOAD, SHF_ALLOC, HeaderFormat, Image, Segment, segments_of
 from hugealign.errors import MalformedElfError
+from hugealign.io.checksum import sha256
 
 #: How much a fix changes, from the least invasive to the most.
 ALIGN, SHIFT, MERGE = LEVELS = ("align", "shift", "merge")

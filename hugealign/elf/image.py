@@ -9,8 +9,8 @@ import errno
 import os
 import struct
 
-from hugealign.descriptors import file_at
 from hugealign.errors import MalformedElfError, NotElfError
+from hugealign.io.descriptors import file_at
 from hugealign.records import Record, once
 
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4

@@ -10,8 +10,8 @@ Sources: System V ABI, chapter 4; ar(5).
 import os
 import struct
 
-from hugealign.descriptors import file_at
 from hugealign.errors import NumberFormatError
+from hugealign.io.descriptors import file_at
 from hugealign.records import Record
 
 TYPE_CHECKING = False
@@ -80,7 +80,7 @@ def members(fd: int, with_names: bool = False) -> "Iterator[tuple[bytes, int, in
 
 def member_length(header: bytes) -> int:
     """Return the size that the *header* of a member gives, in bytes.  Raises NumberFormatError."""
-    from hugealign.numbers import decimal  # most links of objects alone have no archive to look into
+    from hugealign.io.numbers import decimal  # most links of objects alone have no archive to look into
 
     return decimal(header[48:58].rstrip(b" "), 10**10, "the size of an archive's member")
 

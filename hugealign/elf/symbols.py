@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 
-from hugealign.descriptors import file_at
 from hugealign.elf.contents import Contents, filled
 from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError, MalformedElfError, cause
-from hugealign.units import printable
+from hugealign.io.descriptors import file_at
+from hugealign.io.units import printable
 
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _STT_FUNC, _STT_FILE, _STT_GNU_IFUNC = 2, 4, 10

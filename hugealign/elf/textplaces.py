@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from hugealign.descriptors import file_at
 from hugealign.elf.fixrecord import loaded_before, reader
 from hugealign.elf.image import EM_X86_64, PF_X, Image, Segment, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.errors import HugealignError
+from hugealign.io.descriptors import file_at
 
 _PAGES = (BASE_PAGE, 16 << 10, 64 << 10)  # of kernels, where the processor has not just the first
 

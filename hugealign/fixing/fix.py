@@ -3,15 +3,15 @@
 import os
 from dataclasses import dataclass
 
-from hugealign import replacing
 from hugealign.diagnosis.values import OUTPUT, Remedy
 from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.errors import HugealignError, UsageError, cause
 from hugealign.fixing import examine, guarded, writing
 from hugealign.fixing.output import Output, fixed, has_remains, original, unchanged
 from hugealign.fixing.plan import Plan, RefusalError
-from hugealign.regular import locked, opened
-from hugealign.replacing import ReplaceError
+from hugealign.io import replacing
+from hugealign.io.regular import locked, opened
+from hugealign.io.replacing import ReplaceError
 from hugealign.settings import PAGE_SIZE
 
 #: What was done with a file, or would be.

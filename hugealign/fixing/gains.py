@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hugealign import replacing
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FIX, FixOptions, made, refuse_copy
+from hugealign.io import replacing
+from hugealign.io.progress import silent
+from hugealign.io.regular import opened
+from hugealign.io.units import printable
 from hugealign.process import processes, smaps
-from hugealign.progress import silent
-from hugealign.regular import opened
-from hugealign.units import printable
 from hugealign.verification import inputs
 from hugealign.verification.model import FileReport
 

@@ -3,11 +3,11 @@
 import errno
 import os
 
-from hugealign.descriptors import using, write_all
 from hugealign.elf.guards import read_guards, weaker
 from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing.output import Output
+from hugealign.io.descriptors import using, write_all
 
 _PROPERTY = ".note.gnu.property"
 _LIMIT = 1 << 16  # bytes of a segment: what `read_guards` looks at

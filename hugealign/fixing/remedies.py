@@ -3,15 +3,16 @@
 import contextlib
 import os
 
-from hugealign import replacing, settings
+from hugealign import settings
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, made, refuse_copy
 from hugealign.fixing.plan import RefusalError
-from hugealign.regular import opened
-from hugealign.replacing import ReplaceError
+from hugealign.io import replacing
+from hugealign.io.regular import opened
+from hugealign.io.replacing import ReplaceError
 
 RELINK = Remedy("relink")
 

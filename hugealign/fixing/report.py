@@ -9,7 +9,7 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.fixing.fix import NOTHING, UNDO, Fixed
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
-from hugealign.units import counted, format_size, printable
+from hugealign.io.units import counted, format_size, printable
 from hugealign.version import __version__
 
 SCHEMA, REPORT_SCHEMA = "hugealign.fix/1", "hugealign.fix-report/1"

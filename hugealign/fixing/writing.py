@@ -17,13 +17,13 @@ import signal
 import stat
 from collections.abc import Iterator
 
-from hugealign.descriptors import using, write_all
 from hugealign.elf.fixrecord import MAGIC
 from hugealign.elf.windows import BASE_PAGE
 from hugealign.errors import HugealignError
 from hugealign.fixing.output import Output
+from hugealign.io.descriptors import using, write_all
+from hugealign.io.replacing import ReplaceError, attributes, copy_range, create, replace
 from hugealign.process import processes
-from hugealign.replacing import ReplaceError, attributes, copy_range, create, replace
 
 _CAPABILITIES = "security.capability"
 #: Contents that move are first copied up to a multiple of this in the new file: the page cache takes larger folios for
@@ -53,7 +53,7 @@ def write_new(source: int, output: Output, path: str, planned: tuple[int, ...]) 
 def write_in_place(path: str, source: int, output: Output, planned: tuple[int, ...]) -> str:
     """Turn the file at *path* into *output*; return why that took a copy, empty if it did not.
 
-    *source* is the file, open and locked (`hugealign.regular.locked`), and *planned* its `state` from before it was
+    *source* is the file, open and locked (`hugealign.io.regular.locked`), and *planned* its `state` from before it was
     read for *output*.  Raises HugealignError.
     """
     size = os.fstat(source).st_size

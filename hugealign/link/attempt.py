@@ -2,8 +2,8 @@
 
 import os
 
-from hugealign.descriptors import file_at, using
 from hugealign.errors import HugealignError
+from hugealign.io.descriptors import file_at, using
 from hugealign.link import linkers, running
 from hugealign.link.running import MemoryFiles
 from hugealign.records import Record
@@ -126,7 +126,7 @@ def _run(
 ) -> "LinkerRun":
     """Run the linker with our arguments; hold back its messages and name real files in them, not files in memory."""
     from hugealign.elf.objectfile import pad_object
-    from hugealign.resources import directory
+    from hugealign.io.resources import directory
 
     linker, settings = recipe.linker, job.settings
     pad = pad_object(
@@ -183,7 +183,7 @@ def _script(job: "Job", name: str, memory: MemoryFiles) -> str:
     It has no statement for a section of the linker's own that a script of the user's asks for: ours comes first, and
     the first statement that matches a section takes it.
     """
-    from hugealign.resources import directory
+    from hugealign.io.resources import directory
 
     path = os.path.join(directory("ld-scripts"), name)
     users = job.command.asked_for()
@@ -203,7 +203,7 @@ def _taken(line: bytes) -> bytes:
 def _missing_pads(job: "Job", recipe: Recipe, image: "Image") -> tuple[int, int] | None:
     """Return the bytes of padding for text and for read-only data that a second link needs; None if it needs none."""
     if recipe.linker.packed:
-        from hugealign.link.packed import pads
+        from hugealign.link.packed_segments import pads
 
         return pads(image, job.settings.page_size, job.settings.pad_threshold)
     size = _missing_pad(job, image) if recipe.linker.two_pass else 0

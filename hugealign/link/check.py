@@ -70,7 +70,7 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
 def rodata_shortfall(image: "Image", settings: "Settings") -> str:
     """Return what keeps the read-only data of *image* from the requested whole windows; empty if nothing does."""
     from hugealign.elf.edit import rodata_padded
-    from hugealign.units import format_size
+    from hugealign.io.units import format_size
 
     if settings.check == "off":
         return ""

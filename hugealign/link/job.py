@@ -3,7 +3,7 @@
 import os
 import stat
 
-from hugealign.descriptors import file_at
+from hugealign.io.descriptors import file_at
 from hugealign.link import command as commands
 from hugealign.link import estimate, linkers
 from hugealign.link.command import Command

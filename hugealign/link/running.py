@@ -2,8 +2,8 @@
 
 import os
 
-from hugealign.descriptors import write_all
 from hugealign.environment import SIGPIPE, as_given, reset_signals, signals_to_reset
+from hugealign.io.descriptors import write_all
 from hugealign.records import Record
 
 TYPE_CHECKING = False

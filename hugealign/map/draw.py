@@ -1,19 +1,19 @@
 """`hugealign map` as a function: the heat of a text by window, as linked and under an order."""
 
 from hugealign import orderfile
-from hugealign.descriptors import file_at
 from hugealign.elf.coverage import rodata_coverage
 from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.errors import HugealignError
+from hugealign.io.descriptors import file_at
+from hugealign.io.units import printable
 from hugealign.map.layout import Map, after, before
 from hugealign.ordering import named
-from hugealign.ordering.budget import Budget
 from hugealign.ordering.order import of_ran
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.ran import Ran
-from hugealign.units import printable
+from hugealign.system.budget import Budget
 
 
 def heat_map(ran: Ran, *, page_size: int, budget: Budget, fill: bool = True, order: str | None = None) -> Map:

@@ -15,10 +15,10 @@ from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import drift, text_windows
 from hugealign.errors import HugealignError
 from hugealign.ordering.alignment import alignment, place
-from hugealign.ordering.budget import Budget
 from hugealign.ordering.windows import WindowPlan
 from hugealign.profile.match import Matched
 from hugealign.profile.ran import Ran
+from hugealign.system.budget import Budget
 
 PARTS = 1 << 20  # of a sample
 CELLS = 512  # of a row: the 4 KiB pages of 2 MiB

@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable, Sequence
 from xml.etree import ElementTree as ET
 
+from hugealign.io.units import counted, format_size, printable
 from hugealign.map.layout import CELLS, PARTS, HeatMap, HeatRow, Map
 from hugealign.map.report import heading, percent
 from hugealign.map.scale import NONE, Scale, plain, scale
-from hugealign.units import counted, format_size, printable
 
 #: From the hottest to the coolest: each lighter than the one before, which any colour vision can tell apart.
 HEAT = ("#2d0a3c", "#5c1560", "#8f2469", "#bd3a5f", "#de5f4c", "#f08b45", "#f8b659", "#fbdf8e")

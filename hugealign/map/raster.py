@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 from hugealign.errors import HugealignError
-from hugealign.units import printable
+from hugealign.io.units import printable
 
 _SECONDS = 120
 

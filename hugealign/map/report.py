@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator
 
+from hugealign.io.units import counted, format_size, printable
 from hugealign.map.layout import CELLS, PARTS, HeatMap, Map
 from hugealign.map.scale import NONE, plain, scale
-from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.map/1"

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hugealign.compiling.lists import ALIGNMENT
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
+from hugealign.wrapper.block_lists import ALIGNMENT
 
 
 def alignment(functions: Functions, *, divided: bool = False) -> int:

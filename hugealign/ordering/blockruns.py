@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from hugealign.elf.blockmap import Block
+from hugealign.code.blockmap import Block
 from hugealign.profile.model import Flow
 
 

@@ -8,13 +8,13 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hugealign.compiling.lists import sayable, sayable_unit, together
-from hugealign.elf.blockmap import MOST_OF_FUNCTION, Block, fit
+from hugealign.code.blockmap import MOST_OF_FUNCTION, Block, fit
 from hugealign.elf.symbols import Functions
 from hugealign.ordering.blockruns import BlockRuns, count
 from hugealign.ordering.exttsp import FlowGraph, orders
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
+from hugealign.wrapper.block_lists import sayable, sayable_unit, together
 
 #: Samples that a function needs, per block that was seen once, before its unseen blocks are taken for cold.
 _ENOUGH = 10_000

@@ -10,17 +10,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from hugealign.elf.blockmap import Block, require_blocks
-from hugealign.elf.code import block_digests
+from hugealign.code.blockmap import Block, require_blocks
+from hugealign.code.digests import block_digests
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
+from hugealign.io.units import printable
 from hugealign.ordering.blockruns import BlockRuns
 from hugealign.ordering.blocks import chosen, divisible
 from hugealign.ordering.partners import BlockKeys, partners
 from hugealign.profile.match import Matched, indices, match
 from hugealign.profile.model import NOWHERE, Flow, Profile
 from hugealign.profile.ran import MismatchError, Ran
-from hugealign.units import printable
 
 #: A function stays whole if less of what ran inside of it is there again.
 _LEAST = Fraction(1, 2)

@@ -6,7 +6,7 @@ from array import array
 from typing import Any
 
 from hugealign.errors import HugealignError
-from hugealign.native import loaded
+from hugealign.io.native import loaded
 from hugealign.ordering.chains import CallGraph, Chain
 
 _SOURCE = os.path.join(os.path.dirname(__file__), "cdsort.c")

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hugealign.io.units import printable
 from hugealign.orderfile import FILL, Entry, OrderFile
-from hugealign.units import printable
 
 SCHEMA = "hugealign.order-diff/1"
 _SHOWN = 10

@@ -4,18 +4,18 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hugealign.elf.calls import Calls
-from hugealign.elf.references import References
+from hugealign.code.calls import Calls
+from hugealign.code.references import References
 from hugealign.errors import HugealignError
+from hugealign.io.progress import silent
+from hugealign.io.units import printable
 from hugealign.orderfile import load
 from hugealign.ordering import named, sorting
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.ran import Ran, what_ran
-from hugealign.progress import silent
 from hugealign.settings import PAGE_SIZE
-from hugealign.units import printable
 
 SCHEMA = "hugealign.order-drift/1"
 _ALL = 1 << 15  # windows: more than any order has

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from hugealign.errors import HugealignError
-from hugealign.native import loaded
+from hugealign.io.native import loaded
 
 #: What a jump is worth: 1 is 51200, the least common multiple of 10 times either reach.  exttsp.c has the same numbers.
 _FALL, _FORWARD, _FORWARD_STEP, _BACKWARD, _BACKWARD_STEP = 51200, 1024, 5, 640, 8

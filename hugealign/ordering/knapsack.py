@@ -9,8 +9,8 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from math import frexp
 
-from hugealign.elf.calls import Calls
-from hugealign.elf.references import References
+from hugealign.code.calls import Calls
+from hugealign.code.references import References
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hugealign.units import printable
+from hugealign.io.units import printable
 
 _HARDLY = 3  # per cent more misses, for which no further window is taken: memory costs, too
 

@@ -3,9 +3,9 @@
 from hugealign import orderfile
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
-from hugealign.numbers import decimal
+from hugealign.io.numbers import decimal
+from hugealign.io.units import printable
 from hugealign.orderfile import OrderFile
-from hugealign.units import printable
 
 _LEAST = 2  # one name in this many has to be in the file
 _MOST_WINDOWS = 10**8 - 1

@@ -4,15 +4,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hugealign.elf.blockmap import require_blocks
-from hugealign.elf.calls import Calls
-from hugealign.elf.compileunits import read_units
-from hugealign.elf.references import References
+from hugealign.code.blockmap import require_blocks
+from hugealign.code.calls import Calls
+from hugealign.code.compileunits import read_units
+from hugealign.code.references import References
 from hugealign.elf.symbols import functions_of
 from hugealign.errors import HugealignError
+from hugealign.io.progress import silent
+from hugealign.io.units import printable
 from hugealign.orderfile import OrderFile
 from hugealign.ordering.blocks import Laid, divided, laid, share_names
-from hugealign.ordering.budget import Budget, budget_of
 from hugealign.ordering.carried import Carried, carried
 from hugealign.ordering.compose import compose
 from hugealign.ordering.misses import Misses
@@ -22,9 +23,8 @@ from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.match import placeable
 from hugealign.profile.model import BY_NAME, Flow
 from hugealign.profile.ran import MismatchError, Ran, check_rate, what_ran
-from hugealign.progress import silent
 from hugealign.settings import PAGE_SIZE
-from hugealign.units import printable
+from hugealign.system.budget import Budget, budget_of
 
 #: On small pages alone, some orders from 3 samples missed up to 31 % more than the linker's, those from 10 to 1,000 at
 #: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/order.md,

@@ -3,8 +3,8 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hugealign.elf.calls import Calls
-from hugealign.elf.references import References
+from hugealign.code.calls import Calls
+from hugealign.code.references import References
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.orderfile import COLD, FILL, HOT

@@ -4,13 +4,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
+from hugealign.io.units import counted, format_size, printable
 from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.ordering import misses, unseen
 from hugealign.ordering.carried import Carried
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import WindowPlan
 from hugealign.profile.match import Build, Matched
-from hugealign.units import counted, format_size, printable
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.order-report/1"

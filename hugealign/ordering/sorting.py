@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from hugealign.elf.calls import Calls
+from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.ordering import unseen
 from hugealign.ordering.cdsort import cdsort

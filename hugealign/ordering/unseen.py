@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
-from hugealign.elf.calls import Calls
+from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.ordering.cdsort import cdsort
 from hugealign.ordering.chains import Arc

@@ -7,11 +7,11 @@ import os
 import signal
 import stat
 
-from hugealign.descriptors import using
 from hugealign.diagnosis.values import COMMAND, ROOT, Diagnosis, Remedy
-from hugealign.machine import children, kernel, memory
+from hugealign.io.descriptors import using
 from hugealign.pagecache import warming
 from hugealign.pagecache.warming import Warmth
+from hugealign.system import children, kernel, memory
 
 _IN_MEMORY = ("tmpfs", "ramfs")
 _PATIENCE = 5.0  # seconds to look for the process that has a file open for writing

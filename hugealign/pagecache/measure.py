@@ -21,11 +21,11 @@ from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift_unasked
 from hugealign.elf.windows import rodata_windows as rodata_runs
 from hugealign.elf.windows import text_windows as text_runs
 from hugealign.errors import HugealignError
-from hugealign.machine import kernel, memory
+from hugealign.io.regular import FileError
+from hugealign.io.units import format_size
 from hugealign.process import pagemap
 from hugealign.records import Record
-from hugealign.regular import FileError
-from hugealign.units import format_size
+from hugealign.system import kernel, memory
 
 _MAP_FIXED = 0x10
 _MADV_POPULATE_READ = 22  # Linux 5.14

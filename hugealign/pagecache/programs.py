@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 
 from hugealign.errors import HugealignError
-from hugealign.execution import which
-from hugealign.regular import opened
+from hugealign.io.execution import which
+from hugealign.io.regular import opened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def warm_files(
 
 def shared_libraries(program: str) -> tuple[str, ...]:
     """Return the real paths of the shared libraries that the loader would map for *program*.  Raises HugealignError."""
-    from hugealign.machine import libraries
+    from hugealign.system import libraries
 
     return libraries.resolve(program).paths
 

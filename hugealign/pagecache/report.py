@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from hugealign.diagnosis import render
+from hugealign.io.units import format_size, printable
 from hugealign.pagecache.text import CachedRodata, CachedText
-from hugealign.units import format_size, printable
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.warm/1"

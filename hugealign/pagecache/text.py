@@ -3,15 +3,15 @@
 import os
 from collections.abc import Sequence
 
-from hugealign import replacing
 from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Diagnosis
-from hugealign.machine import kernel, memory
+from hugealign.io import replacing
+from hugealign.io.regular import FileError, opened
+from hugealign.io.units import counted
 from hugealign.pagecache import diagnose, measure, warming
 from hugealign.pagecache.warming import Progress, Warmth
 from hugealign.records import Record
-from hugealign.regular import FileError, opened
-from hugealign.units import counted
+from hugealign.system import kernel, memory
 
 
 class WarmOptions(Record):

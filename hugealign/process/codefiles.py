@@ -6,13 +6,13 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from hugealign import mounts
-from hugealign.descriptors import using
 from hugealign.elf.image import Image, read_image
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, windows_holding
 from hugealign.errors import HugealignError
+from hugealign.io import mounts
+from hugealign.io.descriptors import using
+from hugealign.io.regular import opened
 from hugealign.process import smaps
-from hugealign.regular import opened
 
 _AT_ENTRY = 9  # include/uapi/linux/auxvec.h
 _AUXV_LIMIT = 1 << 16

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 
 from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.errors import NotRunnableError
-from hugealign.execution import become
+from hugealign.io.execution import become
+from hugealign.io.units import printable
 from hugealign.process.instructions import FREQUENCY, SamplingError, refusal
 from hugealign.process.ring import (
     LOST,
@@ -29,7 +30,6 @@ from hugealign.process.ring import (
     Ring,
 )
 from hugealign.process.sampling import handling, passing_on
-from hugealign.units import printable
 
 #: The bits of struct perf_event_attr: disabled, inherit, exclude_kernel, exclude_hv, mmap, comm, freq, enable_on_exec,
 #: task, sample_id_all, mmap2, comm_exec.

@@ -5,13 +5,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hugealign import mounts
-from hugealign.descriptors import using
 from hugealign.errors import HugealignError
-from hugealign.near import hint
-from hugealign.numbers import decimal
+from hugealign.io import mounts
+from hugealign.io.descriptors import using
+from hugealign.io.numbers import decimal
+from hugealign.io.suggest import hint
+from hugealign.io.units import printable
 from hugealign.process import codefiles, pagemap, smaps, statx
-from hugealign.units import printable
 
 _PROC = "/proc"
 _FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1; the first three fields are left out

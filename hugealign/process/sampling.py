@@ -9,9 +9,9 @@ from types import FrameType
 
 from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.errors import cause
-from hugealign.execution import become
+from hugealign.io.execution import become
+from hugealign.io.units import printable
 from hugealign.process.processes import Process, ProcessError, look
-from hugealign.units import printable
 
 _INTERVAL = 0.02  # seconds between looks, less at first
 _SHARE = 4  # wait this many times as long as a look took: smaps takes the mmap lock of the process

@@ -12,8 +12,8 @@ import struct
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hugealign import mounts
-from hugealign.descriptors import using
+from hugealign.io import mounts
+from hugealign.io.descriptors import using
 from hugealign.process import codefiles, pagemap, processes, smaps, statx
 
 #: The executable mappings of /proc/PID/maps (Documentation/filesystems/proc.rst); "\n" in a name is escaped there.

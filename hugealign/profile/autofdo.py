@@ -9,13 +9,13 @@ control flow: then the numbers of lines are those of pseudo-probes (``-fpseudo-p
 import re
 from collections.abc import Iterable
 
+from hugealign.io.units import counted
 from hugealign.profile import linecounts, tools
 from hugealign.profile.linecounts import LineCounts
 from hugealign.profile.lines import lines as split
 from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of, meaningful
 from hugealign.profile.profdata import with_any_version
 from hugealign.profile.source import ProfileSource
-from hugealign.units import counted
 
 _FUNCTION = re.compile(rb"(\S.*)(?::(\d+):| total:(\d+) head:)\d+\Z", re.DOTALL)
 _LINE = re.compile(rb"( +)(\d+)(?:\.(\d+))?: (\d+)((?: +\S+:\d+)*)\s*\Z")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, BinaryIO
 
+from hugealign.io.units import printable
 from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of
 from hugealign.profile.source import ProfileSource
-from hugealign.units import printable
 
 _NODES_LIMIT = 1_000_000  # of one function, which has about ten for each of its blocks
 _VALUE_LIMIT, _FUNCTION_LIMIT = 1 << 20, 32 << 20  # bytes of one value or comment, and of a function's values

@@ -8,9 +8,9 @@ same; otherwise by its neighbours and callers, with a measure of trust.
 from collections import Counter
 from collections.abc import Iterable
 
-from hugealign.elf.calls import Calls
-from hugealign.elf.code import digests
-from hugealign.numbers import hexadecimal
+from hugealign.code.calls import Calls
+from hugealign.code.digests import digests
+from hugealign.io.numbers import hexadecimal
 from hugealign.profile import counts, neighbours
 from hugealign.profile.match import without_suffixes
 from hugealign.profile.model import NOWHERE, Place, Profile

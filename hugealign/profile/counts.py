@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO
 
-from hugealign.numbers import decimal
+from hugealign.io.numbers import decimal
 from hugealign.orderfile import escape, unescape
 from hugealign.profile.model import MemoryRoom, ProfileError
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from hugealign.elf.blockmap import Block, fit, read_blocks
+from hugealign.code.blockmap import Block, fit, read_blocks
 from hugealign.profile import tools
 from hugealign.profile.model import Flow, MemoryRoom, ProfileError
 from hugealign.profile.source import ProfileSource

@@ -17,12 +17,12 @@ from fractions import Fraction
 from itertools import chain, filterfalse, repeat
 
 from hugealign.errors import HugealignError, UsageError
+from hugealign.io.progress import silent
+from hugealign.io.units import printable
 from hugealign.profile import counts, read
 from hugealign.profile.counts import Counts
 from hugealign.profile.model import ProfileError
 from hugealign.profile.packed import UnpackAllowance
-from hugealign.progress import silent
-from hugealign.units import printable
 
 MOST_WEIGHT = 10**6
 MOST_GROUPS = 1000

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from sys import getsizeof
 
 from hugealign.errors import HugealignError, NumberFormatError
-from hugealign.numbers import decimal, hexadecimal
+from hugealign.io.numbers import decimal, hexadecimal
 
 #: A function as a profile knows it: its index in the binary if the profile has addresses of exactly that file
 #: (NOWHERE: an address outside every function), else its name and its source file, empty if unknown.

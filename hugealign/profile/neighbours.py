@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
 
-from hugealign.elf.calls import Calls
+from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
 
 #: A guess with less trust is dropped.  docs/fleet.md says how many of PostgreSQL 13's functions without names, found in

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from hugealign.io.units import printable
 from hugealign.profile import stacks as common
 from hugealign.profile.model import Malformed, MemoryRoom, Profile, ProfileError, meaningful
 from hugealign.profile.protobuf import fields, numbers, scalars, varint, whole
 from hugealign.profile.source import ProfileSource
 from hugealign.profile.stacks import Location, Mapped
-from hugealign.units import printable
 
 _LENGTH = 4  # bytes before each of several messages
 _FRAMES = 1 << 16  # of a stack

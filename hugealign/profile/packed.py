@@ -10,9 +10,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, cast
 
+from hugealign.io.units import format_size
 from hugealign.profile import tools
 from hugealign.profile.model import ProfileError
-from hugealign.units import format_size
 
 #: How much a command may unpack: bytes in any case, and bytes per packed byte.  perf's text shrinks to a fiftieth.
 FREE, FACTOR = 64 << 20, 128

@@ -9,13 +9,13 @@ import os
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
+from hugealign.code.callsites import CallSites
 from hugealign.elf import textplaces
-from hugealign.elf.callsites import CallSites
+from hugealign.io.units import printable
 from hugealign.profile import perf_addresses, perf_text, tools
 from hugealign.profile.lines import lines
 from hugealign.profile.model import BY_NAME, Profile, ProfileError
 from hugealign.profile.source import ProfileSource
-from hugealign.units import printable
 
 _EVENTS = ("--show-mmap-events", "--show-task-events")
 _TEXT = f"perf script -F pid,ip {' '.join(_EVENTS)}"

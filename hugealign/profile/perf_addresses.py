@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from hugealign.code.callsites import CallSites
 from hugealign.elf import textplaces
-from hugealign.elf.callsites import CallSites
 from hugealign.elf.image import Segment
 from hugealign.elf.symbols import Functions
 from hugealign.elf.textplaces import Layout
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
+from hugealign.io.units import printable
 from hugealign.profile.lines import blocks, samples
 from hugealign.profile.model import NOWHERE, MemoryRoom, Profile, ProfileError
 from hugealign.profile.source import ProfileSource
-from hugealign.units import printable
 
 _MMAP = re.compile(
     rb".*PERF_RECORD_MMAP2? (-?\d+)/-?\d+: \[0x([0-9a-f]{1,16})\(0x([0-9a-f]{1,16})\) @ (?:0x)?([0-9a-f]{1,16})\b"

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from hugealign.io.units import printable
 from hugealign.profile import stacks as common
 from hugealign.profile.model import Malformed, MemoryRoom, Profile, ProfileError, meaningful
 from hugealign.profile.protobuf import fields, numbers, scalars, whole
 from hugealign.profile.source import ProfileSource
 from hugealign.profile.stacks import Location, Mapped
-from hugealign.units import printable
 
 _FRAMES = 1 << 16  # of a stack
 _BUILD_ID_LONGEST = 256  # characters

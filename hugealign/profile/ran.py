@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions, functions_of
 from hugealign.errors import HugealignError, UsageError
+from hugealign.io.progress import silent
+from hugealign.io.units import are, counted, printable
 from hugealign.profile import read
 from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.formats import FORMATS
@@ -13,8 +15,6 @@ from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Flow, Profile
 from hugealign.profile.packed import UnpackAllowance
 from hugealign.profile.source import Others
-from hugealign.progress import silent
-from hugealign.units import are, counted, printable
 
 #: If less than this share of samples is found, the profile is taken to be of another program.
 LEAST_MATCHED = 0.5

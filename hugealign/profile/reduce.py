@@ -7,9 +7,11 @@ profile names (an interpreter's, with the path of a script in it) is counted as 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hugealign.elf.code import digests
+from hugealign.code.digests import digests
 from hugealign.elf.symbols import Functions, functions_of
 from hugealign.errors import HugealignError, UsageError
+from hugealign.io.progress import silent
+from hugealign.io.units import printable
 from hugealign.profile import counts, perf, read
 from hugealign.profile.counts import Counts
 from hugealign.profile.debugfiles import DebugFiles
@@ -20,8 +22,6 @@ from hugealign.profile.packed import UnpackAllowance
 from hugealign.profile.programs import programs
 from hugealign.profile.ran import remarks
 from hugealign.profile.source import Others
-from hugealign.progress import silent
-from hugealign.units import printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from hugealign.elf import textplaces
 from hugealign.elf.symbols import Functions
 from hugealign.elf.textplaces import Layout
+from hugealign.io.units import are, counted, printable
 from hugealign.profile.model import NOWHERE, Place, Profile
 from hugealign.profile.source import ProfileSource
-from hugealign.units import are, counted, printable
 
 _PAGE = 4096
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, cast
 
 from hugealign.errors import cause
+from hugealign.io.units import printable
 from hugealign.profile.ahead import Ahead
 from hugealign.profile.model import ProfileError
-from hugealign.units import printable
 
 SECONDS_LIMIT = 3600  # of one run; perf needs about ten minutes for 10 GB
 _MESSAGE_LIMIT = 300

@@ -73,7 +73,7 @@ find_compiler() {
 }
 
 # find_blocks COMPILER CACHE WORD...: set $blocks to clang's list of the blocks by which the order $profile divides
-# functions, for that compiler and the target in its words, else to nothing.  hugealign/compiling/lists.py makes the
+# functions, for that compiler and the target in its words, else to nothing.  hugealign/wrapper/block_lists.py makes the
 # list, once.
 find_blocks() {
     blocks=
@@ -120,7 +120,7 @@ find_blocks() {
         "$python" -I -S -c '
 import sys
 sys.path.insert(0, sys.argv[1])
-from hugealign.compiling.lists import main
+from hugealign.wrapper.block_lists import main
 sys.exit(main(sys.argv[2:]))' "${package%/*}" "$index" "$profile" "$compiler" $target </dev/null || return 0
     fi
     # Never use a file that other users have put there.
@@ -130,7 +130,7 @@ sys.exit(main(sys.argv[2:]))' "${package%/*}" "$index" "$profile" "$compiler" $t
 }
 
 # find_plugin COMPILER [CACHE]: set $plugin to the pass plugin built for exactly this compiler, else to nothing.
-# `hugealign plugin build` leaves a list (hugealign/plugin/listed.py) of the compilers that its plugins are for, with
+# `hugealign plugin build` leaves a list (hugealign/wrapper/plugin_list.py) of the compilers that its plugins are for, with
 # the size and time of each of their files; ccache identifies a compiler the same way.  Looking at these costs one
 # process.
 find_plugin() {

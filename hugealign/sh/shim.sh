@@ -1,5 +1,5 @@
 # The linker shim, sourced by each file in libexec/: find the linker that the compiler driver would have run,
-# run it at once if the link is certainly small, and leave every other link to hugealign.link.shim.
+# run it at once if the link is certainly small, and leave every other link to hugealign.link.main.
 # No Python starts for a conftest.  Environment variables are data: they are never evaluated.
 # shellcheck shell=sh
 
@@ -271,7 +271,7 @@ fi
 # Python does not start where standard input is a directory (init_sys_streams in its pylifecycle.c).
 [ ! -d /dev/stdin ] || exec </dev/null
 
-# run_python WORD...: become hugealign.link.shim; the last words are the linker and its arguments.
+# run_python WORD...: become hugealign.link.main; the last words are the linker and its arguments.
 # -I -S: no site packages, no user site, no PYTHON* variables; half the startup time, and no code from elsewhere.
 # The package's own directory is appended, so nothing beside it can shadow the standard library.
 run_python() {
@@ -280,7 +280,7 @@ import gc, os, sys
 gc.disable() # a process of milliseconds has no garbage to look for
 sys.path.append(sys.argv[1])
 try:
-    from hugealign.link.shim import main
+    from hugealign.link.main import main
 except KeyboardInterrupt:
     import _signal
     _signal.signal(2, _signal.SIG_DFL) # end as a linker would, and say as little
@@ -295,7 +295,7 @@ main(sys.argv[2:])
 ' "${package%/*}" "$@"
 }
 
-# A large and usual link starts at once, with the words that hugealign.link.shim would add, while Python loads.  That
+# A large and usual link starts at once, with the words that hugealign.link.main would add, while Python loads.  That
 # hides Python's startup, 10 ms, which is the extra cost of a link.  The linker's messages go to Python, its status
 # last.  Python still reads the command line, and repeats the link if it disagrees.  With a profile, the order has to be
 # read first.
@@ -308,7 +308,7 @@ else
     case ${real##*/} in ld.lld | ld.lld-[0-9]*) dialect=lld ;; esac
 fi
 if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
-    # Options that not every build for x86-64 gives are unusual: hugealign.link.shim might leave such a link alone, or
+    # Options that not every build for x86-64 gives are unusual: hugealign.link.main might leave such a link alone, or
     # the linker might print something on stdout.  This is a loop and not a function, since passing a thousand words to
     # a function takes as long as starting a process.
     previous=

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from hugealign.errors import UsageError, cause
-from hugealign.units import printable
+from hugealign.io.units import printable
 from hugealign.verification.formats.json import SCHEMA
 from hugealign.verification.model import FileReport
 from hugealign.verification.result import Key

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hugealign.elf.coverage import Coverage, coverages, rodata_coverage, total
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
 from hugealign.errors import HugealignError, MalformedElfError, NotElfError, cause
-from hugealign.units import counted
+from hugealign.io.units import counted
 from hugealign.verification import rules
 from hugealign.verification.examine import examine
 from hugealign.verification.facts import Facts, read_facts

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from hugealign.errors import UsageError
-from hugealign.near import hint
+from hugealign.io.suggest import hint
+from hugealign.io.units import printable
 from hugealign.records import Record
-from hugealign.units import printable
 
 NAMES = ("hugealign.toml", "pyproject.toml")
 _LARGEST = 1 << 18  # bytes of a file with something for us
@@ -137,7 +137,7 @@ class _Table(Record):
 
 def _table(path: str, *, found: bool) -> _Table | None:
     """Return the part of the file at *path* that is for us; None for a pyproject.toml without one."""
-    from hugealign import regular
+    from hugealign.io import regular
 
     name = printable(path)
     try:

@@ -11,7 +11,7 @@ from hugealign.elf.coverage import coverage, pad_sections
 from hugealign.elf.dynamic import Dynamic
 from hugealign.elf.image import PF_X, PT_GNU_RELRO, PT_GNU_STACK, SHT_NOBITS, Image, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, text_windows, whole_windows
-from hugealign.units import format_size, printable
+from hugealign.io.units import format_size, printable
 from hugealign.verification.facts import LIBRARY, STATIC_PIE, Facts
 from hugealign.verification.kernels import thp_eligible
 from hugealign.verification.rules import Finding, Policy, startable

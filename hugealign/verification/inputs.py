@@ -5,9 +5,9 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from hugealign.archives.counts import LINK, OTHER, Counts
 from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
-from hugealign.numbers import decimal
+from hugealign.io.numbers import decimal
+from hugealign.verification.archives.counts import LINK, OTHER, Counts
 from hugealign.verification.model import FileReport
 
 _BATCH = 32  # files that a worker gets at once

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from hugealign.elf.coverage import coverage, coverages
 from hugealign.elf.image import EM_AARCH64, PF_R, PF_W, Image, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift
-from hugealign.units import format_size
+from hugealign.io.units import format_size
 from hugealign.verification.facts import LIBRARY, PIE, STATIC_PIE
 
 YES, PARTIAL, NO = "yes", "partial", "no"

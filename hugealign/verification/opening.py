@@ -10,12 +10,12 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from hugealign.archives import kinds
-from hugealign.archives.counts import OBJECT, OTHER, Counts
-from hugealign.archives.work import Allowance, Work
-from hugealign.descriptors import using
 from hugealign.elf.image import ET_CORE, ET_REL
 from hugealign.errors import cause
+from hugealign.io.descriptors import using
+from hugealign.verification.archives import kinds
+from hugealign.verification.archives.counts import OBJECT, OTHER, Counts
+from hugealign.verification.archives.limits import Allowance, Work
 from hugealign.verification.checking import check_fd
 from hugealign.verification.inputs import Task
 from hugealign.verification.model import FileReport
@@ -82,7 +82,7 @@ def _kind(fd: int) -> str | OSError:
 
 
 def _archive(fd: int, task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]:
-    from hugealign.archives.look import Look  # heavy, and not needed for plain files
+    from hugealign.verification.archives.look import Look  # heavy, and not needed for plain files
 
     own = Counts()
     reports = 0

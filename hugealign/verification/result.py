@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from hugealign.elf.coverage import Coverage, RodataCoverage, total
-from hugealign.units import printable
+from hugealign.io.units import printable
 from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
 from hugealign.verification.rules import ERROR, NOTE, WARNING, Finding
 

@@ -18,9 +18,9 @@ from hugealign.elf.windows import (
     text_windows,
     whole_windows,
 )
+from hugealign.io.units import format_size, printable
 from hugealign.records import Record
 from hugealign.settings import MIN_TEXT, PAD_THRESHOLD, PAGE_SIZE
-from hugealign.units import format_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Which rules count in a run, and how they judge a file's report.  Pure."""
 
 from hugealign.errors import UsageError
-from hugealign.units import printable
+from hugealign.io.units import printable
 from hugealign.verification.model import FileReport
 from hugealign.verification.result import Accepted, FileResult
 from hugealign.verification.rules import ERROR, RULES, Finding

@@ -6,11 +6,11 @@
 
 import os
 
-from hugealign.archives.counts import Counts
-from hugealign.archives.work import Allowance
 from hugealign.errors import UsageError
-from hugealign.progress import silent
-from hugealign.units import printable
+from hugealign.io.progress import silent
+from hugealign.io.units import printable
+from hugealign.verification.archives.counts import Counts
+from hugealign.verification.archives.limits import Allowance
 from hugealign.verification.compare import Comparison, pairs
 from hugealign.verification.inputs import Begin, End, Step, steps
 from hugealign.verification.model import FileReport
@@ -107,7 +107,7 @@ def policy_for(page_size: int, min_text: int, pad_threshold: int, cpu: str = "",
     """
     if not cpu:
         return Policy(page_size, min_text, pad_threshold)
-    from hugealign.processor import table
+    from hugealign.system import processors as table
 
     found = table.find(cpu)
     if not found.itlb_2m:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hugealign.errors import HugealignError
-from hugealign.live import heat, verdict
-from hugealign.live.entries import entries
-from hugealign.live.verdict import Judged
 from hugealign.process.followed import Page, follow
+from hugealign.watch import advise_verdict as verdict
+from hugealign.watch import heat
+from hugealign.watch.advise_verdict import Judged
+from hugealign.watch.entries import entries
 from hugealign_lab.record import record
 from hugealign_lab.simulation import simulated
 from tests.support import ROOT

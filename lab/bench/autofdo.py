@@ -10,9 +10,9 @@ import subprocess
 from bisect import bisect_left
 from pathlib import Path
 
-from hugealign.ordering.budget import of_entries
 from hugealign.ordering.order import order
 from hugealign.profile.model import Flow
+from hugealign.system.budget import of_entries
 from hugealign_lab.files import find
 from hugealign_lab.order import order_of_trace
 from hugealign_lab.placement import ordered, original

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hugealign.processor.table import find
+from hugealign.system.processors import find
 from hugealign_lab.data import DataSimulation
 from hugealign_lab.simulation import DATA_CPUS, simulated_data
 from tests.support import HUGEALIGN, environment

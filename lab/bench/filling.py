@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from hugealign.elf.calls import Calls
-from hugealign.elf.references import References
+from hugealign.code.calls import Calls
+from hugealign.code.references import References
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.ordering import knapsack
 from hugealign.ordering.problem import Problem, of_sorted

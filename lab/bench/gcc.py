@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hugealign.elf.symbols import read_functions
-from hugealign.processor.table import CPUS
+from hugealign.system.processors import CPUS
 from hugealign_lab.files import find
 from hugealign_lab.geometry import geometry
 from hugealign_lab.placement import original

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hugealign.live.adapt import AdaptOptions, adapt, undo
 from hugealign.process import texts
-from hugealign.ps.parts import CodeKind, split
+from hugealign.watch.adapt import AdaptOptions, adapt, undo
+from hugealign.watch.parts import CodeKind, split
 from hugealign_lab import placement
 from hugealign_lab.geometry import named
 from hugealign_lab.placement import Keys, Pages

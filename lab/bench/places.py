@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from hugealign import replacing
 from hugealign.elf.symbols import read_functions
+from hugealign.io import replacing
 from hugealign_lab.files import find
 from hugealign_lab.placement import Placement
 from hugealign_lab.ran import profile

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hugealign.elf.symbols import read_functions
-from hugealign.ordering.budget import of_entries
+from hugealign.system.budget import of_entries
 from hugealign_lab.files import find
 from hugealign_lab.order import order_of_trace
 from hugealign_lab.placement import ordered, original

@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from hugealign.elf.calls import Calls
+from hugealign.code.calls import Calls
 from hugealign.elf.symbols import read_functions
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import WindowRoom

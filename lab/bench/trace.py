@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hugealign.processor.table import find
+from hugealign.system.processors import find
 from hugealign_lab.geometry import geometry
 from hugealign_lab.placement import original
 from hugealign_lab.simulate import simulate

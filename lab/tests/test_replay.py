@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError, UsageError
-from hugealign.processor.table import CPUS, find
+from hugealign.system.processors import CPUS, find
 from hugealign_lab import tracefile
 from hugealign_lab.data import HUGE, placed
 from hugealign_lab.data import keys as data_keys

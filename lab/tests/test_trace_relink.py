@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.elf.symbols import read_functions
-from hugealign.processor.table import find
+from hugealign.system.processors import find
 from hugealign_lab import placement
 from hugealign_lab.geometry import geometry, parse
 from hugealign_lab.simulate import simulate

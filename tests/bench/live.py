@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from hugealign.live.adapt import AdaptOptions, adapt
+from hugealign.watch.adapt import AdaptOptions, adapt
 from tests.bench.top import crowd
 from tests.support import HUGEALIGN, ROOT, environment
 

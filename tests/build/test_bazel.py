@@ -97,5 +97,5 @@ def test_an_order_is_followed(workspace: Path) -> None:
 def test_the_link_sees_nothing_of_this_checkout_but_its_inputs(workspace: Path) -> None:
     done = bazel(workspace, "aquery", "mnemonic(CppLink, //:server)")
     assert done.returncode == 0, done.stderr
-    for part in ("bazel/collect2.sh", "hugealign/libexec/ld", "hugealign/link/shim.py", "ld-scripts/"):
+    for part in ("bazel/collect2.sh", "hugealign/libexec/ld", "hugealign/link/main.py", "ld-scripts/"):
         assert f"external/hugealign/{part}" in done.stdout, part

@@ -13,9 +13,9 @@ import jsonschema
 import pytest
 
 from hugealign import orderfile
-from hugealign.compiling.lists import ALIGNMENT
-from hugealign.elf.blockmap import read_blocks
+from hugealign.code.blockmap import read_blocks
 from hugealign.elf.symbols import read_functions
+from hugealign.wrapper.block_lists import ALIGNMENT
 from tests.build.manual import emulates
 from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, rust_host
 from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, need, run

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf import compileunits
-from hugealign.elf.compileunits import read_units
+from hugealign.code import compileunits
+from hugealign.code.compileunits import read_units
 from hugealign.errors import HugealignError
 from tests.support import need
 

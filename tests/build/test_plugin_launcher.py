@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hugealign.orderfile import Entry
-from hugealign.plugin import listed
+from hugealign.wrapper import plugin_list as listed
 from tests.build.plugins import Built, order_file
 from tests.build.projects import Settings
 from tests.link.test_order import ENTRIES, OUTPUT, SOURCES, lies_first, note_of, symbols

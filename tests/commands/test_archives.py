@@ -20,11 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.archives import tar as tar_reader
-from hugealign.archives.counts import OBJECT, OTHER, Counts
-from hugealign.archives.source import FileSource
-from hugealign.archives.work import Allowance, Work
 from hugealign.verification import rules
+from hugealign.verification.archives import tar as tar_reader
+from hugealign.verification.archives.counts import OBJECT, OTHER, Counts
+from hugealign.verification.archives.limits import Allowance, Work
+from hugealign.verification.archives.source import FileSource
 from hugealign.verification.model import UNKNOWN, FileReport
 from hugealign.verification.verify import check_all
 from tests.commands import archives

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf import calls
-from hugealign.elf.calls import Calls
+from hugealign.code import calls
+from hugealign.code.calls import Calls
 from hugealign.elf.image import SHT_NOBITS
 from hugealign.elf.symbols import Functions, read_functions
 

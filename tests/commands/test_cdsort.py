@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hugealign import native
+from hugealign.io import native
 from hugealign.ordering import compiled
 from hugealign.ordering.cdsort import cdsort
 from hugealign.ordering.chains import Arc, CallGraph, Chain, merged

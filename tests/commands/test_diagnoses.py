@@ -7,8 +7,8 @@ import pytest
 
 from hugealign.diagnosis import render
 from hugealign.diagnosis.values import ROOT, Diagnosis, Remedy
-from hugealign.stage import report
-from hugealign.stage.store import MADE, Staged
+from hugealign.run import report
+from hugealign.run.store import MADE, Staged
 from tests.support import ROOT as CHECKOUT
 
 REMEDY = Remedy("fix", ("hugealign", "fix", "--in-place", "f"), ROOT, 0, 2)
@@ -30,6 +30,6 @@ def test_form(one: Diagnosis) -> None:
 
 @pytest.mark.parametrize("one", [None, *DIAGNOSES], ids=str)
 def test_within_a_document(one: Diagnosis | None) -> None:
-    schema = json.loads((CHECKOUT / "hugealign/stage/stage-1.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads((CHECKOUT / "hugealign/run/stage-1.schema.json").read_text(encoding="utf-8"))
     staged = Staged("/a", MADE, 3, 1, 6 << 20, diagnosis=one)
     jsonschema.validate(json.loads(report.document("/run/x", [staged], [])), schema)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hugealign import checksum
 from hugealign.elf.image import EM_X86_64
 from hugealign.errors import HugealignError
+from hugealign.io import checksum
 from hugealign.link import linkers, reports
 from hugealign.link.command import parse
 from hugealign.link.job import Job

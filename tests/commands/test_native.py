@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hugealign import native
 from hugealign.errors import HugealignError
+from hugealign.io import native
 from tests.support import ROOT, run
 
 PLUGIN, REPLAY, CDSORT = SOURCES = [

@@ -83,7 +83,7 @@ def test_what_an_image_has_in_place_of_its_program_is_not_opened(tmp_path: Path)
 def test_the_time_is_bounded_from_the_first_byte() -> None:
     """The engine's own pipe may stay open for ever."""
     code = (
-        "import sys\nfrom hugealign import cli\nfrom hugealign.stage import oci\n"
+        "import sys\nfrom hugealign import cli\nfrom hugealign.services import oci\n"
         "oci.SECONDS = 0.5\nsys.exit(cli.main(['oci-hook']))"
     )
     reading, writing = os.pipe()

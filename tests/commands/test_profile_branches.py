@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf.callsites import CallSites
+from hugealign.code.callsites import CallSites
 from hugealign.elf.symbols import read_functions
 from tests.commands import branchdata
 from tests.commands.profiles import arcs, build, functions_of, load, named

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf.callsites import CallSites
+from hugealign.code.callsites import CallSites
 from hugealign.elf.symbols import Functions
 from hugealign.profile import read
 from hugealign.profile.formats import FORMATS, detect

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf import calls, references
-from hugealign.elf.references import References
+from hugealign.code import calls, references
+from hugealign.code.references import References
 from hugealign.elf.symbols import Functions, read_functions
 from tests.support import steps
 

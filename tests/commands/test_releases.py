@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf.code import digests
+from hugealign.code.digests import digests
 from hugealign.elf.symbols import read_functions
 from hugealign.profile import counts
 from hugealign.profile.counted import read

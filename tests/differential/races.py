@@ -20,12 +20,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hugealign import replacing
-from hugealign.descriptors import using
 from hugealign.errors import HugealignError
-from hugealign.machine import kernel, namespace, rooted
-from hugealign.regular import opened
-from hugealign.stage import copies, launch, oci, store
+from hugealign.io import replacing
+from hugealign.io.descriptors import using
+from hugealign.io.regular import opened
+from hugealign.run import copies, launch, store
+from hugealign.services import oci
+from hugealign.system import kernel, namespace, rooted
 
 USER = 65534
 _SECRET, _OPEN = b"root's alone, nobody else's", b"anybody's to read, as it is"

@@ -11,7 +11,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from hugealign.link import estimate, linkers, shim
+from hugealign.link import estimate, linkers
+from hugealign.link import main as shim
 from hugealign.link.job import Job, LeftAlone, understand
 from hugealign.settings import VARIABLES, Settings
 from tests.fuzz import archives, files, profiles

@@ -5,14 +5,13 @@ import random
 from pathlib import Path
 
 from hugealign import orderfile
-from hugealign.elf.calls import Calls
+from hugealign.code.calls import Calls
 from hugealign.elf.coverage import rodata_coverage
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.map import layout, picture
 from hugealign.map import report as heat
 from hugealign.ordering import diff, emit, problem, report
-from hugealign.ordering.budget import Budget
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import WindowRoom
 from hugealign.profile import counts, read
@@ -21,6 +20,7 @@ from hugealign.profile.lines import lines
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
 from hugealign.profile.ran import Ran
+from hugealign.system.budget import Budget
 from tests.commands.profiles import SAMPLES, otlp, pprof
 
 _PAGE = 1 << 16

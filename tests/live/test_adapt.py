@@ -18,11 +18,11 @@ import jsonschema
 import pytest
 
 import hugealign as api
-from hugealign.live import adapt as module
-from hugealign.live.adapt import AdaptOptions, keep_adapting, undo
 from hugealign.process import instructions
 from hugealign.process.advice import Adviser
 from hugealign.process.pagemap import State
+from hugealign.watch import adapt as module
+from hugealign.watch.adapt import AdaptOptions, keep_adapting, undo
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, chill, hugealign
 from tests.support import need
 

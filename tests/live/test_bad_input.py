@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from hugealign import regular
-from hugealign.machine import kernel, memory
+from hugealign.io import regular
 from hugealign.pagecache import diagnose, warming
 from hugealign.pagecache import measure as pagecache
+from hugealign.system import kernel, memory
 from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, hugealign, running
 
 
@@ -73,7 +73,7 @@ def test_address_space_that_is_small(cold: Path) -> None:
     assert hugealign("warm", "--libs", cold).returncode == 0
     # What Python needs to start with what the command imports, and then a little more each time.
     imports = (
-        "import runpy, json, struct, locale, shutil, hugealign.machine.libraries, hugealign.pagecache.report, "
+        "import runpy, json, struct, locale, shutil, hugealign.system.libraries, hugealign.pagecache.report, "
         "hugealign.fixing.remedies, hugealign.cli.warm"
     )
     least = next(mib for mib in range(10, 400, 4) if limited(mib, "-c", imports).returncode == 0)
@@ -203,7 +203,7 @@ def test_file_that_shrinks_while_we_look(cold: Path, size: int) -> None:
     code = f"""
 import os, sys
 from hugealign import cli
-from hugealign import regular
+from hugealign.io import regular
 from hugealign.pagecache import measure as pagecache, warming
 def shrink(real):
     def wrapper(*arguments):
@@ -299,7 +299,8 @@ def test_reasons_without_evidence_of_anything_else(cold: Path, monkeypatch: pyte
 def test_progress_is_for_terminals_and_long_work(cold: Path) -> None:
     code = f"""
 import functools, sys
-from hugealign import cli, progress
+from hugealign import cli
+from hugealign.io import progress
 progress.Progress = functools.partial(progress.Progress, patience=float(sys.argv[1]))
 progress._INTERVAL = 0
 sys.exit(cli.main(["warm", {str(cold)!r}]))

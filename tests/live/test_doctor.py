@@ -13,8 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from hugealign.processor import cpuid
-from hugealign.processor import local as processor
+from hugealign.system import cpuid
+from hugealign.system import this_processor as processor
 from tests.live.programs import NO_THP, NOBODY, ROOT, Programs, hugealign
 
 SCHEMA = json.loads((ROOT / "hugealign" / "doctor" / "doctor-1.schema.json").read_text())

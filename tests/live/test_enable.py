@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.stage import dropins, enable
+from hugealign.services import dropins, enable
 from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import System, booted

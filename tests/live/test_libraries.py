@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.errors import HugealignError
-from hugealign.machine import libraries
+from hugealign.system import libraries
 from tests.live.programs import WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 
 LOADER = "ld-linux"

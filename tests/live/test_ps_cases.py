@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hugealign import mounts
+from hugealign.io import mounts
 from hugealign.process import processes
 from tests.live.programs import NOBODY, ROOT, WINDOWS, Programs, chill, hugealign, running
 
@@ -153,7 +153,7 @@ def test_watch_in_json_is_a_line_for_each_look(warmed: Path) -> None:
 def test_number_that_another_process_got_is_not_watched_on(monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
-    from hugealign.ps import looking
+    from hugealign.watch import looking
 
     real = processes.look(os.getpid())
     looks = iter([real, real, replace(real, started=real.started + 1), real])

@@ -14,7 +14,7 @@ import pytest
 from hugealign.process import pagemap as pagemap_module
 from hugealign.process import processes
 from hugealign.process.pagemap import State
-from hugealign.ps import mapped_files
+from hugealign.watch import mapped_files
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 
 SCHEMA = json.loads((ROOT / "hugealign" / "ps" / "ps-1.schema.json").read_text(encoding="utf-8"))

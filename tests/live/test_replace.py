@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hugealign import replacing as replace
+from hugealign.io import replacing as replace
 from hugealign.pagecache import warming
 from hugealign.pagecache.text import WarmOptions, warm
 from tests.live.programs import (
@@ -180,7 +180,7 @@ def test_immutable_file_is_refused(place: Path, flag: str) -> None:
 def test_place_without_permission_is_refused(place: Path) -> None:
     code = f"""
 import sys
-from hugealign import replacing as replace
+from hugealign.io import replacing as replace
 try:
     replace.replace({str(place / "good")!r}, lambda _: True)
 except replace.ReplaceError as error:
@@ -215,7 +215,7 @@ def in_mounts(place: Path, script: str, path: str) -> list[str]:
     code = f"""
 import os
 import re
-from hugealign import replacing as replace
+from hugealign.io import replacing as replace
 old = os.stat({path!r}).st_ino
 try:
     print(replace.replace({path!r}, lambda _: True))
@@ -361,7 +361,7 @@ os.open = without
     )
     code = f"""
 import os, sys
-from hugealign import replacing as replace
+from hugealign.io import replacing as replace
 {refuse}
 print(flush=True)
 while True:

@@ -81,7 +81,7 @@ def test_warmed_only_when_asked_for(cold: Path) -> None:
         done = hugealign("ps", "--rodata", str(child.pid))
         assert done.returncode == 0
         assert f"  read-only data: {DATA} of {DATA} windows are huge (8.0 MiB of " in done.stdout
-        schema = json.loads((ROOT / "hugealign/ps/ps-1.schema.json").read_text(encoding="utf-8"))
+        schema = json.loads((ROOT / "hugealign/watch/ps-1.schema.json").read_text(encoding="utf-8"))
         found = json.loads(hugealign("ps", "--rodata", "--format", "json", str(child.pid)).stdout)
         jsonschema.validate(found, schema)
         (process,) = found["processes"]
@@ -151,9 +151,7 @@ def test_staged(linked: Path, stock: Path, programs: Programs) -> None:
         assert done.returncode == 0
         assert f"  read-only data: {DATA} of {DATA} windows huge\n" in done.stdout
         found = json.loads(hugealign("stage", "--store", place, "--rodata", "--format", "json", program).stdout)
-        jsonschema.validate(
-            found, json.loads((ROOT / "hugealign/stage/stage-1.schema.json").read_text(encoding="utf-8"))
-        )
+        jsonschema.validate(found, json.loads((ROOT / "hugealign/run/stage-1.schema.json").read_text(encoding="utf-8")))
         assert found["files"][0]["rodata"] == {"windows": DATA, "windows_huge": DATA}
         assert found["files"][0]["windows"] == TEXT
     program.unlink()

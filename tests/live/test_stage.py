@@ -270,7 +270,7 @@ def test_unreadable_program(stock: Path) -> None:
 _EXCHANGE = """
 import os, sys
 from hugealign import cli
-from hugealign.stage import copies
+from hugealign.run import copies
 measure = copies.huge_windows
 def exchanged(copy):
     os.rename({other!r}, {program!r})
@@ -464,9 +464,9 @@ def test_run_that_fails_or_dies(stock: Path, calls: tuple[str, ...], numbers: An
 
 def test_every_check_of_a_copy(stock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What changes while it is copied is not executed from half of it."""
-    from hugealign import replacing
-    from hugealign.regular import opened
-    from hugealign.stage import copies
+    from hugealign.io import replacing
+    from hugealign.io.regular import opened
+    from hugealign.run import copies
 
     program = stock / "changing"
     shutil.copy(stock / "good", program)

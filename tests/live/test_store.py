@@ -20,7 +20,7 @@ from tests.live.stock import USER, command, mounts
 from tests.support import need
 
 ALL = WINDOWS * WINDOW >> 10
-SCHEMA = json.loads((ROOT / "hugealign/stage/stage-1.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "hugealign/run/stage-1.schema.json").read_text(encoding="utf-8"))
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to make a store")
 
 
@@ -322,7 +322,7 @@ def test_released_copies_go_unless_another_service_has_them(store: Path, program
     for owner in ("a.service", "b.service"):
         assert stage(store, "--owner", owner, program).returncode == 0
     for owner, left in (("a.service", 1), ("a.service", 1), ("b.service", 0)):
-        code = "import sys; from hugealign.stage import store; store.release(*sys.argv[1:])"
+        code = "import sys; from hugealign.run import store; store.release(*sys.argv[1:])"
         subprocess.run([sys.executable, "-c", code, owner, store], check=True, cwd=ROOT)
         assert not (store / "for" / owner).exists()
         assert len(copies(store)) == left

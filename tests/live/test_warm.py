@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from hugealign import regular
-from hugealign.machine import kernel
+from hugealign.io import regular
 from hugealign.pagecache import measure as pagecache
 from hugealign.pagecache import warming
+from hugealign.system import kernel
 from tests.link.bulk import bulk_object
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.support import HUGEALIGN
@@ -207,8 +207,8 @@ def test_file_that_shrinks_meanwhile_is_no_crash(cold: Path, advice: int) -> Non
     code = f"""
 import json
 import os
-from hugealign.machine import kernel
-from hugealign import regular
+from hugealign.system import kernel
+from hugealign.io import regular
 from hugealign.pagecache import measure as pagecache, warming
 pagecache._MADV_POPULATE_READ = {advice}
 with regular.opened({str(cold)!r}) as fd:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.machine import kernel
 from hugealign.pagecache import measure as pagecache
+from hugealign.system import kernel
 from tests.live.programs import WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
 
 ALL = WINDOWS * WINDOW >> 10

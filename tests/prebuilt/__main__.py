@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hugealign.units import format_size
+from hugealign.io.units import format_size
 from tests.support import HUGEALIGN, ROOT
 
 BUILD = ROOT / "build" / "prebuilt"

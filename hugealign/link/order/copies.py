@@ -12,10 +12,10 @@ The copies are files without a name: nothing is left behind, however the link en
 
 import os
 
-from hugealign.descriptors import file_at, write_all
 from hugealign.elf import relocatable
 from hugealign.elf.image import SHF_EXECINSTR
 from hugealign.elf.relocatable import ARCHIVE, MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE
+from hugealign.io.descriptors import file_at, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ the end of a line is left out: an unlisted function lies where it would without 
 
 import os
 
-from hugealign.checksum import sha256
 from hugealign.elf.objectfile import HOT_MARKS
 from hugealign.errors import HugealignError
+from hugealign.io.checksum import sha256
+from hugealign.io.units import printable
 from hugealign.records import Record
-from hugealign.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

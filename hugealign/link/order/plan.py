@@ -3,11 +3,11 @@
 import os
 import struct
 
-from hugealign import checksum
-from hugealign.descriptors import using
 from hugealign.elf import buildnote
 from hugealign.elf.windows import text_windows
 from hugealign.errors import HugealignError
+from hugealign.io import checksum
+from hugealign.io.descriptors import using
 from hugealign.link import linkers
 from hugealign.link.order import dialects
 from hugealign.link.order.inputs import Sections, UnsplitObject, find, in_one_piece, pieces, whole
@@ -95,7 +95,7 @@ class OrderedLink(Record):
         """Return the pass plugin built for exactly this lld, for code yet to be generated; empty if there is none."""
         if self.linker.name != "lld" or os.environ.get(BLOCKS):
             return ""
-        from hugealign.plugin import listed
+        from hugealign.wrapper import plugin_list as listed
 
         return listed.find(self.job.real) or ""
 

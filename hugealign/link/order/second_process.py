@@ -3,7 +3,7 @@
 import marshal
 import os
 
-from hugealign.descriptors import forked
+from hugealign.io.descriptors import forked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

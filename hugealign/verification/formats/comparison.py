@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hugealign.elf.coverage import Coverage
-from hugealign.units import format_size, printable
+from hugealign.io.units import format_size, printable
 from hugealign.verification.compare import BETTER, SAME, WORSE, Comparison, Pair
 from hugealign.verification.formats.json import TOOL, file_object, finding_object
 from hugealign.verification.formats.text import Style, finding_lines

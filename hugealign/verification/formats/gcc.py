@@ -1,6 +1,6 @@
 """The report as a compiler would write it, a line for each finding, for editors.  Pure."""
 
-from hugealign.units import printable
+from hugealign.io.units import printable
 from hugealign.verification.formats.words import log_lines
 from hugealign.verification.result import Verification
 

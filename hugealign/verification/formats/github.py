@@ -3,7 +3,7 @@
 The escapes are those that the runner undoes (ActionCommand.cs in github.com/actions/runner).
 """
 
-from hugealign.units import printable
+from hugealign.io.units import printable
 from hugealign.verification.formats.words import relative, totals
 from hugealign.verification.result import Verification
 from hugealign.verification.rules import ERROR, NOTE, WARNING

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from hugealign.elf.coverage import Coverage, RodataCoverage
-from hugealign.units import printable
+from hugealign.io.units import printable
 from hugealign.verification.result import FileResult, Verification
 from hugealign.verification.rules import Finding
 from hugealign.version import __version__

@@ -7,7 +7,7 @@ non-characters are all unprintable.
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from hugealign.units import printable
+from hugealign.io.units import printable
 from hugealign.verification.formats.words import summary
 from hugealign.verification.model import FAILED, OK, UNKNOWN
 from hugealign.verification.result import FileResult, Verification

@@ -9,7 +9,7 @@ import os
 from typing import Any
 from urllib.parse import quote
 
-from hugealign.units import printable
+from hugealign.io.units import printable
 from hugealign.verification.formats.words import relative
 from hugealign.verification.model import UNKNOWN, FileReport
 from hugealign.verification.result import FileResult, Verification

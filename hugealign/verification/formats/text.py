@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.elf.image import Segment
+from hugealign.io.units import counted, format_size, printable
 from hugealign.records import Record
-from hugealign.units import counted, format_size, printable
 from hugealign.verification.formats.words import log_lines, percent, summary, totals
 from hugealign.verification.model import FAILED, OK, UNKNOWN
 from hugealign.verification.result import FileResult, Verification

@@ -3,7 +3,7 @@
 import os
 
 from hugealign.elf.coverage import Coverage
-from hugealign.units import counted, format_size, without_commands
+from hugealign.io.units import counted, format_size, without_commands
 from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
 from hugealign.verification.result import Verification
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from hugealign.elf.image import Image
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.elf.windows import text_windows
-from hugealign.processor.table import CPUS
+from hugealign.system.processors import CPUS
 from hugealign_lab.geometry import Geometry, geometry
 from hugealign_lab.placement import WINDOW, Placement, original
 from hugealign_lab.relinked import moves, relinked

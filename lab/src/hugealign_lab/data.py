@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from hugealign.elf.windows import BASE_PAGE, align_down
 from hugealign.errors import HugealignError
-from hugealign.progress import silent
-from hugealign.units import printable
+from hugealign.io.progress import silent
+from hugealign.io.units import printable
 from hugealign_lab.geometry import Geometry
 from hugealign_lab.placement import REGION, WINDOW, Keys, Pages, keyed
 from hugealign_lab.replay import CODE, DATA, OF_DATA, Replay

@@ -6,8 +6,8 @@ import os
 from hugealign.elf.image import PF_W, PF_X, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError
-from hugealign.regular import opened
-from hugealign.units import printable
+from hugealign.io.regular import opened
+from hugealign.io.units import printable
 from hugealign_lab.tracefile import File, TracedSegment
 
 

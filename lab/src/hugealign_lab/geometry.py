@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from hugealign.errors import NumberFormatError, UsageError
-from hugealign.numbers import decimal
-from hugealign.processor.table import Cpu, Tlb, find
-from hugealign.units import printable
+from hugealign.io.numbers import decimal
+from hugealign.io.units import printable
+from hugealign.system.processors import Cpu, Tlb, find
 
 _NUMBER_LIMIT = 10**8 - 1
 _ENTRIES_LIMIT = 1 << 14  # of one table; the largest known has 4096

@@ -6,10 +6,11 @@ Without a processor nothing is simulated, and the number is the same as for a pr
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from hugealign.elf.calls import Calls
-from hugealign.elf.references import References
+from hugealign.code.calls import Calls
+from hugealign.code.references import References
+from hugealign.io.progress import silent
+from hugealign.io.units import printable
 from hugealign.ordering.blocks import Laid
-from hugealign.ordering.budget import Budget, budget_of, of_entries
 from hugealign.ordering.misses import Misses
 from hugealign.ordering.order import Order, carry, check_names, of_blocks, of_ran, parts
 from hugealign.ordering.problem import Problem, of_sorted
@@ -18,8 +19,7 @@ from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.match import placeable
 from hugealign.profile.model import Flow
-from hugealign.progress import silent
-from hugealign.units import printable
+from hugealign.system.budget import Budget, budget_of, of_entries
 from hugealign_lab.geometry import Geometry, named
 from hugealign_lab.placement import WINDOW, ordered
 from hugealign_lab.ran import Traced, traced

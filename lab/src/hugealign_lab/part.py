@@ -2,7 +2,7 @@
 
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
-from hugealign.units import printable
+from hugealign.io.units import printable
 from hugealign_lab.replay import BEGINS, ENDS
 from hugealign_lab.tracefile import Trace
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions, functions_of
+from hugealign.io.progress import silent
+from hugealign.io.units import printable
 from hugealign.profile.match import Matched
 from hugealign.profile.model import Flow
 from hugealign.profile.ran import MismatchError, Ran, check_rate
-from hugealign.progress import silent
-from hugealign.units import printable
 from hugealign_lab.files import find
 from hugealign_lab.replay import ELSEWHERE, FUNCTION, NO_FUNCTION, Replay
 from hugealign_lab.tracefile import Trace, open_trace

@@ -15,11 +15,11 @@ from typing import BinaryIO
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, Image, read_file
 from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.errors import HugealignError, NotElfError, NotRunnableError
-from hugealign.native import library
+from hugealign.io.native import library
+from hugealign.io.progress import Progress
+from hugealign.io.replacing import beside
+from hugealign.io.units import format_size, printable
 from hugealign.process.sampling import handling, passing_on
-from hugealign.progress import Progress
-from hugealign.replacing import beside
-from hugealign.units import format_size, printable
 from hugealign_lab import tracefile
 from hugealign_lab.files import describe, vaddr
 from hugealign_lab.shared import Shared

@@ -6,9 +6,9 @@ from array import array
 from collections.abc import Callable
 from typing import Any, Self
 
-from hugealign.native import loaded
-from hugealign.progress import silent
-from hugealign.units import printable
+from hugealign.io.native import loaded
+from hugealign.io.progress import silent
+from hugealign.io.units import printable
 from hugealign_lab.geometry import Geometry, Level, Table
 from hugealign_lab.placement import Keys, Pages
 from hugealign_lab.tracefile import Chunk, Trace, TraceError

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from hugealign.units import counted, printable
+from hugealign.io.units import counted, printable
 from hugealign_lab.simulate import best
 from hugealign_lab.simulation import DataSimulated, Simulated
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hugealign.progress import silent
+from hugealign.io.progress import silent
 from hugealign_lab.geometry import Geometry, Level, Table
 from hugealign_lab.placement import Placement, keys, pages
 from hugealign_lab.replay import Replay

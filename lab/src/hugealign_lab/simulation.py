@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hugealign import orderfile
 from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError, UsageError
+from hugealign.io.progress import silent
+from hugealign.io.units import printable
 from hugealign.ordering.named import indices
-from hugealign.progress import silent
-from hugealign.units import printable
 from hugealign_lab import data, placement
 from hugealign_lab.files import find
 from hugealign_lab.geometry import named, with_data

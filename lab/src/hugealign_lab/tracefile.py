@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
 from hugealign.errors import HugealignError, cause
-from hugealign.units import printable
+from hugealign.io.units import printable
 
 MAGIC = b"hugealign.trace\x01"
 _END = b"hugealign.end\x01\0\0"

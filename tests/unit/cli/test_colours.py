@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from hugealign import progress
 from hugealign.cli import messages, output
-from tests.unit.test_progress import Terminal
+from hugealign.io import progress
+from tests.unit.io.test_progress import Terminal
 
 
 @pytest.fixture(autouse=True)

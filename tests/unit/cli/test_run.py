@@ -32,7 +32,7 @@ def test_what_is_not_plain_is_for_argparse(words: str) -> None:
 
 def test_a_start_loads_nothing_slow() -> None:
     """Each of them takes longer than what `run` does with a small program."""
-    code = "import sys; from hugealign import cli; from hugealign.stage import launch; cli.run.quick(['x'])"
+    code = "import sys; from hugealign import cli; from hugealign.run import launch; cli.run.quick(['x'])"
     code = f"{code.replace('import cli', 'import cli; import hugealign.cli.run')}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-ISc", f"import sys; sys.path.append({str(ROOT)!r}); {code}"], check=True,
                           capture_output=True, text=True)  # fmt: skip

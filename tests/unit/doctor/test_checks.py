@@ -15,10 +15,10 @@ from hugealign import settings
 from hugealign.doctor import checks, probes, report
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Condition
 from hugealign.doctor.facts import Kernel, Loader, MachineFacts, MemoryFacts, Perf, Place, Thp
-from hugealign.machine import children, memory
-from hugealign.processor.cpuid import Tlbs
-from hugealign.processor.local import Processor
-from hugealign.processor.table import Tlb, find
+from hugealign.system import children, memory
+from hugealign.system.cpuid import Tlbs
+from hugealign.system.processors import Tlb, find
+from hugealign.system.this_processor import Processor
 from tests.support import ROOT
 
 GOOD = MachineFacts(

@@ -13,16 +13,16 @@ from hugealign.elf.image import ET_EXEC, PF_R, PF_X, PT_LOAD, Image, Segment
 from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
+from hugealign.io.units import printable
 from hugealign.map import layout, picture, report
 from hugealign.map.layout import CELLS, PARTS, Map
 from hugealign.map.scale import NONE, plain, scale
-from hugealign.ordering.budget import Budget
 from hugealign.ordering.problem import Problem
 from hugealign.ordering.problem import plan as plan_of
 from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.match import Matched
 from hugealign.profile.ran import Ran
-from hugealign.units import printable
+from hugealign.system.budget import Budget
 
 PAGE = 1 << 16
 RODATA = RodataCoverage(3 * PAGE, 2 * PAGE, 2, 0)

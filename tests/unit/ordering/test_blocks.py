@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from hugealign.elf.blockmap import Block
-from hugealign.elf.calls import Calls
+from hugealign.code.blockmap import Block
+from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import blocks, exttsp, knapsack, unseen

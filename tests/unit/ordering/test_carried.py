@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from hugealign.elf.blockmap import Block
+from hugealign.code.blockmap import Block
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.ordering import blocks, exttsp

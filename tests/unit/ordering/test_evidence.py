@@ -6,11 +6,11 @@ import pytest
 
 from hugealign.elf.symbols import Functions
 from hugealign.ordering import unseen
-from hugealign.ordering.budget import Budget, of_entries
 from hugealign.ordering.misses import Misses
 from hugealign.ordering.order import ThinError, check_evidence, check_names
 from hugealign.profile.match import Matched, placeable
 from hugealign.profile.ran import MismatchError, Ran
+from hugealign.system.budget import Budget, of_entries
 
 SMALL, HUGE = of_entries(0, 0, "for tests"), of_entries(8, 1, "for tests")
 

@@ -5,18 +5,18 @@ import json
 import pytest
 
 from hugealign import orderfile
-from hugealign.elf.calls import Calls
-from hugealign.elf.references import References
+from hugealign.code.calls import Calls
+from hugealign.code.references import References
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError, UsageError
 from hugealign.orderfile import COLD, FILL, HOT, Entry, OrderFile
 from hugealign.ordering import diff, emit, knapsack, sorting, unseen
-from hugealign.ordering.budget import budget_of
 from hugealign.ordering.compose import compose
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.sorting import Sorted, sort
 from hugealign.ordering.windows import WindowPlan, WindowRoom, ends_of
 from hugealign.profile.match import Matched
+from hugealign.system.budget import budget_of
 
 PAGE = 1 << 16
 

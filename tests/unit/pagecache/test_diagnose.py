@@ -4,9 +4,9 @@ import errno
 
 import pytest
 
-from hugealign.machine import kernel, memory
 from hugealign.pagecache import diagnose, warming
 from hugealign.pagecache.warming import Warmth
+from hugealign.system import kernel, memory
 
 
 @pytest.mark.parametrize(

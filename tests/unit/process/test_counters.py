@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from hugealign.live import advise
-from hugealign.live.entries import Entries
-from hugealign.live.verdict import Answer
 from hugealign.process import counters, followed
 from hugealign.process.counters import CYCLES, INSTRUCTIONS, Counters, raw
 from hugealign.process.followed import Followed
-from hugealign.processor import events, table
+from hugealign.system import hardware_events as events
+from hugealign.system import processors as table
+from hugealign.watch import advise
+from hugealign.watch.advise_verdict import Answer
+from hugealign.watch.entries import Entries
 
 
 class MockEvents:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf.blockmap import Block
+from hugealign.code.blockmap import Block
 from hugealign.elf.symbols import Functions
 from hugealign.profile import autofdo, linecounts
 from hugealign.profile.linecounts import Inlined, LineCounts, _frames, _settled, place

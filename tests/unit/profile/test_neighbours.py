@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hugealign.elf.calls import Calls
+from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.profile.neighbours import LEAST, Guess, Lost, found
 from tests.support import steps

@@ -12,7 +12,7 @@ import pytest
 
 from hugealign.elf.coverage import Coverage
 from hugealign.elf.image import Segment
-from hugealign.units import printable
+from hugealign.io.units import printable
 from hugealign.verification.compare import Comparison, Pair
 from hugealign.verification.formats import comparison, gcc, github, junit, sarif, text
 from hugealign.verification.formats import json as json_format

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.archives.counts import Counts
 from hugealign.errors import UsageError
 from hugealign.verification import rules
+from hugealign.verification.archives.counts import Counts
 from hugealign.verification.inputs import names_from, parse_jobs
 from hugealign.verification.model import FileReport
 from hugealign.verification.verify import check_all

@@ -3,7 +3,7 @@
 import multiprocessing
 from collections.abc import Iterator
 
-from hugealign.archives.work import Allowance
+from hugealign.verification.archives.limits import Allowance
 from hugealign.verification.inputs import Step, Task
 from hugealign.verification.model import FileReport
 from hugealign.verification.opening import Terms

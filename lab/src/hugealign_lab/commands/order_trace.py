@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
     if args.old_binary is not None and not args.binary:
         raise UsageError("order-trace: --old-binary needs -b, the build to make an order for")
     output.keep_apart({"-o": args.output}, [args.trace, args.binary, args.old_binary])
-    from hugealign.ordering.budget import budget_of
-    from hugealign.progress import Progress
+    from hugealign.io.progress import Progress
+    from hugealign.system.budget import budget_of
     from hugealign_lab.order import order_of_trace
 
     cpus, args.cpu = args.cpu, None

@@ -4,7 +4,7 @@ import argparse
 
 from hugealign.cli.arguments import add_format
 from hugealign.errors import NumberFormatError, UsageError
-from hugealign.numbers import decimal
+from hugealign.io.numbers import decimal
 
 _WINDOWS_LIMIT, _NUMBER_LIMIT = 4096, 10**8 - 1
 
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.data and (args.layout or args.windows or args.curve):
         raise UsageError("--data: has layouts of its own, and goes with no --layout, --windows or --curve")
     from hugealign.cli import output
-    from hugealign.progress import Progress
+    from hugealign.io.progress import Progress
     from hugealign_lab import report
     from hugealign_lab.simulation import CPUS, DATA_CPUS, LAYOUTS, simulated, simulated_data
 

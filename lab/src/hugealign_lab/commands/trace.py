@@ -7,7 +7,7 @@ import sys
 from hugealign.cli import output
 from hugealign.cli.words import command_words
 from hugealign.errors import UsageError
-from hugealign.units import format_size, parse_size, printable
+from hugealign.io.units import format_size, parse_size, printable
 
 _LEAST = 1 << 16  # bytes; a chunk and more
 

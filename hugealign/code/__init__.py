@@ -1,0 +1,1 @@
+"""What machine code refers to."""

@@ -1,0 +1,236 @@
+"""The basic blocks of functions, from clang's address map.
+
+Clang writes it with ``-fbasic-block-address-map``, before version 19 with ``-fbasic-block-sections=labels``.  LLVM's
+docs/Extensions.rst, "SHT_LLVM_BB_ADDR_MAP", and llvm/lib/Object/BBAddrMap.cpp describe the format: clang 12 to 14 write
+SHT_LLVM_BB_ADDR_MAP_V0, 15 and 16 version 1, 17 to 20 version 2, and later ones up to 5.  Every number is untrusted:
+reads are in proportion to what the file really has of the section, and a map that does not add up is refused whole.
+"""
+
+import mmap
+import os
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.contents import Contents
+from hugealign.elf.image import Image, Section, read_image
+from hugealign.errors import HugealignError, MalformedElfError, cause
+from hugealign.io.descriptors import file_at
+from hugealign.io.units import printable
+
+_SHT_V0, _SHT = 0x6FFF4C08, 0x6FFF4C0A
+_NEWEST = 5
+_ENTRY_COUNT, _FREQUENCY, _PROBABILITY, _RANGES, _OMITTED, _CALLSITES, _HASHES, _POST_LINK = (1 << n for n in range(8))
+#: The version that introduced a feature; in older ones the numbers behind it would be misread.
+_SINCE = {_CALLSITES: 3, _HASHES: 4, _POST_LINK: 5}
+_LANDING_PAD = 4  # a bit of the metadata
+_MOST_SIZE = 1 << 32  # of a section, a block, a distance; as clang's own reader has it
+MOST = 1 << 22  # blocks of one file; the largest programs have half as many
+MOST_BYTES = 1 << 28  # of all maps of one file
+MOST_OF_FUNCTION = 1 << 16  # blocks of one function; of one with more, no more than one more are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A basic block: the compiler's *number*, its address, its size in bytes, and whether exceptions land there.
+
+    *hash* is what the compiler says about its instructions and neighbours, 0 if it says nothing.
+    """
+
+    number: int
+    address: int
+    size: int
+    landing_pad: bool
+    hash: int = 0
+
+
+class _Reader:
+    """Read the numbers of *data* one by one.  Raises MalformedElfError at its end.
+
+    *left* is how many blocks more there may be.
+    """
+
+    __slots__ = ("at", "data", "end", "left", "order", "wide")
+
+    def __init__(self, data: mmap.mmap, size: int, order: str, wide: bool) -> None:
+        self.data, self.order, self.wide = data, order, wide
+        self.at, self.end, self.left = 0, size, MOST
+
+    def fixed(self, size: int) -> int:
+        if self.at + size > self.end:
+            raise MalformedElfError("the map of blocks ends within a number")
+        value = int.from_bytes(self.data[self.at : self.at + size], "little" if self.order == "<" else "big")
+        self.at += size
+        return value
+
+    def leb(self) -> int:
+        """Return an unsigned LEB128 below 2**32."""
+        data, at = self.data, self.at
+        value = data[at] if at < self.end else _MOST_SIZE
+        at += 1
+        if value >= 0x80:
+            value &= 0x7F
+            for shift in (7, 14, 21, 28, 35):
+                byte = data[at] if at < self.end and shift < 35 else 0xFF
+                at += 1
+                value |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+        if value >= _MOST_SIZE:
+            raise MalformedElfError("the map of blocks ends within a number, or has one of more than 32 bits")
+        self.at = at
+        return value
+
+    def long(self) -> None:
+        """Skip an unsigned LEB128 of up to 64 bits."""
+        for _ in range(10):
+            if self.fixed(1) < 0x80:
+                return
+        raise MalformedElfError("the map of blocks has a number of more than 64 bits")
+
+    def address(self) -> int:
+        return self.fixed(8 if self.wide else 4)
+
+
+def read_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = None) -> dict[int, list[Block]]:
+    """Return the blocks of the functions of the file at *path*, by the address of the function, in layout order.
+
+    With *wanted*, only those of the functions at these addresses; for a function divided into parts, the first part's
+    address counts.  Functions without a size and entries for code that was not linked are left out.  Raises
+    HugealignError, which names the file.
+    """
+    try:
+        with file_at(path) as fd:
+            return _read(fd, read_image(fd), wanted)
+    except (HugealignError, OSError, ValueError) as error:
+        raise HugealignError(f"{printable(os.fspath(path))}: {cause(error)}") from None
+
+
+def require_blocks(path: str | os.PathLike[str], wanted: Container[int]) -> dict[int, list[Block]]:
+    """Return what `read_blocks` does.  Raises HugealignError, too, if the file has no map of the *wanted* functions."""
+    blocks = read_blocks(path, wanted)
+    if not blocks:
+        raise HugealignError(
+            f"{printable(os.fspath(path))}: has no map of blocks; compile it once with clang -fbasic-block-address-map "
+            "(before clang 19: -fbasic-block-sections=labels)"
+        )
+    return blocks
+
+
+def fit(blocks: Sequence[Block], start: int, size: int) -> bool:
+    """Whether *blocks* can be those of a function of *size* bytes at *start*, the entry first; that has several."""
+    return (
+        1 < len(blocks) <= MOST_OF_FUNCTION
+        and blocks[0].number == 0
+        and len({block.number for block in blocks}) == len(blocks)
+        and all(start <= block.address and block.address + block.size <= start + size for block in blocks)
+    )
+
+
+def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, list[Block]]:
+    found: dict[int, list[Block]] = {}
+    left, room = MOST, MOST_BYTES
+    for section in image.sections:
+        if section.sh_type not in (_SHT_V0, _SHT):
+            continue
+        room -= section.sh_size
+        if room < 0:
+            raise MalformedElfError(f"more than {MOST_BYTES >> 20} MiB of maps of blocks: no program has as much")
+        reader = _reader(fd, image, section)
+        reader.left = left
+        for blocks in _functions(reader, section.sh_type):
+            left = reader.left
+            if blocks and blocks[0].address and (wanted is None or blocks[0].address in wanted):
+                if len({block.number for block in blocks}) != len(blocks):
+                    continue  # clones of blocks, which have the number of their original
+                # Functions that linkers folded into one (--icf) have a map each, but are the same.
+                found.setdefault(blocks[0].address, blocks)
+    return found
+
+
+def _reader(fd: int, image: Image, section: Section) -> _Reader:
+    """Return a reader of *section*, none of which may be a hole: as numbers, zeros take the longest."""
+    name = printable(section.name) or "the map of blocks"
+    end = section.sh_offset + section.sh_size
+    if end > image.file_size:
+        raise MalformedElfError(f"{name} lies beyond the end of the file")
+    if section.sh_size and os.lseek(fd, section.sh_offset, os.SEEK_HOLE) < end:
+        raise MalformedElfError(f"{name} has a hole")
+    contents = Contents(fd, section.sh_offset, section.sh_size)
+    return _Reader(contents.data, section.sh_size, "<" if image.little else ">", image.is64)
+
+
+def _functions(reader: _Reader, kind: int) -> Iterator[list[Block]]:
+    """Yield the blocks of each function that a section of type *kind* describes."""
+    while reader.at < reader.end:
+        version = features = 0
+        if kind == _SHT:
+            version = reader.fixed(1)
+            if not 1 <= version <= _NEWEST:
+                raise MalformedElfError(f"the map of blocks is of version {version}; known are 1 to {_NEWEST}")
+            features = _known(reader.fixed(1 if version < _NEWEST else 2), version)
+        yield _function(reader, version, features)
+
+
+def _known(features: int, version: int) -> int:
+    """Return *features* if a map of that *version* can have them."""
+    if version == 1:
+        return 0  # a reserved byte
+    if features >= _POST_LINK << 1 or any(features & bit and version < since for bit, since in _SINCE.items()):
+        raise MalformedElfError(f"the map of blocks has unknown features: {features:#x}")
+    return features
+
+
+def _function(reader: _Reader, version: int, features: int) -> list[Block]:
+    ranges = reader.leb() if features & _RANGES else 1
+    blocks: list[Block] = []
+    left = reader.left
+    for _ in range(ranges):
+        base = reader.address()
+        count = reader.leb()
+        if count > reader.end - reader.at:  # each takes some bytes
+            raise MalformedElfError("the map of blocks is cut short")
+        if not count:  # a hole in a sparse file would be hundreds of millions of them
+            raise MalformedElfError("the map of blocks has a function without any")
+        if not features & _OMITTED:
+            _range(reader, version, features, base, count, blocks)
+    if features & _ENTRY_COUNT:
+        reader.long()
+    for _ in range(left - reader.left) if features & (_FREQUENCY | _PROBABILITY | _POST_LINK) else ():
+        _passed_over(reader, features)
+    return blocks
+
+
+def _range(reader: _Reader, version: int, features: int, base: int, count: int, blocks: list[Block]) -> None:
+    leb = reader.leb
+    end = 0
+    reader.left -= count
+    if reader.left < 0:
+        raise MalformedElfError(f"more than {MOST} basic blocks: no program has as many")
+    for index in range(count):
+        number = leb() if version > 1 else index
+        begin = leb() + (end if version else 0)
+        calls = 0
+        for _ in range(leb() if features & _CALLSITES else 0):
+            calls += leb()
+        size = leb() + calls
+        metadata = leb()
+        known = reader.fixed(8) if features & _HASHES else 0
+        end = begin + size
+        if end >= _MOST_SIZE:
+            raise MalformedElfError("the map of blocks has a function of more than 4 GiB")
+        if len(blocks) <= MOST_OF_FUNCTION:
+            blocks.append(Block(number, base + begin, size, bool(metadata & _LANDING_PAD), known))
+
+
+def _passed_over(reader: _Reader, features: int) -> None:
+    """Skip the compiler's estimate of how often one block runs."""
+    if features & _FREQUENCY:
+        reader.long()
+    if features & _POST_LINK:
+        reader.leb()
+    if features & _PROBABILITY:
+        for _ in range(reader.leb()):
+            reader.leb()
+            reader.leb()
+            if features & _POST_LINK:
+                reader.leb()

@@ -1,1 +1,0 @@
-"""What a compilation needs from an order file."""

@@ -1,0 +1,49 @@
+"""Execute a command in place of this process."""
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+
+from hugealign.environment import reset_signals, signals_to_reset
+from hugealign.io.units import printable
+
+
+def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str = "") -> int:
+    """`become` the command *words*; on failure, say why and return 126 or 127 as env(1) does."""
+    reset_signals(signals_to_reset())
+    if signal.SIGCHLD in signal.sigpending():  # blocked by our parent, and sent for a child of ours
+        signal.sigtimedwait([signal.SIGCHLD], 0)
+    try:
+        become(words, environ, program)
+    except (FileNotFoundError, NotADirectoryError):
+        status, reason = 127, "command not found"
+    except ValueError as error:
+        status, reason = 127, str(error) if words[0] else "no command has an empty name"
+    except OSError as error:
+        status, reason = 126, "is a directory" if os.path.isdir(words[0]) else f"not executable: {error.strerror}"
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    print(f"hugealign: error: {printable(words[0]) or repr('')}: {reason}", file=sys.stderr)
+    return status
+
+
+def become(words: Sequence[str], environ: Mapping[bytes, bytes], program: str = "") -> None:
+    """Execute *words* as execvp does, with *environ*; it returns only by raising OSError or ValueError.
+
+    *program* is the path to execute instead of the first word, which stays the name.  A script without ``#!`` is run by
+    a shell, even if another program of its name is later in PATH, which `os.execvpe` would take.
+    """
+    path = program or which(words[0])
+    try:
+        (os.execve if path else os.execvpe)(path or words[0], list(words), environ)  # no shell on purpose
+    except OSError as error:
+        if error.errno != errno.ENOEXEC or not path:
+            raise
+        os.execve("/bin/sh", ["sh", path, *words[1:]], environ)  # noqa: S606  # see exec(3)
+
+
+def which(command: str) -> str | None:
+    """Return the path that *command* executes; `shutil.which` would import three compressors."""
+    places = [command] if "/" in command else [os.path.join(place, command) for place in os.get_exec_path()]
+    return next((path for path in places if os.access(path, os.X_OK) and not os.path.isdir(path)), None)

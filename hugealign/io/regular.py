@@ -1,0 +1,114 @@
+"""Open regular files, and nothing else, by the names that users give."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+
+from hugealign.errors import HugealignError, cause
+from hugealign.io.descriptors import reopened, using
+
+_PATIENCE = 60.0  # seconds to wait for a lock
+_PAUSE = 0.01
+#: The file system has no locks, or none on a file that is open for reading (NFS).
+NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+
+
+class FileError(HugealignError):
+    """The file cannot be examined: missing, not readable, not a regular file, or larger than memory."""
+
+
+def real_path(path: str) -> str:
+    """Return the *path* without links, also if nothing is there.  Raises FileError if it changes meanwhile."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError) as error:
+        raise FileError(cause(error)) from error
+
+
+@contextlib.contextmanager
+def opened(path: str, empty: bool = False) -> Iterator[int]:
+    """Open the regular file at *path* for reading only; with *empty*, it may be empty.
+
+    Raises FileError, also for errors while reading.
+    """
+    with using(_open(path, empty)) as fd, _explained():
+        yield fd
+
+
+@contextlib.contextmanager
+def opened_at(place: int) -> Iterator[int]:
+    """Open the regular file that the descriptor *place* (``O_PATH``) stands for; otherwise as `opened` does."""
+    with _explained(), using(_reopen(place, empty=False)) as fd:
+        yield fd
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileError(cause(error)) from error
+
+
+@contextlib.contextmanager
+def locked(path: str, empty: bool = False) -> Iterator[int]:
+    """Open the regular file at *path* for reading only, and keep other callers of this function out meanwhile.
+
+    With *empty*, the file may be empty.  Where the file system has no locks, nothing keeps them out.  Raises FileError.
+    """
+    while True:
+        with using(_open(path, empty)) as fd:
+            _lock(fd)
+            # The previous holder of the lock may have put another file in its place, or removed it.
+            if _leads_to(path, fd):
+                yield fd
+                return
+
+
+def _leads_to(path: str, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except OSError as error:
+        raise FileError(cause(error)) from error
+
+
+def _open(path: str, empty: bool = False) -> int:
+    try:
+        # O_PATH first: opening a FIFO can hang, and opening a device can do something.
+        with using(os.open(path, os.O_PATH | os.O_CLOEXEC)) as place:
+            return _reopen(place, empty)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise FileError(cause(error)) from error
+
+
+def _reopen(place: int, empty: bool) -> int:
+    info = os.fstat(place)
+    if not stat.S_ISREG(info.st_mode):
+        raise FileError("not a regular file")
+    if not info.st_size and not empty:
+        raise FileError("the file is empty")
+    return reopened(place, os.O_RDONLY)
+
+
+def _lock(fd: int) -> None:
+    try:
+        if not lock(fd):
+            raise FileError("another process keeps it locked")
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise FileError(f"cannot be locked: {error.strerror}") from error
+
+
+def lock(fd: int) -> bool:
+    """Lock the open file exclusively; return False if others kept it for too long.  Raises OSError."""
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() <= end:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(_PAUSE)
+    return False

@@ -1,0 +1,457 @@
+"""Replace files atomically, whole or not at all.  All of hugealign's atomic writes go through here.
+
+The new file has no name until it is complete (``O_TMPFILE``, open(2)); then it gets a name of our own pattern, and
+rename(2) puts it in place.  A kill between these two steps leaves that name behind; on a file system without
+``O_TMPFILE``, so does an earlier kill.  Our next write to the directory removes it.
+"""
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import stat
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from hugealign.errors import HugealignError, cause
+from hugealign.io import mounts
+from hugealign.io.descriptors import reopened, using, write_all
+from hugealign.io.regular import NO_LOCKS, locked, real_path
+
+_FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602  # ioctl_iflags(2)
+_IMMUTABLE, _APPEND, _VERITY = 0x10, 0x20, 0x100000
+_KEPT = 0x8 | 0x40 | 0x80  # sync, nodump, noatime: the flags of chattr(1) that any file system lets us set again
+_TEMPORARY = r"\.hugealign-[0-9a-f]{16}"
+_READ_ONLY = "its file system is read-only"
+_MOUNTED = "a file is mounted there; replace the one below it"
+_KEPT_AS_IT_IS = "it is immutable or append-only; see: chattr(1)"
+_TAKEN = "another file took its name while it was copied"
+_SYS_RENAMEAT2 = {"x86_64": 316, "aarch64": 276}  # arch/x86/entry/syscalls, include/uapi/asm-generic/unistd.h
+_RENAME_EXCHANGE = 2  # linux/fs.h
+_NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS)  # the file system cannot, as NFS
+_ATTEMPTS = 1000  # at an exchange, while others give the name to file after file
+_CHUNK = 2 << 20  # a whole huge page, which the kernel need not clear before it is written
+
+
+#: A function that writes the new file: (source, target, size of the source).
+Fill = Callable[[int, int, int], None]
+
+
+class ReplaceError(HugealignError):
+    """The file was not replaced and is as before; if *changed*, the new one is there, perhaps not yet on disk."""
+
+    def __init__(self, message: str, changed: bool = False) -> None:
+        super().__init__(message)
+        self.changed = changed
+
+
+def same(path: str, other: str) -> bool:
+    """Return whether the two paths lead to one file, or would but for a slash at the end."""
+    with contextlib.suppress(OSError):
+        if os.path.samefile(path, other):
+            return True
+    return os.path.realpath(path) == os.path.realpath(other)
+
+
+def write(path: str, data: bytes, mode: int | None = None) -> None:
+    """Put *data* under *path*, whole or not at all; directly if that is no regular file (``/dev/stdout``, a pipe).
+
+    The file replaces one that has this name.  It gets *mode*, less the umask; by default it keeps the mode of the file
+    before, and its owner if we may give it away.  Symbolic links are followed where the kernel does
+    (``protected_symlinks``, proc(5)).  Raises OSError, ValueError.
+    """
+    before = _found(path)
+    if before and not stat.S_ISREG(before.st_mode):  # not the real path: a pipe in /proc/self/fd has none
+        with open(path, "wb") as stream:
+            stream.write(data)
+        return
+    with (
+        _directory(_real(path)) as (place, name),
+        closing(_New(place, 0o666 if mode is None else mode)) as new,
+    ):
+        write_all(new.fd, data)
+        new.seal()  # before it has a mode with which we may not read it
+        _take_place(new.fd, before if mode is None else None)
+        new.publish(name)
+
+
+@contextlib.contextmanager
+def beside(path: str) -> Iterator[str]:
+    """Yield the path of a new file that other processes can open; put it under *path* at the end if all went well.
+
+    It keeps mode and owner of a file that has this name, as with `write`.  Raises OSError.
+    """
+    before = _found(path)
+    real = _real(path)
+    with _directory(real) as (place, name):
+        temporary = _temporary_name()
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+        with using(os.open(temporary, flags, 0o666, dir_fd=place)) as fd:
+            try:
+                _mark(fd)
+                yield os.path.join(os.path.dirname(real), temporary)
+                _take_place(fd, before)
+                os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
+            except BaseException:
+                _forget(temporary, place)
+                raise
+
+
+def create(path: str, source: int, fill: Fill) -> None:
+    """Put what *fill* makes of the open file *source* under *path*, with its mode; whole or not at all.
+
+    The file replaces one that has this name.  Symbolic links are followed.  Raises ReplaceError.
+    """
+    info = os.fstat(source)
+    with _explained(), _directory(_real(path)) as (place, name):
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(name, dir_fd=place).st_mode):
+                raise ReplaceError("not a regular file")
+        with closing(_New(place, 0o600)) as new:
+            fill(source, new.fd, info.st_size)
+            _copy_mode(new.fd, info)
+            os.fsync(new.fd)
+            new.seal()
+            new.publish(name)
+            _sync_name(place)
+
+
+def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = None, held: int = -1) -> bool:
+    """Replace the file at *path* by a copy of itself, or by what *fill* makes of it; return whether that was done.
+
+    The copy keeps owner, mode, times, extended attributes (ACLs, capabilities, labels) and holes; only the inode is
+    new.  *worthwhile* gets the copy, open for reading, before anyone else can; if it returns False the copy is dropped.
+    *held* is the file if the caller has it `locked` already.  Symbolic links are followed.  Only root sees
+    ``trusted.*`` attributes; without root they are lost.  Raises ReplaceError, FileError.
+    """
+    real = real_path(path)
+    with _explained(), _directory(real) as (place, name), contextlib.ExitStack() as stack:
+        source = held if held >= 0 else stack.enter_context(locked(real, empty=True))
+        info = os.fstat(source)
+        refuse(source, info, real)
+        new = stack.enter_context(closing(_New(place, 0o600)))
+        (fill or copy_data)(source, new.fd, info.st_size)
+        copy_attributes(source, new.fd, info)
+        os.fsync(new.fd)
+        new.seal()
+        if not worthwhile(new.fd):
+            return False
+        _check_unchanged(place, name, source, info)
+        new.exchange(name, source)
+        _sync_name(place)
+    return True
+
+
+def copy_data(source: int, target: int, size: int) -> None:
+    """Copy *size* bytes from one descriptor to the other; holes stay holes.  Raises OSError, ReplaceError."""
+    copy_range(source, target, 0, 0, size)
+    os.ftruncate(target, size)
+
+
+def copy_range(source: int, target: int, start: int, place: int, size: int) -> None:
+    """Copy *size* bytes at *start* of *source* to *place* in *target*, except holes.  Raises OSError, ReplaceError."""
+    at, end = start, start + size
+    while at < end:
+        try:
+            data = os.lseek(source, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # ENXIO: only a hole is left
+                raise
+            break
+        at = min(end, os.lseek(source, data, os.SEEK_HOLE))
+        if data < at:
+            _copy_bytes(source, target, data, data - start + place, at - data)
+
+
+def attributes(fd: int) -> list[str]:
+    """Return the names of the extended attributes that we may see; none if the file system has none."""
+    try:
+        return os.listxattr(fd)
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        return []
+
+
+class _New:
+    """A file in the directory *place* that is invisible until published; dropped if it never is."""
+
+    def __init__(self, place: int, mode: int) -> None:
+        self._place = place
+        self._name = ""
+        try:
+            self.fd = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=place)
+        except OSError as error:
+            # No O_TMPFILE: EISDIR from the kernel, EOPNOTSUPP from the file system, ENOENT from some network ones.
+            if error.errno not in (errno.EISDIR, errno.EOPNOTSUPP, errno.ENOENT):
+                raise
+            self._name = _temporary_name()
+            self.fd = os.open(self._name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=place)
+        try:
+            _mark(self.fd)
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file, and drop it unless it was published."""
+        if self._name:
+            _forget(self._name, self._place)
+        os.close(self.fd)
+
+    def seal(self) -> None:
+        """Reopen the file for reading only, since nobody can execute a file that is open for writing (ETXTBSY)."""
+        reading = reopened(self.fd, os.O_RDONLY)
+        with using(self.fd):
+            self.fd = reading
+            _mark(reading)  # before the other descriptor's lock goes
+
+    def publish(self, name: str) -> None:
+        """Give the sealed file its *name*, which another file may have had."""
+        os.rename(self._named(), name, src_dir_fd=self._place, dst_dir_fd=self._place)
+        self._name = ""
+
+    def exchange(self, name: str, source: int) -> None:
+        """Give the sealed file its *name*, which the open file *source* has.
+
+        If an upgrade gives that name to another file at this moment, that file gets it back.  Raises ReplaceError.
+        """
+        before, put = os.fstat(source), os.fstat(self.fd)
+        try:
+            out = self._exchanged(name)
+        except OSError as error:
+            if error.errno not in _NO_EXCHANGE:
+                raise
+            self.publish(name)
+            return
+        if os.path.samestat(out, before) and _same_state(os.fstat(source), before):
+            return
+        # What came out goes back.  If something else than what we had put there comes out for it, that is newer.
+        for _ in range(_ATTEMPTS):
+            back = self._exchanged(name)
+            if os.path.samestat(back, put):
+                break
+            put, out = out, back
+        raise ReplaceError(_TAKEN)
+
+    def _exchanged(self, name: str) -> os.stat_result:
+        """Exchange the file at our name for the one at *name*, and return what we have now."""
+        _exchange(self._place, self._named(), name)
+        return os.stat(self._named(), dir_fd=self._place, follow_symlinks=False)
+
+    def _named(self) -> str:
+        """Return the name of the file for now, which it gets if it has none yet."""
+        if not self._name:
+            self._name = _temporary_name()
+            # With dst_dir_fd Python calls linkat, which can follow the link in /proc (open(2), O_TMPFILE).
+            os.link(f"/proc/self/fd/{self.fd}", self._name, dst_dir_fd=self._place, follow_symlinks=True)
+        return self._name
+
+
+@contextlib.contextmanager
+def _directory(real: str) -> Iterator[tuple[int, str]]:
+    """Open the directory of the path *real*, remove leftovers of killed runs there, yield it and the name in it."""
+    directory, name = os.path.split(real)
+    with using(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as place:
+        _remove_leftovers(place)
+        yield place, name
+
+
+def remove_leftovers(path: str) -> None:
+    """Remove what killed runs of hugealign left beside the file at *path*, as far as that is possible."""
+    with contextlib.suppress(OSError), _directory(os.path.realpath(path)):
+        pass
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    reasons = {
+        errno.ENOSPC: "no space for a copy beside it",
+        errno.EDQUOT: "no space for a copy beside it",
+        errno.EACCES: "no permission to write to its directory, or to read it",
+        errno.EPERM: "no permission to write to its directory",
+        errno.EROFS: _READ_ONLY,
+        errno.EBUSY: _MOUNTED,
+    }
+    try:
+        yield
+    except OSError as error:
+        raise ReplaceError(reasons.get(error.errno or 0, cause(error))) from error
+
+
+def refuse(source: int, info: os.stat_result, real: str) -> None:
+    """Raise ReplaceError if a copy with another inode cannot replace the open file *source* at *real*."""
+    if info.st_nlink > 1:
+        raise ReplaceError(f"it has {info.st_nlink} names (hard links); the others would keep the old file")
+    if _is_mount_point(real):
+        raise ReplaceError(_MOUNTED)
+    if _flags(source) & (_IMMUTABLE | _APPEND):
+        raise ReplaceError(_KEPT_AS_IT_IS)
+    if sealed(source):
+        raise ReplaceError("it is sealed by fs-verity; a copy would not be")
+
+
+def refuse_write(fd: int) -> None:
+    """Raise ReplaceError if nobody can write to the open file, not even root."""
+    if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
+        raise ReplaceError(_READ_ONLY)
+    if _flags(fd) & (_IMMUTABLE | _APPEND):
+        raise ReplaceError(_KEPT_AS_IT_IS)
+
+
+def _is_mount_point(path: str) -> bool:
+    """Return whether something is mounted at the real *path*, which may be a file (a bind mount)."""
+    return any(mounts.text(mount.place) == path for mount in mounts.seen())
+
+
+def _check_unchanged(place: int, name: str, source: int, before: os.stat_result) -> None:
+    now, there = os.fstat(source), os.stat(name, dir_fd=place, follow_symlinks=False)
+    if not os.path.samestat(there, before):
+        raise ReplaceError(_TAKEN)
+    if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) != (before.st_size, before.st_mtime_ns, before.st_ctime_ns):
+        raise ReplaceError("it was changed while it was copied")
+
+
+def _same_state(now: os.stat_result, before: os.stat_result) -> bool:
+    """Return whether nobody has changed the file; a new name alone changes its ``st_ctime``."""
+    keys = ("st_size", "st_mtime_ns", "st_mode", "st_uid", "st_gid")
+    return all(getattr(now, key) == getattr(before, key) for key in keys)
+
+
+def _exchange(place: int, name: str, other: str) -> None:
+    """Exchange two files in the open directory *place* (renameat2(2), Linux 3.15).  Raises OSError."""
+    import ctypes  # `run`, which must start fast, does not need it
+
+    number = _SYS_RENAMEAT2.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    libc = ctypes.CDLL(None, use_errno=True)
+    words = (place, os.fsencode(name), place, os.fsencode(other), _RENAME_EXCHANGE)
+    if libc.syscall(number, *words) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _sync_name(place: int) -> None:
+    try:
+        os.fsync(place)
+    except OSError as error:
+        raise ReplaceError(f"its directory cannot be synced: {error.strerror}", changed=True) from error
+
+
+def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> None:
+    in_kernel = True
+    buffer = memoryview(b"")
+    while size:
+        count = min(size, _CHUNK)
+        if in_kernel:
+            try:
+                done = os.copy_file_range(source, target, count, start, place)
+            except OSError as error:
+                if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                    raise
+                in_kernel = False  # use one buffer: fresh memory for each piece takes as long as the copy
+                buffer = memoryview(mmap.mmap(-1, count))
+                continue
+        else:
+            done = os.pwrite(target, buffer[: os.preadv(source, [buffer[:count]], start)], place)
+        if not done:
+            raise ReplaceError("it became shorter while it was copied")
+        start, place, size = start + done, place + done, size - done
+
+
+def _real(path: str) -> str:
+    """Return the real path of a file to write.  Raises IsADirectoryError for a path that only a directory can have."""
+    if os.path.basename(path) in ("", ".", ".."):  # realpath(3) would refuse it; Python's drops the slash
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return os.path.realpath(path)
+
+
+def _found(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _take_place(new: int, before: os.stat_result | None) -> None:
+    """Give the *new* file mode and owner of the one *before*, as if that were written to; its owner if we may."""
+    if before:
+        with contextlib.suppress(OSError):
+            os.fchown(new, before.st_uid, before.st_gid)
+        os.fchmod(new, stat.S_IMODE(before.st_mode) & 0o777)
+
+
+def _copy_mode(target: int, info: os.stat_result) -> None:
+    """Give *target* the mode of the original, without its set-user-ID bits if the owner differs."""
+    made = os.fstat(target)
+    same = (made.st_uid, made.st_gid) == (info.st_uid, info.st_gid)
+    os.fchmod(target, stat.S_IMODE(info.st_mode) & (0o7777 if same else 0o777))
+
+
+def copy_attributes(source: int, target: int, info: os.stat_result | None = None) -> None:
+    """Give *target* owner, mode, times, flags and extended attributes of *source*.  Raises OSError, ReplaceError."""
+    info = info or os.fstat(source)
+    try:
+        os.fchown(target, info.st_uid, info.st_gid)
+    except OSError as error:
+        raise ReplaceError(f"its owner cannot be kept: {error.strerror}; do it as root") from error
+    wanted = {name: os.getxattr(source, name) for name in attributes(source)}
+    for name in set(attributes(target)) - set(wanted):  # from the directory's default ACL
+        os.removexattr(target, name)
+    os.fchmod(target, stat.S_IMODE(info.st_mode))
+    for name, value in wanted.items():
+        try:
+            if name not in attributes(target) or os.getxattr(target, name) != value:
+                os.setxattr(target, name, value)
+        except OSError as error:
+            raise ReplaceError(f"its attribute {name} cannot be kept: {error.strerror}; do it as root") from error
+    if kept := _flags(source) & _KEPT:
+        fcntl.ioctl(target, _FS_IOC_SETFLAGS, struct.pack("l", _flags(target) | kept))
+    os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def sealed(fd: int) -> bool:
+    """Return whether fs-verity guards the open file, which it would not do for our copy."""
+    return bool(_flags(fd) & _VERITY)
+
+
+def _flags(fd: int) -> int:
+    try:
+        return int(struct.unpack_from("=I", fcntl.ioctl(fd, _FS_IOC_GETFLAGS, bytes(8)))[0])
+    except OSError:  # a file system without them
+        return 0
+
+
+def _mark(fd: int) -> None:
+    """Lock *fd* until we exit, which tells a name in use from a leftover."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+
+
+def _temporary_name() -> str:
+    return f".hugealign-{os.urandom(8).hex()}"
+
+
+def _remove_leftovers(place: int) -> None:
+    """Remove the copies that killed runs of hugealign left in the directory."""
+    import re  # `run`, the other user of this module, does not need it
+
+    for name in os.listdir(place):
+        if not re.fullmatch(_TEMPORARY, name):
+            continue
+        flags = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
+        with contextlib.suppress(OSError), using(os.open(name, flags, dir_fd=place)) as file:
+            if stat.S_ISREG(os.fstat(file).st_mode):
+                with using(reopened(file, os.O_RDONLY)) as fd:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(name, dir_fd=place)
+
+
+def _forget(name: str, place: int) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=place)

@@ -1,0 +1,276 @@
+"""The link itself: understand it, try it with our layout, check the output, and keep it or link without our layout.
+
+One rule comes before all others here: a link that succeeds without hugealign succeeds with it, and its output is no
+less guarded.  If in doubt, the real linker runs with the user's arguments untouched.
+"""
+
+import os
+
+from hugealign.environment import die_of_pipes, reserve_standard_descriptors
+from hugealign.errors import HugealignError
+from hugealign.link import estimate, linkers, running
+from hugealign.link.attempt import Attempt, Recipe, laid_out, look, plain
+from hugealign.link.job import Job, understand
+from hugealign.records import Record
+from hugealign.settings import Settings, from_environ
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from hugealign.elf.guards import Guards
+    from hugealign.elf.image import Image
+    from hugealign.link.order.plan import OrderedLink
+    from hugealign.link.running import LinkerRun
+
+
+class LinkProgress:
+    """How far a link has come, for the handler of our own failures: *linked* once its *output* is final.
+
+    *messages* are those of the linker that counts.
+    """
+
+    def __init__(self) -> None:
+        self.linked = False
+        self.output = "a.out"
+        self.messages = b""
+
+
+class Voice(Record):
+    """Messages about one *output*, on stderr."""
+
+    output: str
+    debugging: bool
+
+    def warn(self, message: str) -> None:
+        """Print one line."""
+        self._say("warning", message)
+
+    def debug(self, message: str) -> None:
+        """Print one line if HUGEALIGN_DEBUG asks for it."""
+        if self.debugging:
+            self._say("debug", message)
+
+    def _say(self, kind: str, message: str) -> None:
+        from hugealign.io.units import printable
+
+        running.say(kind, f"{printable(self.output)}: {printable(message)}")
+
+
+def link(real: str, arguments: list[str], settings: Settings, started: str, progress: LinkProgress) -> int:
+    """Do the whole link and return its exit status.  Does not return if hugealign leaves the link alone.
+
+    *started* names the recipe with which sh/shim.sh has already started the link, if it has.
+    """
+    job = understand(real, arguments, settings)
+    progress.output = job.output
+    voice = Voice(job.output, settings.debug)
+    if started:
+        first = running.started()
+        if isinstance(job, Job):
+            job = job.changed(before=())  # the linker had begun before we looked
+            return _laid_out(job, Recipe(linkers.named(started)), progress, voice, first=first)
+    linker = None
+    if isinstance(job, Job):
+        linker = linkers.identify(real) or linkers.identify(real, _version(real))
+    if not isinstance(job, Job) or linker is None:
+        reason = "the linker cannot be identified" if isinstance(job, Job) else job.reason
+        voice.debug(f"left alone: {reason}")
+        running.become([real, *arguments])
+    job = job.with_users_page_size()
+    small = estimate.code_bytes(job.command, settings.min_text) < settings.min_text
+    if small:
+        run = plain(job)
+        if run.status or (reason := _reason_for_plain(job, look(job))):
+            voice.debug(f"left alone: {f'the linker failed: status {run.status}' if run.status else reason}")
+            return run.status
+    recipe = Recipe(linker, _order(job, linker, voice), rodata=job.settings.rodata, zeros=job.settings.data)
+    return _laid_out(job, _possible(recipe, voice), progress, voice, quiet=small)
+
+
+def _possible(recipe: Recipe, voice: Voice) -> Recipe:
+    """Return the recipe without the data that its linker cannot lay out, and warn about them."""
+    linker = recipe.linker
+    rodata, zeros = recipe.rodata and bool(linker.rodata_section), recipe.zeros and linker.zeros
+    if recipe.rodata != rodata:
+        what = f"read-only data are as without hugealign: {linker.name} cannot part them from text"
+        voice.warn(f"{what}; use -fuse-ld=bfd, lld or mold")
+    if recipe.zeros != zeros:
+        what = f"data are as without hugealign: {linker.name} takes no alignment of a window"
+        voice.warn(f"{what}; use -fuse-ld=bfd, lld or mold")
+    return recipe.changed(rodata=rodata, zeros=zeros)
+
+
+def _laid_out(
+    job: Job,
+    recipe: Recipe,
+    progress: LinkProgress,
+    voice: Voice,
+    quiet: bool = False,
+    first: "LinkerRun | None" = None,
+) -> int:
+    """Link by *recipe*, unless *first* did; *quiet* if an earlier plain link has printed the linker's messages."""
+    voice.debug(f"{job.real} as {recipe.linker.name}: {' '.join(recipe.linker.flags(job.settings.page_size))}")
+    from hugealign.link.check import broken
+
+    attempts = [laid_out(job, recipe, first)]
+    if attempts[0].run.status and b"GNU-stack" in attempts[0].run.stderr:
+        recipe = recipe.changed(stack_note=False)  # with --fatal-warnings: the pad alone has the note
+        attempts.append(laid_out(job, recipe))
+    attempt = attempts[-1]
+    if attempt.run.status:
+        runs = [attempt.run for attempt in attempts]
+        why = lambda: f"the linker said: {running.complaint(runs, progress.messages)}"  # noqa: E731
+        return _with_less(job, recipe, progress, voice, quiet, why)
+    if reason := _reason_for_plain(job, attempt.found()):
+        voice.debug(f"left alone: {reason}")
+        return plain(job, capture=quiet).status
+    guarded = _guarded(job, recipe, attempt, voice, quiet)
+    if isinstance(guarded, int):
+        return guarded
+    if guarded.image and (reason := broken(guarded.image)):
+        return _with_less(job, recipe, progress, voice, quiet, lambda: reason)
+    progress.linked, progress.messages = True, guarded.run.stderr
+    if not quiet:
+        guarded.run.forward()
+    return _finish(job, recipe, guarded, voice)
+
+
+def _with_less(
+    job: Job, recipe: Recipe, progress: LinkProgress, voice: Voice, quiet: bool, why: "Callable[[], str]"
+) -> int:
+    """Link with less than *recipe*, in the end plainly, and then warn: with it, *why* happened."""
+    less: Recipe | None = None
+    what = "linked without huge-page layout"
+    if recipe.rodata or recipe.zeros:
+        less = recipe.changed(rodata=False, zeros=False)
+        what = f"{'read-only data' if recipe.rodata else 'data'} are as without hugealign"
+    elif recipe.order:
+        less, what = recipe.changed(order=None), "linked without an order"
+    if less:
+        status = _laid_out(job, less, progress, voice, quiet)
+    else:
+        # With its stderr closed a linker may end otherwise (mold does), so it gets none of ours either.
+        run = plain(job, capture=quiet or os.get_inheritable(2))
+        if not quiet:
+            run.forward()
+        status, progress.messages = run.status, run.stderr
+    if status == 0:
+        voice.warn(f"{what}, because with it {why()}")
+    return status
+
+
+def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bool) -> Attempt | int:
+    """Return an attempt no less guarded than the plain link; the status of that link if there is no such attempt."""
+    from hugealign.elf.guards import weaker
+    from hugealign.link.check import doubtful
+
+    if not attempt.guards or not attempt.image or not doubtful(attempt.guards, attempt.image, job.command):
+        return attempt
+    run = plain(job, capture=True)
+    found = look(job)
+    if run.status or not found:
+        return laid_out(job, recipe)
+    reference = found[1]
+    bare = recipe.changed(stack_note=False)
+    reason = weaker(attempt.guards, reference)
+    again = laid_out(job, bare if reason or attempt.guards.stack != reference.stack else recipe)
+    if again.guards and again.run.status == 0 and not weaker(again.guards, reference):
+        return again
+    run = plain(job, capture=True)
+    if not quiet:
+        run.forward()
+    voice.warn(f"linked without huge-page layout, because with it {reason or 'it would be guarded less'}")
+    return run.status
+
+
+def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
+    """Free disk blocks that hold only zeros, print the messages about the output, and return the exit status."""
+    from hugealign.elf import edit
+    from hugealign.link.check import rodata_shortfall, shortfall
+
+    linker = recipe.linker
+    if attempt.image is None:
+        return attempt.run.status
+    for note in attempt.notes:
+        voice.debug(note)
+    if attempt.complaint:
+        voice.warn(attempt.complaint)
+    if recipe.rodata or attempt.image.e_machine in linker.dense:
+        edit.dig_holes(job.command.output, attempt.image, linker.pad_section)
+    if recipe.rodata and (message := rodata_shortfall(attempt.image, job.settings)):
+        voice.warn(message)
+    message = shortfall(attempt.image, linker, job.settings)
+    if not message:
+        return 0
+    voice.warn(message)
+    if job.settings.check == "error":
+        os.unlink(job.command.output)
+        return 1
+    return 0
+
+
+def _order(job: Job, linker: linkers.Linker, voice: Voice) -> "OrderedLink | None":
+    """Return the profile's order for this link; None if there can be none, with a warning that says why."""
+    if not job.settings.profile:
+        return None
+    from hugealign.link.order import plan
+
+    if job.command.ordered:
+        voice.warn("linked without the order of HUGEALIGN_PROFILE: the command line has one of its own")
+    elif not (form := linker.order_form(job.machine)):
+        voice.warn(f"linked without an order, which {linker.name} cannot make; use -fuse-ld=lld or -fuse-ld=bfd")
+    else:
+        try:
+            return plan.read(form, linker, job)
+        except HugealignError as error:
+            voice.warn(f"linked without an order: {error}; make one: hugealign order PROFILE -b PROGRAM -o FILE")
+    return None
+
+
+def _version(real: str) -> str:
+    """Return the first line that the real linker's ``--version`` prints."""
+    return running.spawn([real, "--version"], capture=True).stdout.decode("utf-8", "replace").partition("\n")[0]
+
+
+def _reason_for_plain(job: Job, found: "tuple[Image, Guards] | None") -> str:
+    """Return why the output that was *found* is to be the plain link's; empty if it is worth a layout."""
+    from hugealign.elf.coverage import coverage
+    from hugealign.io.units import format_size
+
+    if found is None:
+        return "the linker has written no program or library"
+    text = coverage(found[0], job.settings.page_size).text
+    if text >= job.settings.min_text:
+        return ""
+    return f"{format_size(text)} of text are less than HUGEALIGN_MIN_TEXT, {format_size(job.settings.min_text)}"
+
+
+def main(argv: list[str]) -> "NoReturn":
+    """Run as a linker: *argv* is the started recipe or an empty word, the real linker, and the user's arguments."""
+    reserve_standard_descriptors()
+    die_of_pipes()
+    started, real, *arguments = argv
+    try:
+        settings = from_environ(os.environ)
+    except HugealignError as error:
+        running.say("error", str(error))
+        os._exit(125)
+    progress = LinkProgress()
+    try:
+        status = link(real, arguments, settings, started, progress)
+    except KeyboardInterrupt:
+        running.leave(-2)
+    except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the user's link comes first
+        what = f"{error.strerror or error}" if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        done = "linked without a check" if progress.linked else "linked as without hugealign"
+        Voice(progress.output, settings.debug).warn(f"{done}, because hugealign failed: {what}")
+        if started:
+            running.drain()  # the linker that was started must not write at the same time as the one that we become
+        if not progress.linked:
+            running.become([real, *arguments])
+        status = 0
+    if started and status < 0:
+        os._exit(128 - status)  # sh/shim.sh waits for us, and passes the signal on
+    running.leave(status)

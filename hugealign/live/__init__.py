@@ -1,1 +1,0 @@
-"""The commands for the whole running machine: `hugealign top`, `advise` and `adapt`."""

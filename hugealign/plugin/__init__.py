@@ -1,1 +1,0 @@
-"""The LLVM pass plugin: built for each LLVM, and listed for the launcher and the shim."""

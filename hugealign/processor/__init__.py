@@ -1,1 +1,0 @@
-"""What processors report about themselves, and what is published about them."""

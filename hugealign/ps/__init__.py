@@ -1,1 +1,0 @@
-"""`hugealign ps`: which text runs from huge pages, and why the rest does not."""

@@ -1,0 +1,180 @@
+"""One huge copy of a file: its original, its attributes, and whether it is huge."""
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from hugealign.errors import HugealignError, cause
+from hugealign.io import replacing
+from hugealign.io.descriptors import using
+from hugealign.io.replacing import ReplaceError
+from hugealign.io.units import format_size
+from hugealign.pagecache import measure, warming
+from hugealign.records import Record
+from hugealign.system import kernel, memory, namespace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.diagnosis.values import Diagnosis
+    from hugealign.fixing.output import Output
+
+#: The suffix of the identities of fixed copies.
+FIXED = "-fixed"
+
+
+class StageError(HugealignError):
+    """The file cannot be staged."""
+
+
+class StagedFile(Record):
+    """A file to stage: *path* is its real path, *fd* is open for reading, and its copy would have *windows* of text.
+
+    With an *output*, the copy is the fixed file (`hugealign fix`).  *rodata*: read-only data counts, too.
+    """
+
+    path: str
+    fd: int
+    windows: int
+    output: "Output | None" = None
+    rodata: bool = False
+
+    @property
+    def identity(self) -> str:
+        """A name that no other file, and no other state of this file, has."""
+        return identity(os.fstat(self.fd), bool(self.output))
+
+    @property
+    def size(self) -> int:
+        """The size of a copy in bytes."""
+        return self.output.size if self.output else os.fstat(self.fd).st_size
+
+
+def identity(info: os.stat_result, fixed: bool) -> str:
+    """Return a name for the state *info* of a file, or for the *fixed* file made from it."""
+    name = f"{info.st_dev:x}-{info.st_ino:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
+    return f"{name}{FIXED}" if fixed else name
+
+
+def is_identity(name: str) -> bool:
+    """Return whether *name* looks like one that `identity` returns."""
+    parts = name.removesuffix(FIXED).split("-")
+    return len(parts) == 4 and all(part and not part.strip("0123456789abcdef") for part in parts)
+
+
+def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> StagedFile | None:
+    """Return what to stage of the open file at the real *path*; None if a copy of it would have no window.
+
+    With *fix*, the copy of a file that a fix gives more windows is fixed.  Raises HugealignError.
+    """
+    page_size = kernel.huge_page_size()
+    windows = len(measure.text_windows(fd, page_size))
+    if fix:
+        from hugealign.fixing.fix import FixOptions, made
+        from hugealign.fixing.plan import RefusalError
+
+        with suppress(RefusalError):
+            _, output, plan = made(fd, FixOptions(page_size=page_size, rodata=rodata))
+            if plan and plan.edits and (rodata or plan.windows > windows):
+                return StagedFile(path, fd, plan.windows, output, rodata)
+    return StagedFile(path, fd, windows, rodata=rodata) if windows else None
+
+
+def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
+    """Return for each of *offsets* of the original whether the byte there is in a window of the copy's text."""
+    page_size = kernel.huge_page_size()
+    if origin.output is None:
+        windows = {offset // page_size for offset in measure.text_windows(origin.fd, page_size)}
+        return [offset // page_size in windows for offset in offsets]
+    from hugealign.fixing.plan import moved
+
+    with using(os.memfd_create("headers", os.MFD_CLOEXEC)) as headers:  # they say where the text is
+        os.ftruncate(headers, origin.output.size)
+        for at, data in origin.output.writes:
+            os.pwrite(headers, data, at)
+        windows = {offset // page_size for offset in measure.text_windows(headers, page_size)}
+    return [moved(origin.output.pieces, offset) // page_size in windows for offset in offsets]
+
+
+def check(origin: StagedFile) -> None:
+    """Check that a copy on another file system may replace the file.  Raises StageError."""
+    if namespace.noexec(origin.fd):
+        raise StageError("it lies on a file system with noexec, which its copy would not")
+    if namespace.privileged(origin.fd) and namespace.nosuid(origin.fd):
+        raise StageError("it lies on a file system with nosuid, which its copy would not")
+    if replacing.sealed(origin.fd):
+        raise StageError("it is sealed by fs-verity; a copy would not be")
+
+
+def write(origin: StagedFile, target: int) -> None:
+    """Write the copy to the empty file *target*; holes stay holes.  Raises StageError."""
+    # A copy too large for the control group kills processes, us or others; a full tmpfs is only an error.
+    room = min((size for size in (kernel.available_memory(), memory.room()) if size is not None), default=origin.size)
+    if origin.size > room:
+        raise StageError(f"its copy of {format_size(origin.size)} does not fit into {format_size(room)} of memory")
+    before = _state(origin.fd)
+    try:
+        if origin.output:
+            from hugealign.fixing import writing
+
+            writing.compose(origin.fd, target, origin.output)
+        else:
+            replacing.copy_data(origin.fd, target, os.fstat(origin.fd).st_size)
+    except (OSError, ReplaceError) as error:
+        raise StageError(f"cannot be copied: {cause(error)}") from error
+    if _state(origin.fd) != before:
+        raise StageError("it was changed while it was copied")
+
+
+def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
+    """Give the copy owner, mode, times and extended attributes of the original; without *owner*, mode and times only.
+
+    Raises StageError.
+    """
+    info = os.fstat(origin.fd)
+    try:
+        if owner:
+            replacing.copy_attributes(origin.fd, target)
+        else:
+            # We own the copy, and may execute the original, perhaps through its group.
+            os.fchmod(target, info.st_mode & 0o777 | 0o500)
+            os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+    except (OSError, ReplaceError) as error:
+        raise StageError(cause(error)) from error
+
+
+def huge_windows(fd: int) -> int:
+    """Return how many windows of the copy's text are huge; the others are collapsed if the kernel can."""
+    return _huge(fd, measure.text_windows(fd, kernel.huge_page_size()))
+
+
+def diagnosis(fd: int) -> "Diagnosis":
+    """Return why windows of the copy are small; found by another attempt at them."""
+    from hugealign.pagecache import diagnose  # not needed as long as all is well
+
+    page_size = kernel.huge_page_size()
+    hits = memory.limit_hits()
+    with measure.huge_pages_allowed():
+        offsets = dict.fromkeys([*measure.text_windows(fd, page_size), *measure.rodata_windows(fd, page_size)])
+        warmth = warming.warm(fd, list(offsets), page_size)
+    return diagnose.after_copying(warmth, hits)
+
+
+def huge_rodata(origin: StagedFile, fd: int) -> tuple[int, int] | None:
+    """Return the numbers of huge windows and of all windows of the copy's read-only data; None if they do not count."""
+    if not (origin.rodata or measure.rodata_meant(fd, kernel.huge_page_size())):
+        return None
+    offsets = measure.rodata_windows(fd, kernel.huge_page_size())
+    return _huge(fd, offsets), len(offsets)
+
+
+def _huge(fd: int, offsets: Sequence[int]) -> int:
+    page_size = kernel.huge_page_size()
+    with measure.huge_pages_allowed():
+        huge = measure.measure(fd, offsets, page_size, present=True)
+        small = [offset for offset, good in zip(offsets, huge, strict=True) if not good]
+        return sum(huge) + sum(warming.warm(fd, small, page_size).huge)
+
+
+def _state(fd: int) -> tuple[int, ...]:
+    info = os.fstat(fd)
+    return info.st_size, info.st_mtime_ns, info.st_ctime_ns

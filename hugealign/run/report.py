@@ -1,0 +1,63 @@
+"""Show what was staged, for people and as JSON.  Pure: returns text."""
+
+import json
+import shlex
+from collections.abc import Sequence
+
+from hugealign.diagnosis import render
+from hugealign.io.units import format_size, printable
+from hugealign.run.store import NO_WINDOW, THERE, Staged, StoredCopy
+from hugealign.version import __version__
+
+SCHEMA = "hugealign.stage/1"
+
+
+def lines(staged: Staged) -> list[str]:
+    """Return the lines for people about one file."""
+    path = printable(staged.path)
+    if staged.state == NO_WINDOW:
+        further = "see: hugealign fix --dry-run" if staged.fixed else "try: hugealign stage --fix"
+        return [f"{path}: not staged: no whole window of text; {further} {shlex.quote(path)}"]
+    kind = " of the fixed file" if staged.fixed else ""
+    how = "there already" if staged.state == THERE else "copied"
+    size = format_size(staged.size)
+    found = [f"{path}: {staged.huge} of {staged.windows} windows{kind} huge ({size}, {how})"]
+    if staged.rodata:
+        found.append(f"  read-only data: {staged.rodata[0]} of {staged.rodata[1]} windows huge")
+    if staged.diagnosis:
+        found.append(f"  {render.text(staged.diagnosis)}")
+    return found
+
+
+def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, str]]) -> str:
+    """Return the JSON document ``hugealign.stage/1`` for staged files; sizes are bytes."""
+    files = [
+        {
+            "path": printable(one.path),
+            "state": one.state,
+            "windows": one.windows,
+            "windows_huge": one.huge,
+            "size": one.size,
+            "link": printable(one.link),
+            "fixed": one.fixed and one.state != NO_WINDOW,
+            "rodata": {"windows_huge": one.rodata[0], "windows": one.rodata[1]} if one.rodata else None,
+            "diagnosis": render.document(one.diagnosis),
+        }
+        for one in staged
+    ]
+    refused = [{"path": printable(path), "message": printable(message)} for path, message in errors]
+    return _document(place, {"files": files, "errors": refused})
+
+
+def entries_document(place: str, entries: Sequence[StoredCopy]) -> str:
+    """Return the JSON document ``hugealign.stage/1`` for the copies that are or were in the store; sizes are bytes."""
+    copies = [
+        {"path": printable(e.path), "size": e.size, "current": e.current, "fixed": e.fixed, "identity": e.identity}
+        for e in entries
+    ]
+    return _document(place, {"copies": copies})
+
+
+def _document(place: str, more: dict[str, object]) -> str:
+    found = {"schema": SCHEMA, "tool": {"name": "hugealign", "version": __version__}, "store": printable(place)} | more
+    return json.dumps(found, indent=1)

@@ -1,0 +1,435 @@
+"""A store of huge copies that services share: one tmpfs, with one copy for each state of a file.
+
+``STORE/IDENTITY`` is a copy.  ``STORE/path/usr/sbin/mariadbd`` is a link to the copy of that path; a service can refer
+to it before it exists.  ``STORE/for/UNIT/usr/sbin/mariadbd`` is a link of UNIT alone, which may remove it: a copy stays
+as long as any link leads to it.  A copy gets its name when it is complete, so nobody executes half a copy.  The link
+goes as soon as the file changes, so nobody starts an old one.  The store and its copies belong to its creator, usually
+root, and others cannot write to them: not even a file's owner, since others run what is in the store.  Small files
+would take 2 MiB each on such a tmpfs, so it holds nothing but copies.
+"""
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+
+from hugealign.errors import HugealignError, cause
+from hugealign.io import trust
+from hugealign.io.descriptors import using
+from hugealign.io.regular import FileError, lock, opened_at, real_path
+from hugealign.io.units import format_size, printable
+from hugealign.records import Record
+from hugealign.run import copies
+from hugealign.run.copies import StageError
+from hugealign.system import kernel, namespace, rooted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.diagnosis.values import Diagnosis
+
+DEFAULT = "/run/hugealign"
+_LINKS, _OWNED, _LOCK = "path", "for", "lock"
+_LONGEST_NAME = 255  # NAME_MAX
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+#: The states of a file after staging.
+MADE, THERE, NO_WINDOW = "made", "there", "no-window"
+
+
+class Staged(Record):
+    """The file at the real *path*, with *windows* of text; *huge* of them are huge in its copy of *size* bytes.
+
+    *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy, nor of the *fixed* file.  *link* is what to
+    bind over the file.  *rodata* is the number of huge windows of read-only data and the number of all such windows;
+    None if not asked for.  *diagnosis* says why not all are huge.
+    """
+
+    path: str
+    state: str
+    windows: int = 0
+    huge: int = 0
+    size: int = 0
+    link: str = ""
+    fixed: bool = False
+    rodata: tuple[int, int] | None = None
+    diagnosis: "Diagnosis | None" = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all windows that were asked for are huge."""
+        return self.windows > 0 and self.huge == self.windows and (not self.rodata or self.rodata[0] == self.rodata[1])
+
+
+class StoredCopy(Record):
+    """A copy in the store; *current* unless the file at *path* was replaced or removed."""
+
+    path: str
+    identity: str
+    size: int
+    current: bool
+    fixed: bool
+
+
+def stage(
+    path: str,
+    place: str = DEFAULT,
+    fix: bool = False,
+    limit: int = 0,
+    rodata: bool = False,
+    owner: str = "",
+) -> Staged:
+    """Put a huge copy of the file *path* into the store at *place*; with *fix*, a fixed copy if the file has no window.
+
+    *limit* bounds the bytes of all copies; 0 means half of the memory, the default of tmpfs.  With *rodata*, the
+    windows of read-only data count, too.  With an *owner*, the link belongs to that owner.  Raises HugealignError.
+    """
+    real, links = real_path(path), _tree(place, owner)
+    if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
+        with _public(real) as fd:
+            if _origin(real, fd, fix, rodata) is None:
+                return Staged(real, NO_WINDOW, fixed=fix)
+    with _opened(place) as store:
+        try:
+            with _alone(store), _public(real) as fd:
+                _remove_stale(store, place, fd)
+                staged, copy = _staged(store, place, links, real, _origin(real, fd, fix, rodata), limit)
+                if copy < 0:
+                    staged = staged.changed(fixed=fix)
+        except BaseException:
+            # Whatever went wrong, a link to the copy of an older file must not stay.
+            _unlink(links + real)
+            raise
+        if copy >= 0:
+            os.close(copy)
+        return staged
+
+
+def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, int]:
+    """Put a huge copy of the open *file* into the store at *place*, which nobody else may enter.
+
+    So it also takes files that only some users can reach.  Return the result, and the open copy, -1 without one; the
+    caller closes it.  Raises HugealignError.
+    """
+    real = os.readlink(f"/proc/self/fd/{file}")
+    if not real.startswith("/"):
+        raise StageError("it has no path here")
+    with opened_at(file) as fd:
+        origin = _origin(real, fd, fix, rodata=False)
+        if origin is None and not os.path.ismount(place):
+            return Staged(real, NO_WINDOW), -1
+        with _opened(place, private=True) as store, _alone(store):
+            _remove_stale(store, place, fd)
+            return _staged(store, place, _tree(place, ""), real, origin, private=True)
+
+
+def entries(place: str = DEFAULT) -> list[StoredCopy]:
+    """Return the copies in the store, by path; none if there is no store."""
+    found = {}
+    for path, link in _links(place):
+        with contextlib.suppress(OSError):
+            identity = os.path.basename(os.readlink(link))
+            size = os.stat(os.path.join(place, identity)).st_blocks * 512
+            fixed = identity.endswith(copies.FIXED)
+            found[path, identity] = StoredCopy(path, identity, size, _is_current(path, identity), fixed)
+    return [found[key] for key in sorted(found)]
+
+
+def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
+    """Remove the copies of *paths*, or all, and return them; processes that run from a copy keep it.
+
+    Raises StageError for a path without a copy.
+    """
+    wanted = {os.path.realpath(path) for path in paths}
+    there = entries(place)
+    if missing := wanted - {entry.path for entry in there}:
+        raise StageError(f"{printable(min(missing))}: not in the store")
+    if not there:
+        return []
+    dropped = [entry for entry in there if not wanted or entry.path in wanted]
+    with _opened(place) as store, _alone(store):
+        paths_dropped = {entry.path for entry in dropped}
+        for path, link in list(_links(place)):
+            if path in paths_dropped:
+                _unlink(link)
+        _remove_unnamed(store, place)
+    return dropped
+
+
+def release(owner: str, place: str = DEFAULT) -> None:
+    """Remove the links of *owner*, and the copies that no other link leads to.  Raises StageError."""
+    import shutil  # 20 ms, which `run` does not wait for
+
+    top = _tree(place, owner)
+    if not os.path.isdir(top):
+        return
+    with _opened(place) as store, _alone(store):
+        shutil.rmtree(top)
+        _remove_unnamed(store, place)
+
+
+@contextlib.contextmanager
+def found(origin: copies.StagedFile, place: str = DEFAULT) -> Iterator[int | None]:
+    """Yield the open copy of *origin* in the store at *place*; None without a copy, or without a trusted store."""
+    fd = -1
+    with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
+        _check(store, place)
+        if _is_ours(os.stat(origin.identity, dir_fd=store, follow_symlinks=False)):
+            fd = os.open(origin.identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+    if fd < 0:
+        yield None
+        return
+    with using(fd):
+        yield fd
+
+
+@contextlib.contextmanager
+def _public(real: str) -> Iterator[int]:
+    """Open the file at the *real* path for reading, if everybody may reach it, as its copy.  Raises HugealignError."""
+    try:
+        file = rooted.public(real)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise FileError(cause(error)) from error
+    with using(file), opened_at(file) as fd:
+        yield fd
+
+
+def _origin(real: str, fd: int, fix: bool, rodata: bool) -> copies.StagedFile | None:
+    """Return what to stage of the open file at *real*; None if a copy of it would have no window.
+
+    Raises HugealignError for a file that may not be staged.
+    """
+    origin = copies.source(real, fd, fix, rodata)
+    if origin is not None:
+        copies.check(origin)
+        if namespace.privileged(fd):
+            # A copy would still give privileges after an upgrade that closes a hole took them from the file.
+            raise StageError("it gives privileges, which its copy would still give when the file no longer does")
+    return origin
+
+
+def _staged(
+    store: int,
+    place: str,
+    links: str,
+    real: str,
+    origin: copies.StagedFile | None,
+    limit: int = 0,
+    private: bool = False,
+) -> tuple[Staged, int]:
+    """Give *origin*, the file at *real*, a copy and a link to it; return the result and the open copy.
+
+    Without *origin* there is neither, and the descriptor is -1.
+    """
+    link = links + real
+    if origin is None:
+        _unlink(link)
+        return Staged(real, NO_WINDOW), -1
+    identity = origin.identity
+    there = _exists(store, identity)
+    made = not there or not (private or _is_ours(os.stat(identity, dir_fd=store, follow_symlinks=False)))
+    if made:
+        if there:
+            os.unlink(identity, dir_fd=store)
+        _make_room(store, origin, limit)
+        _copy(store, origin, identity, private)
+    _point(place, link, identity)
+    copy = os.open(identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+    state = MADE if made else THERE
+    try:
+        huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
+        data = copies.huge_rodata(origin, copy)
+        staged = Staged(real, state, origin.windows, huge, size, link, origin.output is not None, data)
+        return staged if staged.whole else staged.changed(diagnosis=copies.diagnosis(copy).about(real)), copy
+    except BaseException:
+        os.close(copy)
+        raise
+
+
+def _copy(store: int, origin: copies.StagedFile, identity: str, private: bool) -> None:
+    """Make the copy, and give it its name when it is complete.  Raises StageError."""
+    with using(os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=store)) as target:
+        copies.write(origin, target)
+        copies.carry(origin, target)
+        if not private:
+            _keep(target)
+        # Close it for writing before it has a name: a file open for writing cannot be executed (ETXTBSY).
+        reading = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with using(reading):
+            os.link(f"/proc/self/fd/{reading}", identity, dst_dir_fd=store, follow_symlinks=True)
+    except OSError as error:
+        raise StageError(f"cannot be put into the store: {error.strerror}") from error
+
+
+def _keep(copy: int) -> None:
+    """Make the *copy* ours alone to change.  Raises StageError if some could then no longer execute it."""
+    info = os.fstat(copy)
+    if info.st_uid != os.geteuid():
+        if not info.st_mode & stat.S_IXOTH or not info.st_mode & stat.S_IROTH:
+            raise StageError("not everyone may execute it, and its owner could change the copy")
+        os.fchown(copy, os.geteuid(), -1)
+    os.fchmod(copy, stat.S_IMODE(info.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _is_ours(info: os.stat_result) -> bool:
+    """Return whether only root or we can change the copy with *info*."""
+    return info.st_uid in (0, os.geteuid()) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _make_room(store: int, origin: copies.StagedFile, limit: int) -> None:
+    used = sum(os.stat(name, dir_fd=store).st_blocks * 512 for name in _copies(store))
+    if limit and used + origin.size > limit:
+        raise StageError(f"the store would hold more than {format_size(limit)}; see: hugealign stage --list")
+
+
+def _point(place: str, link: str, identity: str) -> None:
+    """Make *link* lead to the copy *identity*."""
+    os.makedirs(os.path.dirname(link), mode=0o755, exist_ok=True)
+    target = os.path.relpath(os.path.join(place, identity), os.path.dirname(link))
+    with contextlib.suppress(OSError):
+        if os.readlink(link) == target:
+            return
+    fresh = f"{link}.{os.getpid()}.new"
+    _unlink(fresh)
+    os.symlink(target, fresh)
+    os.rename(fresh, link)
+
+
+def _remove_stale(store: int, place: str, fd: int) -> None:
+    """Remove the copies of files that have changed, except of the open file *fd*, and links left by killed runs."""
+    for path, link in list(_links(place)):
+        identity = os.path.basename(os.readlink(link))
+        if not _exists(store, identity) or not _is_current(path, identity):
+            _unlink(link)
+    _remove_unnamed(store, place, {copies.identity(os.fstat(fd), fixed) for fixed in (False, True)})
+
+
+def _remove_unnamed(store: int, place: str, wanted: AbstractSet[str] = frozenset()) -> None:
+    """Remove the copies that no link leads to, except *wanted*."""
+    named = wanted | {os.path.basename(os.readlink(link)) for _, link in _links(place)}
+    for name in _copies(store):
+        if name not in named:
+            os.unlink(name, dir_fd=store)
+
+
+def _copies(store: int) -> list[str]:
+    # With --store, the tmpfs with huge=always may hold other programs' files: those are not ours to remove.
+    return [name for name in os.listdir(store) if copies.is_identity(name)]
+
+
+def _links(place: str) -> Iterator[tuple[str, str]]:
+    """Yield each path that has a copy, with a link that leads there."""
+    tops = [os.path.join(place, _LINKS)]
+    with contextlib.suppress(FileNotFoundError):
+        tops += [os.path.join(place, _OWNED, name) for name in os.listdir(os.path.join(place, _OWNED))]
+    for top in tops:
+        for directory, _, names in os.walk(top):
+            for name in names:
+                link = os.path.join(directory, name)
+                if os.path.islink(link):
+                    yield link[len(top) :], link
+
+
+def _tree(place: str, owner: str) -> str:
+    """Return the directory below which links mirror the paths of files: the shared one, or that of *owner*.
+
+    Raises StageError for an *owner* that cannot be the name of a directory.
+    """
+    if owner.startswith(".") or "/" in owner or "\0" in owner or len(os.fsencode(owner)) > _LONGEST_NAME:
+        raise StageError(f"{printable(owner)}: cannot be a directory's name")
+    return os.path.join(place, _OWNED, owner) if owner else os.path.join(place, _LINKS)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(path)
+
+
+def _is_current(path: str, identity: str) -> bool:
+    try:
+        info = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return identity in (copies.identity(info, fixed=False), copies.identity(info, fixed=True))
+
+
+def _exists(store: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=store, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _opened(place: str, private: bool = False) -> Iterator[int]:
+    """Yield the open store, after mounting it if need be.  Raises StageError."""
+    try:
+        _mount(place, private)
+        with using(os.open(place, _DIRECTORY)) as fd:
+            _check(fd, place)
+            if private and os.fstat(fd).st_mode & 0o077:
+                raise StageError(f"{printable(place)}: others may enter it")
+            yield fd
+    except OSError as error:
+        raise StageError(f"{printable(place)}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _alone(store: int) -> Iterator[None]:
+    """Keep all other processes from changing the store meanwhile.  Raises OSError, StageError."""
+    # A separate file, which others cannot open and therefore cannot lock.
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with using(os.open(_LOCK, flags, 0o600, dir_fd=store)) as fd, _locked(fd):
+        yield
+
+
+def _mount(place: str, private: bool) -> None:
+    """Mount a tmpfs at *place*, unless something is mounted there.  Raises OSError, StageError, NamespaceError."""
+    try:
+        os.mkdir(place, 0o700)  # nobody else can lock it before it is mounted
+    except OSError:
+        if not os.path.isdir(place):
+            raise
+    with using(os.open(place, _DIRECTORY)) as fd:
+        if not _is_mounted(fd):
+            with _locked(fd), using(os.open(place, _DIRECTORY)) as again:
+                if not _is_mounted(again):
+                    _check_trust(again, place)
+                    if os.listdir(again):
+                        raise StageError(f"{printable(place)}: not empty; a store there would hide what it holds")
+                    namespace.mount_huge_tmpfs(f"/proc/self/fd/{again}", f"mode=0{700 if private else 755}")
+
+
+def _is_mounted(fd: int) -> bool:
+    """Return whether the open directory is the root of a mount."""
+    return os.fstat(fd).st_dev != os.stat("..", dir_fd=fd).st_dev
+
+
+def _check(fd: int, place: str) -> None:
+    """Check that the open directory *place* is a store that others cannot change.  Raises StageError."""
+    if not _is_mounted(fd):
+        raise StageError(f"{printable(place)}: nothing is mounted there")
+    if kernel.file_system_of(fd) != "tmpfs" or "huge=always" not in kernel.mount_options_of(fd):
+        raise StageError(f"{printable(place)}: something else is mounted there")
+    _check_trust(fd, place)
+
+
+def _check_trust(fd: int, place: str) -> None:
+    try:
+        trust.check_directory(fd, place)
+    except HugealignError as error:
+        raise StageError(f"{printable(place)}: others may write there, or to a directory above it") from error
+
+
+@contextlib.contextmanager
+def _locked(fd: int) -> Iterator[None]:
+    """Hold the lock on *fd*, one process at a time.  Raises StageError."""
+    if not lock(fd):
+        raise StageError("another process keeps the store locked")
+    try:
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)

@@ -1,0 +1,1 @@
+"""What somebody else starts: services of systemd and containers."""

@@ -1,0 +1,230 @@
+"""`hugealign enable` as functions: let a systemd service run from huge text, and undo that."""
+
+import contextlib
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hugealign.elf.image import read_image
+from hugealign.errors import HugealignError, NotElfError
+from hugealign.io import replacing, trust
+from hugealign.io.descriptors import using
+from hugealign.io.regular import opened
+from hugealign.io.resources import PACKAGE
+from hugealign.io.units import printable
+from hugealign.pagecache import measure, warming
+from hugealign.pagecache.text import CachedText, WarmOptions, warm
+from hugealign.process import processes
+from hugealign.run import copies, store, tunable
+from hugealign.services import dropins
+from hugealign.services import programs as services
+from hugealign.services.programs import Service, ServiceError
+from hugealign.system import libraries
+
+_MODE = 0o644  # of units
+
+
+@dataclass(frozen=True, slots=True)
+class EnableOptions:
+    """What to enable: *files* besides the service's own program; *libs*: its shared libraries; *fix*: fixed copies.
+
+    *rodata*: read-only data, too.
+    """
+
+    files: Sequence[str] = ()
+    libs: bool = False
+    fix: bool = False
+    rodata: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """The service *name*: *texts* are the files to write, by path; *staged* and *warmed* are the files it runs from."""
+
+    name: str
+    texts: dict[str, str]
+    staged: Sequence[str]
+    warmed: Sequence[str]
+
+
+def plan(unit: str, options: EnableOptions) -> Enabled:
+    """Return what to write for the service *unit*, without changing anything.  Raises HugealignError."""
+    service = services.look(unit)
+    if services.starts_early(service.name):
+        raise ServiceError(f"{service.name}: it starts before a service of ours could (DefaultDependencies=no)")
+    staged: list[str] = []
+    warmed: list[str] = []
+    for path in _files(service, options):
+        place = _place(path, options)
+        (warmed if place == "warm" else staged if place else []).append(path)
+    if not staged and not warmed:
+        hint = _members(service, options) or ("" if options.fix else "; try: --fix")
+        raise ServiceError(f"{service.name}: nothing that it starts has a whole window of text{hint}")
+    keeps = tunable.VARIABLE not in service.environment and tunable.known((*staged, *warmed)[0])
+    setup = dropins.ServiceSetup(service.name, staged, warmed, options.fix, keeps, store.DEFAULT, options.rodata)
+    return Enabled(service.name, dropins.texts(setup, _command()), staged, warmed)
+
+
+def enable(unit: str, options: EnableOptions) -> Enabled:
+    """Write what `plan` returns; the service stays as it was until it is restarted.  Raises HugealignError."""
+    enabled = plan(unit, options)
+    before = {path: _ours(path) for path in enabled.texts}
+    written: list[str] = []
+    try:
+        for path, text in enabled.texts.items():
+            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+            replacing.write(path, text.encode(), _MODE)
+            written.append(path)
+    except OSError as error:
+        _put_back(before, written)
+        raise ServiceError(f"{printable(path)}: {error.strerror}") from error
+    _reload()
+    return enabled
+
+
+def disable(unit: str) -> list[str]:
+    """Remove what `enable` wrote for the service *unit*, and return the paths; its copies in the store go, too.
+
+    Raises HugealignError.
+    """
+    found = [path for path in dropins.paths(services.full_name(unit)) if os.path.lexists(path)]
+    if not found:
+        raise ServiceError(f"{services.full_name(unit)}: not enabled")
+    for path in found:
+        _ours(path)
+    try:
+        for path in reversed(found):  # the drop-in first: nothing may bind a copy that nobody renews
+            _remove(path)
+    except OSError as error:
+        raise ServiceError(f"{printable(path)}: {error.strerror}") from error
+    _reload()
+    with contextlib.suppress(HugealignError):  # at worst, its copies stay in memory until the system is shut down
+        store.release(dropins.owner(services.full_name(unit)))
+    return found
+
+
+def _files(service: Service, options: EnableOptions) -> list[str]:
+    """Return the real paths of the ELF files that the *service* runs from, the program first."""
+    found = [os.path.realpath(path) for path in (*options.files, *service.programs)]
+    if service.pid:
+        running = processes.look(service.pid, libraries=options.libs)
+        found.append(running.exe)
+        found += [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
+    programs = [path for path in dict.fromkeys(found) if _is_elf(path, path in options.files)]
+    if not programs:
+        hint = _members(service, options) or "; name what that runs: --file FILE, or start it first"
+        raise ServiceError(f"{service.name}: it starts a script{hint}")
+    if options.libs:
+        for path in tuple(programs):
+            programs += libraries.resolve(path).paths
+    return list(dict.fromkeys(programs))
+
+
+def _members(service: Service, options: EnableOptions) -> str:
+    """Return what to enable instead of a *service* that consists of others; empty if it does not."""
+    if not service.members:
+        return ""
+    words = ["hugealign", "enable", *["--fix"] * options.fix, *["--libs"] * options.libs, *service.members]
+    return f"; it consists of other services: {shlex.join(words)}"
+
+
+def _is_elf(path: str, asked: bool) -> bool:
+    try:
+        with opened(path) as fd:
+            read_image(fd)
+    except NotElfError:
+        return False
+    except HugealignError:
+        if asked:
+            raise
+        return False
+    return True
+
+
+def _place(path: str, options: EnableOptions) -> str:
+    """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if a copy can, "" if neither."""
+    with opened(path) as fd:
+        origin = copies.source(path, fd, options.fix, options.rodata)
+        if origin is None or not origin.output:
+            done = warm(path, WarmOptions(rodata=options.rodata))
+            if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, fd, done)):
+                return "warm"
+        if origin is None:
+            return ""
+        copies.check(origin)
+    return "stage"
+
+
+def _could_be_warm(path: str, fd: int, done: CachedText) -> bool:
+    """Return whether a file that is in use could be warmed if it were not; tried with a copy beside it."""
+    if done.diagnosis is None or done.diagnosis.code == "file-system.no-huge-pages":
+        return False
+    try:
+        with using(os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)) as copy:
+            replacing.copy_data(fd, copy, os.fstat(fd).st_size)
+            os.fsync(copy)
+            reading = os.open(f"/proc/self/fd/{copy}", os.O_RDONLY | os.O_CLOEXEC)
+    except (OSError, HugealignError):
+        return False
+    with using(reading), measure.huge_pages_allowed():
+        return all(warming.warm(reading, done.offsets, done.page_size).huge)
+
+
+def _command() -> str:
+    """Return the path of hugealign itself, which the system will start as root.  Raises HugealignError."""
+    beside = os.path.join(os.path.dirname(PACKAGE), "bin", "hugealign")
+    path = beside if os.path.exists(beside) else shutil.which("hugealign")
+    if path is None:
+        raise ServiceError("hugealign is not on the PATH; install it first")
+    for directory in (os.path.dirname(os.path.realpath(path)), PACKAGE):
+        try:
+            with using(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
+                trust.check_directory(fd, directory)
+        except HugealignError as error:
+            said = f"{printable(directory)}: others may write there; install hugealign elsewhere"
+            raise ServiceError(said) from error
+    return os.path.abspath(path)
+
+
+def _ours(path: str) -> bytes | None:
+    """Return what we wrote to *path*, None if nothing is there.  Raises ServiceError if the file is not ours."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline()
+            if first.rstrip(b"\n") != dropins.MARK.encode():
+                raise ServiceError(f"{printable(path)}: somebody else wrote it; it is left as it is")
+            return first + file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ServiceError(f"{printable(path)}: {error.strerror}") from error
+
+
+def _put_back(before: Mapping[str, bytes | None], written: Sequence[str]) -> None:
+    """Undo what was *written*: a service enabled *before* stays enabled.  If that fails, remove all our files."""
+    try:
+        for path in reversed(written):
+            text = before[path]
+            if text is None:
+                _remove(path)
+            else:
+                replacing.write(path, text, _MODE)
+    except (OSError, HugealignError):
+        for path in reversed(list(before)):
+            with contextlib.suppress(OSError, HugealignError):
+                _remove(path)
+
+
+def _remove(path: str) -> None:
+    _ours(path)
+    os.unlink(path)
+    if os.path.dirname(path) != dropins.PLACE:
+        with contextlib.suppress(OSError):  # others have files in it
+            os.rmdir(os.path.dirname(path))
+
+
+def _reload() -> None:
+    if services.manager_runs():
+        services.systemctl("daemon-reload")

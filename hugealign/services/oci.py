@@ -1,0 +1,218 @@
+"""A hook for container engines: programs of an image run from huge copies, and the image stays as it is.
+
+The engine starts `hugealign oci-hook` on the host, when the container has its mounts but not yet its root
+(createRuntime, OCI runtime specification 1.0.2, "POSIX-platform Hooks"), with the container's state on standard input.
+The hook stages each program on the host, once for all containers of the image's layer, and mounts the copy over it in
+the container.
+
+Image contents are untrusted: no path leads out of the container's root, and the hook never keeps a container from
+starting.
+"""
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hugealign.errors import HugealignError, cause
+from hugealign.io import mounts
+from hugealign.io.descriptors import using
+from hugealign.io.regular import FileError, opened, opened_at
+from hugealign.run import store
+from hugealign.run.copies import StageError
+from hugealign.services import foreign
+from hugealign.system import rooted
+
+#: No other user may enter it: not all users may read the contents of an image.
+STORE = "/run/hugealign-containers"
+ANNOTATION, FIX = "hugealign.text", "hugealign.fix"
+_LIMIT = 1 << 24  # bytes of a state or a configuration
+_MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
+#: Seconds for the hook: an engine ends one that takes too long, and the container then fails.
+SECONDS = 20.0
+_MOST = 16  # programs of a container, and words of its command, to look at
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_SCRIPT = re.compile(rb"#![ \t]*([^ \t\n]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container: its process *pid*, its *root* directory, its command, and the programs asked for.
+
+    *programs* are paths in the container; if empty, the programs of its command.
+    """
+
+    pid: int
+    root: str
+    words: tuple[str, ...] = ()
+    path: str = _PATH
+    cwd: str = "/"
+    programs: tuple[str, ...] = ()
+    fix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A program at *path* in the container: the *windows* of its copy, or the *reason* why there is no copy."""
+
+    path: str
+    windows: int = 0
+    reason: str = ""
+
+
+def container(state: bytes) -> Container | None:
+    """Return the container whose *state* the engine gave; None if it asks for nothing.  Raises StageError."""
+    found = _object(state, "the state")
+    bundle, pid = _text(found, "bundle"), found.get("pid")
+    if type(pid) is not int or not 0 < pid < _MOST_PIDS:
+        raise StageError("the container has no pid")
+    config = _object(_config(bundle), "config.json")
+    annotations = _part(found, "annotations") | _part(config, "annotations")
+    wanted = annotations.get(ANNOTATION)
+    if not isinstance(wanted, str) or wanted in ("", "off"):
+        return None
+    process = _part(config, "process")
+    variables = _words(process, "env")
+    path = next((word.removeprefix("PATH=") for word in variables if word.startswith("PATH=")), _PATH)
+    programs = () if wanted == "auto" else tuple(wanted.split(":"))[:_MOST]
+    root = os.path.join(bundle, _text(_part(config, "root"), "path"))
+    cwd = process.get("cwd")
+    fix = annotations.get(FIX) == "true"
+    words = tuple(_words(process, "args")[:_MOST])
+    return Container(pid, root, words, path, cwd if isinstance(cwd, str) else "/", programs, fix)
+
+
+def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
+    """Stage the programs of *wanted* in the store at *place*, and mount their copies over them in the container.
+
+    Raises OSError if nothing can be examined.
+    """
+    with using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
+        layers = _layers(os.fstat(root).st_dev)
+        for path in wanted.programs or tuple(dict.fromkeys(_commands(root, wanted))):
+            try:
+                windows = _bound(root, layers, path, wanted, place)
+            except (HugealignError, OSError) as error:
+                yield Bound(path, reason=cause(error))
+            else:
+                if windows:
+                    yield Bound(path, windows)
+                elif wanted.programs:
+                    yield Bound(path, reason="its text has no whole window")
+
+
+def _bound(root: int, layers: Sequence[str], path: str, wanted: Container, place: str) -> int:
+    """Stage the program at *path*, and mount its copy over it; return the windows of the copy, 0 without one."""
+    with contextlib.ExitStack() as stack:
+        target = stack.enter_context(using(rooted.found(root, path)))
+        below = os.path.relpath(*(os.readlink(f"/proc/self/fd/{fd}") for fd in (target, root)))
+        source = _source(target, below, layers)
+        if source >= 0:
+            stack.callback(os.close, source)
+        staged, copy = store.stage_privately(source if source >= 0 else target, place, wanted.fix)
+        if copy >= 0:
+            stack.callback(os.close, copy)
+            foreign.place(wanted.pid, wanted.root, path, target, copy)
+        return staged.windows
+
+
+def _source(target: int, below: str, layers: Sequence[str]) -> int:
+    """Return the file behind the open *target* in the topmost layer of the overlay that has it; -1 if none does.
+
+    All containers of an image share the layers, and so the copy; each container has an overlay of its own.
+    """
+    seen = os.fstat(target)
+    for layer in layers:
+        try:
+            with using(os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+                fd = rooted.beneath(directory, below)
+        except (OSError, rooted.RootedError):
+            continue
+        info = os.fstat(fd)
+        if all(getattr(info, key) == getattr(seen, key) for key in ("st_size", "st_mtime_ns", "st_mode")):
+            return fd
+        os.close(fd)
+        break
+    return -1
+
+
+def _layers(device: int) -> list[str]:
+    """Return the directories of the overlay with the ``st_dev`` *device*, topmost first; none for another type."""
+    mount = mounts.of_device(device)
+    if mount is None or mount.kind != b"overlay":
+        return []
+    where = os.path.dirname(os.path.dirname(mounts.text(mount.place)))
+    return [os.path.join(where, layer) for layer in _named(mounts.text(mount.options))]
+
+
+def _named(options: str) -> list[str]:
+    """Return the layers in the mount *options* of an overlay, topmost first."""
+    found = dict(part.partition("=")[::2] for part in options.split(","))
+    upper = [found["upperdir"]] if "upperdir" in found else []
+    return upper + found.get("lowerdir", "").split(":")
+
+
+def _commands(root: int, wanted: Container) -> Iterator[str]:
+    """Yield the programs that the command's words name: the first word, an interpreter, what a script may execute."""
+    for word in wanted.words:
+        if not word or word.startswith("-"):
+            continue
+        for place in [wanted.cwd] if "/" in word else dict.fromkeys(wanted.path.split(":")):
+            path = os.path.join("/", wanted.cwd, place, word)
+            try:
+                with using(rooted.found(root, path)) as file:
+                    if not os.fstat(file).st_mode & 0o111:
+                        continue
+                    with opened_at(file) as fd:
+                        head = os.pread(fd, 256, 0)
+            except (OSError, HugealignError):
+                continue
+            if script := _SCRIPT.match(head):
+                yield os.fsdecode(script[1])
+            elif head.startswith(b"\x7fELF"):
+                yield path
+            break
+
+
+def _config(bundle: str) -> bytes:
+    try:
+        with opened(os.path.join(bundle, "config.json")) as fd, open(fd, "rb", closefd=False) as file:
+            return file.read(_LIMIT)
+    except FileError as error:
+        raise StageError(f"config.json: {error}") from error
+
+
+def _object(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise StageError(f"{what} of the container is not a JSON object")
+    return found
+
+
+def _part(whole: dict[str, Any], key: str) -> dict[str, Any]:
+    found = whole.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _words(whole: dict[str, Any], key: str) -> list[str]:
+    found = whole.get(key)
+    return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
+
+
+def _text(whole: dict[str, Any], key: str) -> str:
+    found = whole.get(key)
+    if not isinstance(found, str) or not found or "\0" in found:
+        raise StageError(f"the container has no {key}")
+    return found
+
+
+def read_state() -> bytes:
+    """Return the container's state, which the engine gives on standard input."""
+    return sys.stdin.buffer.read(_LIMIT)

@@ -1,0 +1,160 @@
+"""What a systemd service executes: from the manager if it runs, otherwise from the unit files.
+
+systemd.unit(5) and systemd.service(5) describe the formats.
+"""
+
+import glob
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hugealign.errors import HugealignError
+from hugealign.io.numbers import decimal
+from hugealign.io.units import printable
+
+#: The directories of units; the first one that has a unit wins (systemd.unit(5)).
+_PLACES = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/lib/systemd/system")
+_SEARCHED = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_NAME = re.compile(r"[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\-]*)?\.service")
+_LONGEST = 200  # characters of a name: our helper's has a few more, and file names may have at most 255
+_LIMIT = 1 << 20  # bytes of a unit file
+_SECONDS = 120  # limit for systemctl; reloading many units on a busy machine takes long
+_MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
+
+
+class ServiceError(HugealignError):
+    """The unit is not a service that can be enabled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service: its full *name*, the *programs* that it starts, and the *pid* of its running process, 0 without one.
+
+    *environment* is the environment that the unit sets.  *members* are the services that are part of it (PartOf=), as
+    those of the clusters are of postgresql.service.
+    """
+
+    name: str
+    programs: tuple[str, ...]
+    pid: int = 0
+    environment: str = ""
+    members: tuple[str, ...] = ()
+
+
+def full_name(unit: str) -> str:
+    """Return the name of the service *unit* with its suffix.  Raises ServiceError."""
+    name = unit if unit.endswith(".service") else f"{unit}.service"
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST:
+        raise ServiceError(f"{printable(unit)}: not the name of a service")
+    return name
+
+
+def look(unit: str) -> Service:
+    """Return what is known of the service *unit*.  Raises ServiceError."""
+    name = full_name(unit)
+    if manager_runs():
+        return _shown(name)
+    text = "\n".join(_files(name))
+    if not text:
+        raise ServiceError(f"{name}: no such unit")
+    return Service(name, tuple(_programs(text)), environment="\n".join(_values(text, "Environment")))
+
+
+def starts_early(name: str) -> bool:
+    """Say whether the unit *name* starts before the units that other services wait for.  Raises ServiceError.
+
+    systemd-journald does (DefaultDependencies=no).  If such a unit waited for our helper service, which waits for it,
+    the manager would drop one of them at boot.
+    """
+    said = _values("\n".join(_files(name)), "DefaultDependencies", "Unit")
+    return bool(said) and said[-1].lower() in ("no", "n", "false", "f", "off", "0")
+
+
+def manager_runs() -> bool:
+    """Return whether systemd is the manager of this system (sd_booted(3))."""
+    return os.path.isdir("/run/systemd/system")
+
+
+def systemctl(*words: str) -> str:
+    """Return the output of systemctl.  Raises ServiceError."""
+    try:
+        done = subprocess.run(
+            ["systemctl", "--no-pager", *words],
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServiceError(f"systemctl: {printable(str(error))}") from error
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
+        raise ServiceError(f"systemctl {words[0]}: {printable(said[0])}")
+    return done.stdout
+
+
+def _shown(name: str) -> Service:
+    said = systemctl("show", "-p", "LoadState,ExecStart,MainPID,Environment,ConsistsOf", "--", name)
+    values: dict[str, list[str]] = {}
+    for line in said.splitlines():
+        key, _, value = line.partition("=")
+        values.setdefault(key, []).append(value)
+    if values.get("LoadState") != ["loaded"]:
+        raise ServiceError(f"{name}: no such unit")
+    # { path=/usr/sbin/mariadbd ; argv[]=/usr/sbin/mariadbd $OPTIONS ; … }
+    paths = [value[len("{ path=") :].partition(" ; argv[]=")[0] for value in values.get("ExecStart", ())]
+    pid = decimal(values.get("MainPID", ["0"])[0], _MOST_PIDS, "MainPID")
+    members = tuple(unit for unit in " ".join(values.get("ConsistsOf", ())).split() if _NAME.fullmatch(unit))
+    return Service(name, tuple(dict.fromkeys(paths)), pid, " ".join(values.get("Environment", ())), members)
+
+
+def _files(name: str) -> Iterator[str]:
+    """Yield the texts of the unit *name* and its drop-ins, in the order in which they apply."""
+    template = re.sub("@.*", "@.service", name)
+    names = dict.fromkeys((name, template))
+    unit = next((p for n in names for place in _PLACES if os.path.exists(p := f"{place}/{n}")), "")
+    if not unit:
+        return
+    drop_ins: Mapping[str, str] = {
+        os.path.basename(path): path
+        for n in reversed(names)
+        for place in reversed(_PLACES)
+        for path in glob.glob(f"{glob.escape(f'{place}/{n}.d')}/*.conf")
+    }
+    for path in (unit, *(drop_ins[key] for key in sorted(drop_ins))):
+        try:
+            with open(path, encoding="utf-8", errors="surrogateescape") as file:
+                yield file.read(_LIMIT)
+        except OSError as error:
+            raise ServiceError(f"{printable(path)}: {error.strerror}") from error
+
+
+def _values(text: str, key: str, of: str = "Service") -> list[str]:
+    """Return the values of *key* in the section *of* units; an empty value resets those before it."""
+    found: list[str] = []
+    section = ""
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        words = line.strip()
+        if words.startswith("["):
+            section = words
+        name, equals, value = (part.strip() for part in words.partition("="))
+        if section == f"[{of}]" and equals and name == key:
+            found = [*found, value] if value else []
+    return found
+
+
+def _programs(text: str) -> Iterator[str]:
+    """Yield the paths of the programs in ``ExecStart=``."""
+    for value in _values(text, "ExecStart"):
+        match = re.match(r"[-@:+!|]*(?:\"([^\"\\]*)\"|'([^'\\]*)'|([^\s\"'\\]+))(?:\s|$)", value)
+        path = next((part for part in match.groups() if part), "") if match else ""
+        if not path or "%" in path.replace("%%", ""):
+            raise ServiceError(f"cannot read ExecStart={printable(value)}; name its program: --file FILE")
+        path = path.replace("%%", "%")
+        if "/" not in path:  # systemd searches its own list of directories
+            path = next((p for d in _SEARCHED if os.path.exists(p := f"{d}/{path}")), path)
+        yield path

@@ -1,0 +1,127 @@
+"""Run work that may hang or die in child processes, all at once, with one time limit."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from hugealign import environment
+from hugealign.io.descriptors import forked, using
+
+_MOST = 1 << 16  # bytes to keep of a child's output; the rest is not read
+_GRACE = 0.5  # seconds for a killed child to end
+
+
+class Child:
+    """A child process and the pipe that it writes to: a command, or a function that returns bytes.
+
+    *output* is its output so far.  *status* is its exit status (minus the signal that ended it), None while it runs or
+    if it ran too long.
+    """
+
+    __slots__ = ("_fd", "_pid", "output", "status")
+
+    def __init__(self, pid: int, fd: int) -> None:
+        self._pid = pid
+        self._fd = fd
+        self.output = b""
+        self.status: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Its output, decoded; untrusted."""
+        return self.output.decode("utf-8", "surrogateescape")
+
+    def fileno(self) -> int:
+        """Return the reading end of the pipe, for selectors."""
+        return self._fd
+
+    def read(self) -> bool:
+        """Read the available output; return False at the end, or if it is enough."""
+        piece = os.read(self._fd, _MOST)
+        self.output += piece
+        return bool(piece) and len(self.output) < _MOST
+
+    def end(self, deadline: float) -> None:
+        """Close the pipe and reap the child, killing it and its own children if it is not done by *deadline*."""
+        os.close(self._fd)
+        if self._reap(deadline):
+            return
+        for kill in (os.killpg, os.kill):
+            with suppress(ProcessLookupError, PermissionError):
+                kill(self._pid, signal.SIGKILL)
+        # Not even SIGKILL ends uninterruptible sleep, on a dead network file system: then the child is left to init.
+        self._reap(time.monotonic() + _GRACE)
+        self.status = None
+
+    def _reap(self, deadline: float) -> bool:
+        while True:
+            try:
+                pid, status = os.waitpid(self._pid, os.WNOHANG)
+            except ChildProcessError:  # our parent made us ignore SIGCHLD: the kernel keeps no status (wait(2))
+                return True
+            if pid:
+                self.status = os.waitstatus_to_exitcode(status)
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.002)
+
+
+def command(words: Sequence[str]) -> Child | None:
+    """Start a command with English messages, stderr in its output; return None if it cannot be started."""
+    import subprocess  # its import costs as much as a child that is a function
+
+    reading, writing = os.pipe()
+    english = environment.as_given() | {b"LC_ALL": b"C"}
+    try:
+        with using(writing):
+            child = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=english,
+            )
+    except (OSError, ValueError):
+        os.close(reading)
+        return None
+    child.returncode = 0  # we reap it: Popen must not complain
+    return Child(child.pid, reading)
+
+
+def function(work: Callable[[], bytes]) -> Child:
+    """Start *work* in a child process; its result becomes the output.
+
+    After an exception, a signal or a hang there, the output is empty.
+    """
+    return Child(*forked(lambda: work()[:_MOST], alone=True))
+
+
+def result(work: Callable[[], bytes]) -> bytes:
+    """Run *work* in a child process, which ^C ends together with us; return its result, empty if it fails."""
+    pid, reading = forked(work)
+    try:
+        with open(reading, "rb") as pipe:
+            return pipe.read()
+    finally:
+        with suppress(ChildProcessError):  # as in `Child`
+            os.waitpid(pid, 0)
+
+
+def collect(children: Sequence[Child], seconds: float) -> None:
+    """Wait at most *seconds* until all *children* have ended; then kill the rest."""
+    import selectors
+
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as waiting:
+        for child in children:
+            waiting.register(child, selectors.EVENT_READ)
+        while waiting.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in waiting.select(left):
+                if isinstance(key.fileobj, Child) and not key.fileobj.read():
+                    waiting.unregister(key.fileobj)
+    for child in children:
+        child.end(deadline)

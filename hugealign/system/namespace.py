@@ -1,0 +1,194 @@
+"""A mount namespace of our own, and files bound over files in it.
+
+Only this process and its children see these mounts, which are gone with the last of them.  For an ordinary user the
+mounts belong to a user namespace in which our own user and group are the only ones (user_namespaces(7)): set-user-ID
+programs and file capabilities have no effect there, and other users' files belong to ``nobody``.  A process with
+capabilities would lose them there, and stays outside.
+"""
+
+import ctypes
+import functools
+import os
+import stat
+import sys
+from collections.abc import Sequence
+
+from hugealign.errors import HugealignError
+from hugealign.records import Record
+from hugealign.system import children
+
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
+_MS_RDONLY, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 4, 32, 4096, 16384, 1 << 19
+_MS_RELATIME = 1 << 21
+_ST_RELATIME = 4096  # statvfs has the other flags where mount has them (include/linux/statfs.h)
+_MS_OF_ST = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
+_MNT_DETACH = 2
+# Same numbers on all architectures (include/uapi/asm-generic/unistd.h); linux/mount.h, linux/fcntl.h.
+_SYS_OPEN_TREE, _SYS_MOVE_MOUNT = 428, 429
+_OPEN_TREE_CLONE, _AT_EMPTY_PATH = 1, 0x1000
+_MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 4, 0x40
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_GET_SECUREBITS, _PR_SET_SECUREBITS = 23, 24, 27, 28
+_MAY = b"\0"  # the child's answer for success
+#: Directories that exist nearly everywhere; the tmpfs covers one of them while files are copied.
+_PLACES = ("/tmp", "/var/tmp", "/run", "/mnt", "/opt", "/srv", "/media")  # noqa: S108  # nothing is made in them
+
+
+class NamespaceError(HugealignError):
+    """The kernel, or a guard in front of it, allows no mounts of our own."""
+
+
+class Namespace(Record):
+    """The namespace that this process is in since `enter`; *user*: inside a new user namespace."""
+
+    user: bool
+
+    def mount_tmpfs(self, covered: Sequence[str]) -> str:
+        """Mount a tmpfs that keeps files in huge pages, and return where: not above any of the paths *covered*.
+
+        It does not hide modules either, which are loaded when they are needed.  Raises NamespaceError.
+        """
+        kept = [*covered, *map(os.path.realpath, sys.path)]
+        for place in _PLACES:
+            if os.path.isdir(place) and not any(f"{path}/".startswith(f"{os.path.realpath(place)}/") for path in kept):
+                mount_huge_tmpfs(place, "mode=0755")
+                return place
+        raise NamespaceError("no directory to mount a tmpfs on")
+
+    def detach(self, place: str) -> None:
+        """Unmount the tmpfs at *place*; files bound from it stay.  Raises NamespaceError."""
+        if _libc().umount2(os.fsencode(place), _MNT_DETACH):
+            raise _error("unmount the tmpfs")
+
+
+def enter() -> Namespace:
+    """Move this process into a mount namespace of its own, with a user namespace if it needs one for that.
+
+    Raises NamespaceError.  This cannot be undone: try it in a child first (`refusal`).
+    """
+    user = False
+    if _libc().unshare(_CLONE_NEWNS):
+        uid, gid = os.geteuid(), os.getegid()
+        if _capable():
+            raise NamespaceError(
+                "no right to mount, and a user namespace would take away privileges that this process has"
+            )
+        bounds = [number for number in range(64) if _libc().prctl(_PR_CAPBSET_READ, number) == 0]
+        secure = _libc().prctl(_PR_GET_SECUREBITS)
+        if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
+            raise _error("make a user namespace")
+        user = True
+        # A new user namespace starts without secure bits, and with all capabilities.
+        if secure > 0:
+            _libc().prctl(_PR_SET_SECUREBITS, secure)
+        for number in bounds:
+            _libc().prctl(_PR_CAPBSET_DROP, number)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            try:
+                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                    file.write(text)
+            except OSError as error:
+                raise NamespaceError(f"cannot write {name}: {error.strerror}") from error
+    # We still see later mounts of others; they never see ours (mount_namespaces(7)).
+    _mount("none", "/", "", _MS_REC | _MS_SLAVE, "", "keep mounts to ourselves")
+    return Namespace(user)
+
+
+def refusal() -> str:
+    """Return why this process may not have mounts of its own, empty if it may; a child tries it."""
+
+    def attempt() -> bytes:
+        try:
+            enter().mount_tmpfs([])
+        except NamespaceError as error:
+            return str(error).encode()
+        return _MAY
+
+    said = children.result(attempt)
+    return "" if said == _MAY else said.decode() or "the attempt was cut short"
+
+
+def tree(copy: int) -> int:
+    """Return a mount of the open file *copy* that is not attached anywhere yet (open_tree(2), Linux 5.2).
+
+    Raises NamespaceError.
+    """
+    flags = _OPEN_TREE_CLONE | _AT_EMPTY_PATH | os.O_CLOEXEC
+    made = _libc().syscall(_SYS_OPEN_TREE, copy, b"", flags)
+    if made < 0:
+        raise _error("make a mount of the copy")
+    return int(made)
+
+
+def attach(made: int, target: int) -> None:
+    """Attach the mount *made* (`tree`) read-only over the open file *target*.
+
+    By descriptor, because the owner of the directory could exchange the name, and we would cover another file.
+    Read-only, because writes to a copy would be lost, and others may use it, too.  Raises NamespaceError.
+    """
+    flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
+    if _libc().syscall(_SYS_MOVE_MOUNT, made, b"", target, b"", flags) < 0:
+        raise _error("mount the copy over the file")
+    # In a user namespace, the flags that the mount had outside have to stay (mount_namespaces(7)).
+    had = os.fstatvfs(made).f_flag
+    flags = had & _MS_OF_ST | (_MS_RELATIME if had & _ST_RELATIME else 0)
+    flags |= _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NODEV
+    try:
+        _mount("none", f"/proc/self/fd/{made}", "", flags, "", "make the copy read-only")
+    except NamespaceError:
+        _libc().umount2(f"/proc/self/fd/{made}".encode(), _MNT_DETACH)
+        raise
+
+
+def mount_huge_tmpfs(place: str, options: str) -> None:
+    """Mount a tmpfs on *place* whose files are huge from the first byte.  Raises NamespaceError."""
+    _mount("hugealign", place, "tmpfs", _MS_NODEV, f"huge=always,{options}", "mount a tmpfs with huge=always")
+
+
+def nosuid(fd: int) -> bool:
+    """Return whether the mount of the open file disables set-user-ID bits and capabilities."""
+    return bool(os.fstatvfs(fd).f_flag & os.ST_NOSUID)
+
+
+def noexec(fd: int) -> bool:
+    """Return whether the mount of the open file forbids execution."""
+    return bool(os.fstatvfs(fd).f_flag & os.ST_NOEXEC)
+
+
+def privileged(file: int | str) -> bool:
+    """Return whether executing the *file*, a descriptor or a path, gives privileges.
+
+    Set-user-ID and set-group-ID do, and capabilities.
+    """
+    if os.stat(file).st_mode & (stat.S_ISUID | stat.S_ISGID):
+        return True
+    try:
+        return bool(os.getxattr(file if isinstance(file, str) else f"/proc/self/fd/{file}", "security.capability"))
+    except OSError:
+        return False
+
+
+def _capable() -> bool:
+    """Return whether we are root, or have capabilities or several identities: we would lose these."""
+    if 0 in os.getresuid() or len({*os.getresuid()}) > 1 or len({*os.getresgid()}) > 1:
+        return True
+    with open("/proc/self/status", encoding="utf-8", errors="surrogateescape") as file:
+        return any(int(line.split()[1], 16) for line in file if line.startswith(("CapInh", "CapPrm", "CapAmb")))
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mount.argtypes = (*[ctypes.c_char_p] * 3, ctypes.c_ulong, ctypes.c_char_p)
+    library.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
+    library.unshare.argtypes = (ctypes.c_int,)
+    return library
+
+
+def _mount(source: str, target: str, kind: str, flags: int, options: str, purpose: str) -> None:
+    words = (os.fsencode(source), os.fsencode(target), kind.encode() or None)
+    if _libc().mount(*words, flags, options.encode() or None):
+        raise _error(purpose)
+
+
+def _error(purpose: str) -> NamespaceError:
+    return NamespaceError(f"cannot {purpose}: {os.strerror(ctypes.get_errno())}")

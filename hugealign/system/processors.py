@@ -1,0 +1,340 @@
+"""The TLBs of known processors: a table of published numbers, each row with its source.  No I/O.
+
+A number that no source gives is None, never a guess.  Recurring sources:
+
+- *OptMan*: Intel 64 and IA-32 Architectures Optimization Reference Manual, 248966, the tables "TLB Parameters of …".
+- *CPUID*: the processor's own report, as `hugealign.system.cpuid` decodes it from public dumps (InstLatx64).
+- *SOG*: AMD's Software Optimization Guide for the family, section "Memory Address Translation".
+- *TRM*: Arm's Technical Reference Manual of the core, chapter "Memory management".
+
+Intel divides some of these tables between the two threads of a core; then the number is for one thread.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from hugealign.errors import UsageError
+from hugealign.io.suggest import hint
+from hugealign.io.units import printable
+
+INTEL, AMD, ARM64 = "GenuineIntel", "AuthenticAMD", "aarch64"
+
+
+@dataclass(frozen=True, slots=True)
+class Tlb:
+    """One translation table: *entries*, and *ways* of associativity (None: fully associative).
+
+    *shared* entries also serve other page sizes, or data.
+    """
+
+    entries: int
+    ways: int | None = None
+    shared: bool = False
+
+    def __str__(self) -> str:
+        """Return ``128 entries, 8-way`` and the like."""
+        if not self.entries:
+            return "no entries"
+        ways = "fully associative" if self.ways is None else f"{self.ways}-way"
+        return f"{self.entries} entries, {ways}{', shared' if self.shared else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class DataTlb:
+    """The TLBs for loads and stores: the first level for 4 KiB and 2 MiB pages, and the second, which holds both.
+
+    *l2* is None if code and data share the second level.
+    """
+
+    l1_4k: Tlb
+    l1_2m: Tlb
+    l2: Tlb | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """One microarchitecture: its instruction TLBs, and the source of the numbers.
+
+    *l1_4k*, *l1_2m*: the first level for 4 KiB and 2 MiB pages.  *l2_2m*: the second-level entries that can hold a
+    2 MiB instruction translation; None if not published, 0 entries if there are none, which turns every first-level
+    miss into a page walk.  *l2*: the same for 4 KiB.  *ids* are (family, models) on x86, (implementer, parts) on Arm.
+    *data* is None if no source gives it.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    vendor: str
+    ids: tuple[tuple[int, range], ...]
+    l1_4k: Tlb | None
+    l1_2m: Tlb | None
+    l2: Tlb | None
+    l2_2m: Tlb | None
+    source: str
+    data: DataTlb | None = None
+
+    @property
+    def itlb_2m(self) -> int | None:
+        """First-level entries that can hold a 2 MiB instruction translation: the budget in windows; None if unknown."""
+        return self.l1_2m.entries if self.l1_2m else None
+
+    @property
+    def origin(self) -> str:
+        """The kind of source: ``a machine`` that executed CPUID or was measured, ``a manual``, or both."""
+        machine = any(word in self.source for word in ("CPUID", "measured"))
+        manual = any(word in self.source for word in ("OptMan", "SOG", "TRM"))
+        found = " and ".join(word for word, known in (("a machine", machine), ("a manual", manual)) if known)
+        return found or "no machine and no manual"
+
+    @property
+    def stlb_2m(self) -> int | None:
+        """Second-level entries that can hold a 2 MiB instruction translation, 0 for none; None if unknown."""
+        return self.l2_2m.entries if self.l2_2m else None
+
+
+def _models(family: int, *models: int) -> tuple[tuple[int, range], ...]:
+    return tuple((family, range(model, model + 1)) for model in models)
+
+
+def _shared(entries: int, ways: int | None = None) -> Tlb:
+    return Tlb(entries, ways, shared=True)
+
+
+def _intel(names: str, models: Iterable[int], tlbs: tuple[Tlb, Tlb, Tlb, Tlb], source: str, data: DataTlb) -> Cpu:
+    name, *aliases = names.split()
+    return Cpu(name, tuple(aliases), INTEL, _models(6, *models), *tlbs, source, data)
+
+
+def _loads(small: Tlb, huge: Tlb, source: str) -> DataTlb:
+    """Return Intel's data TLBs: the table for loads.  The one for stores, 16 entries since Ice Lake, is left out."""
+    return DataTlb(small, huge, None, source)
+
+
+def _amd(names: str, family: int, models: Iterable[range], l2: Tlb, source: str, data: DataTlb | None = None) -> Cpu:
+    """Return a processor whose two levels hold all page sizes."""
+    name, *aliases = names.split()
+    l1 = _shared(64)
+    return Cpu(name, tuple(aliases), AMD, tuple((family, some) for some in models), l1, l1, l2, l2, source, data)
+
+
+def _neoverse(names: str, ids: tuple[tuple[int, range], ...], l2: Tlb, source: str, data: DataTlb | None = None) -> Cpu:
+    """Return a core whose two levels hold all page sizes."""
+    name, *aliases = names.split()
+    l1 = _shared(48)
+    return Cpu(name, tuple(aliases), ARM64, ids, l1, l1, l2, l2, source, data)
+
+
+_NONE = Tlb(0)
+_GOLDEN_COVE = (Tlb(256, 8), Tlb(32, 8), _shared(2048, 8), _shared(1024, 8))
+_LEAF_2_LOADS = _loads(
+    Tlb(64, 4), Tlb(32, 4), "CPUID leaf 2: descriptors 03h, and 5Ah or 63h (SDM vol. 2A, table 3-12)"
+)
+_LEAF_18H = "CPUID leaf 18h of the same"
+_LOADS_64, _LOADS_96, _LOADS_128 = (_loads(Tlb(16 * ways, ways), Tlb(32, 4), _LEAF_18H) for ways in (4, 6, 8))
+_ARM = 0x41
+
+CPUS: tuple[Cpu, ...] = (
+    _intel(
+        "ivybridge ivb sandybridge snb",
+        (0x2A, 0x2D, 0x3A, 0x3E),
+        (Tlb(64, 4), Tlb(8), _shared(512, 4), _NONE),
+        "CPUID leaf 2 of 306A9h and 306E3h: descriptors B2h, 76h, CAh (SDM vol. 2A, table 3-12)",
+        _LEAF_2_LOADS,
+    ),
+    _intel(
+        "haswell hsw",
+        (0x3C, 0x3F, 0x45, 0x46),
+        (Tlb(64, 8), Tlb(8), _shared(1024, 8), _shared(1024, 8)),
+        "CPUID leaf 2 of 306C3h: descriptors B5h, 76h, C1h (SDM vol. 2A, table 3-12)",
+        _LEAF_2_LOADS,
+    ),
+    _intel(
+        "broadwell bdw",
+        (0x3D, 0x47, 0x4F, 0x56),
+        (Tlb(64, 8), Tlb(8), _shared(1536, 6), _shared(1536, 6)),
+        "CPUID leaf 2 of 406F1h: descriptors B5h, 76h, C3h (SDM vol. 2A, table 3-12)",
+        _LEAF_2_LOADS,
+    ),
+    _intel(
+        "skylake skl skx cascadelake clx cooperlake kabylake coffeelake cometlake",
+        (0x4E, 0x5E, 0x55, 0x8E, 0x9E, 0xA5, 0xA6),
+        (Tlb(128, 8), Tlb(8), _shared(1536, 12), _shared(1536, 12)),
+        "OptMan 248966-045, table 2-15; CPUID leaf 2 of 506E3h and 50657h: descriptors B6h or B5h, 76h, C3h",
+        _loads(Tlb(64, 4), Tlb(32, 4), f"OptMan 248966-045, table 2-15; {_LEAF_2_LOADS.source}"),
+    ),
+    _intel(
+        "icelake icl icx rocketlake",
+        (0x6A, 0x6C, 0x7D, 0x7E, 0xA7),
+        (Tlb(128, 8), _shared(8), _shared(2048, 8), _shared(1024, 8)),
+        "CPUID leaf 18h of 606A6h, 706E5h and A0671h; for 4 KiB, which that leaves out, Chips and Cheese on Sunny Cove",
+        _LOADS_64,
+    ),
+    _intel(
+        "tigerlake tgl",
+        (0x8C, 0x8D),
+        (Tlb(128, 8), Tlb(16, 8), _shared(2048, 8), _shared(1024, 8)),
+        "CPUID leaf 18h of 806C1h",
+        _LOADS_64,
+    ),
+    _intel("sapphirerapids spr goldencove", (0x8F,), _GOLDEN_COVE, "CPUID leaf 18h of 806F8h", _LOADS_64),
+    _intel(
+        "alderlake-p alderlake adl raptorlake-p raptorlake rpl",
+        (0x97, 0x9A, 0xB7, 0xBA, 0xBF),
+        _GOLDEN_COVE,
+        "CPUID leaf 18h of 90672h, B0671h and B06F2h, on a performance core",
+        _LOADS_64,
+    ),
+    _intel("emeraldrapids emr", (0xCF,), _GOLDEN_COVE, "CPUID leaf 18h of C06F2h", _LOADS_64),
+    _intel("graniterapids gnr", (0xAD, 0xAE), _GOLDEN_COVE, "CPUID leaf 18h of A06D1h", _LOADS_64),
+    _intel(
+        "redwoodcove meteorlake mtl arrowlake-u",
+        (0xAA, 0xB5),
+        _GOLDEN_COVE,
+        "CPUID leaf 18h of A06A4h and B0650h, on a performance core",
+        _LOADS_96,
+    ),
+    _intel(
+        "lioncove lunarlake lnl arrowlake arl",
+        (0xBD, 0xC5, 0xC6),
+        _GOLDEN_COVE,
+        "CPUID leaf 18h of B06D1h, C0652h and C0662h, on a performance core",
+        _LOADS_128,
+    ),
+    _intel(
+        "cougarcove pantherlake ptl",
+        (0xCC,),
+        (Tlb(256, 8), Tlb(32, 8), _shared(3072, 4), _shared(2048, 8)),
+        "CPUID leaf 18h of C06C3h, on a performance core",
+        _LOADS_128,
+    ),
+    Cpu(
+        "sierraforest",
+        ("srf", "crestmont"),
+        INTEL,
+        _models(6, 0xAF),
+        Tlb(64),
+        None,
+        _shared(3072, 6),
+        _shared(3072, 6),
+        "CPUID leaf 18h of A06A4h on an efficiency core, which is Crestmont too; it lists no first-level entries for "
+        "2 MiB instruction pages; of A06F3h itself nothing is published",
+    ),
+    _amd(
+        "zen1 zen zen+ znver1 naples",
+        0x17,
+        (range(0x30), range(0x50, 0x60)),
+        _shared(512, 8),
+        "SOG 55723 rev. 3.00; CPUID 80000005h of 800F12h (its 80000006h claims 1024 in the second level)",
+    ),
+    _amd(
+        "zen2 znver2 rome",
+        0x17,
+        (range(0x30, 0x50), range(0x60, 0xB0)),
+        _shared(512, 8),
+        "SOG 56305; CPUID 80000005h of 830F10h (its 80000006h claims 1024 in the second level)",
+    ),
+    _amd(
+        "zen3 znver3 milan",
+        0x19,
+        (range(0x10), range(0x20, 0x60)),
+        _shared(512, 8),
+        "SOG 56665 rev. 3.00; CPUID 80000005h and 80000006h of A00F11h",
+    ),
+    _amd(
+        "zen4 znver4 genoa bergamo",
+        0x19,
+        (range(0x10, 0x20), range(0x60, 0xB0)),
+        _shared(512, 8),
+        "SOG 57647; CPUID 80000005h and 80000006h of A10F11h and AA0F02h",
+    ),
+    _amd(
+        "zen5 znver5 turin",
+        0x1A,
+        (range(0x50), range(0x60, 0x80)),
+        _shared(2048, 8),
+        "SOG 58455 rev. 1.00; Hot Chips 2024, “Next Generation Zen 5 Core”; CPUID 80000005h of B00F21h and B10F10h "
+        "(Turin, and Turin Dense)",
+        DataTlb(
+            _shared(96),
+            _shared(96),
+            _shared(4096, 16),
+            "CPUID 80000005h of B00F21h; Hot Chips 2024, “Next Generation Zen 5 Core”: 4096 in a second level of their "
+            "own, whose 16 ways are not verified",
+        ),
+    ),
+    _neoverse(
+        "neoverse-n1 graviton2 altra",
+        _models(_ARM, 0xD0C),
+        _shared(1280, 5),
+        "TRM 100616, TLB organization (as Cortex-A76, TRM 100798 section A5.2)",
+        DataTlb(_shared(48), _shared(48), None, "TRM 100798 section A5.2: one second level for both"),
+    ),
+    _neoverse("neoverse-v1 graviton3", _models(_ARM, 0xD40), _shared(2048, 8), "TRM 101427, TLB organization"),
+    _neoverse(
+        "neoverse-n2 cobalt100 yitian710",
+        (*_models(_ARM, 0xD49), *_models(0x6D, 0xD49)),
+        _shared(1280, 5),
+        "TRM 102099, TLB organization",
+    ),
+    _neoverse("neoverse-v2 graviton4 grace", _models(_ARM, 0xD4F), _shared(2048, 8), "TRM 102375, TLB organization"),
+    Cpu(
+        "neoverse-v3",
+        (),
+        ARM64,
+        _models(_ARM, 0xD84),
+        None,
+        None,
+        None,
+        None,
+        "its part number is in arch/arm64/include/asm/cputype.h; its TLBs are in Arm's manual 107734, which could not "
+        "be read for this table",
+    ),
+    Cpu(
+        "kunpeng920",
+        ("taishan-v110", "tsv110"),
+        ARM64,
+        _models(0x48, 0xD01),
+        Tlb(32),
+        None,
+        None,
+        None,
+        "Chips and Cheese, “Huawei's Kunpeng 920 and TaiShan v110 CPU Architecture”, July 2025, measured with small "
+        "pages; nothing published about 2 MiB",
+    ),
+)
+
+
+def names() -> Iterator[str]:
+    """Yield every name and alias that `find` knows, in the order of the table."""
+    for cpu in CPUS:
+        yield cpu.name
+        yield from cpu.aliases
+
+
+def find(name: str) -> Cpu:
+    """Return the processor called *name*, ignoring case.  Raises UsageError, which names similar ones, or all."""
+    wanted = name.lower()
+    for cpu in CPUS:
+        if wanted == cpu.name or wanted in cpu.aliases:
+            return cpu
+    known = hint(name, names()) or f"; known are {', '.join(cpu.name for cpu in CPUS)}"
+    raise UsageError(f"unknown CPU {printable(name)}{known}")
+
+
+def identify(vendor: str, family: int, model: int) -> Cpu | None:
+    """Return the processor with these numbers of CPUID leaf 1 (including the extended ones), or None if unknown.
+
+    Intel's models: arch/x86/include/asm/intel-family.h; AMD's ranges: bsp_init_amd in arch/x86/kernel/cpu/amd.c.
+    """
+    for cpu in CPUS:
+        if cpu.vendor == vendor and any(family == number and model in models for number, models in cpu.ids):
+            return cpu
+    return None
+
+
+def identify_midr(midr: int) -> Cpu | None:
+    """Return the Arm core with this MIDR_EL1 *midr*, or None.
+
+    Implementer in bits 31:24, part number in bits 15:4 (Arm ARM, MIDR_EL1; arch/arm64/include/asm/cputype.h).
+    """
+    return identify(ARM64, midr >> 24 & 0xFF, midr >> 4 & 0xFFF)

@@ -1,0 +1,78 @@
+"""Files of other owners by descriptor: below another root, or through directories that everybody may enter.
+
+What these functions return was not opened yet (``O_PATH``), so nothing has happened to a device or a FIFO: look at the
+descriptor, and use `hugealign.io.regular.opened_at` to read from it.
+"""
+
+import ctypes
+import os
+import stat
+
+from hugealign.errors import HugealignError
+from hugealign.io.units import printable
+
+_SYS_OPENAT2 = 437  # on all architectures (include/uapi/asm-generic/unistd.h)
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 2, 4, 8, 16  # linux/openat2.h
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class RootedError(HugealignError):
+    """The file does not exist, or cannot be reached."""
+
+
+class _How(ctypes.Structure):
+    """``struct open_how``, linux/openat2.h."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def found(root: int, path: str) -> int:
+    """Return what *path* names for a process with the open *root* as its root directory (openat2(2), Linux 5.6).
+
+    Raises RootedError.
+    """
+    return _found(root, path, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
+
+
+def beneath(directory: int, path: str) -> int:
+    """Return what the relative *path* names below the open *directory*, without following symbolic links.
+
+    Raises RootedError.
+    """
+    return _found(directory, path, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS)
+
+
+def public(path: str) -> int:
+    """Return what the real *path* names, if everybody may enter each directory on the way to it.
+
+    Each directory is judged as it is passed, so no exchange of names leads past one that is closed.  Raises
+    RootedError; OSError, also if a link has taken the place of a component.
+    """
+    *directories, name = path.split("/")[1:]
+    at = os.open("/", _STEP | os.O_DIRECTORY)
+    try:
+        for depth, directory in enumerate([*directories, ""], 1):
+            if not os.fstat(at).st_mode & stat.S_IXOTH:
+                closed = printable("/" + "/".join(directories[: depth - 1]))
+                raise RootedError(f"not everyone may enter {closed}, but anyone could read the copy")
+            if depth <= len(directories):
+                above, at = at, os.open(directory, _STEP | os.O_DIRECTORY, dir_fd=at)
+                os.close(above)
+        return os.open(name or ".", _STEP, dir_fd=at)
+    finally:
+        os.close(at)
+
+
+def _found(directory: int, path: str, resolve: int) -> int:
+    how = _How(os.O_PATH | os.O_CLOEXEC, 0, resolve)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if "\0" in path:
+        raise RootedError("a name with a NUL byte")
+    try:
+        name = os.fsencode(path)
+    except UnicodeEncodeError:  # JSON can have half of a surrogate pair
+        raise RootedError(f"{path!a}: not the name of a file") from None
+    fd = libc.syscall(_SYS_OPENAT2, directory, name, ctypes.byref(how), ctypes.sizeof(how))
+    if fd < 0:
+        raise RootedError(f"{printable(path)}: {os.strerror(ctypes.get_errno())}")
+    return int(fd)

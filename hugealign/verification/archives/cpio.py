@@ -1,0 +1,116 @@
+"""Archives of cpio(1), "new" ASCII form, and rpm packages, whose payload is one.
+
+Format: cpio(5); rpm's docs/manual/format_v4.md.  Packages with a file over 4 GiB, and those of rpm 6, have a payload
+without names: each file is an index into the package's header.
+"""
+
+import struct
+from collections.abc import Iterator
+
+from hugealign.io.numbers import hexadecimal
+from hugealign.verification.archives.limits import ArchiveError, Work
+from hugealign.verification.archives.source import ByteSource, Member
+
+NEWC, NEWC_CRC, STRIPPED, RPM = b"070701", b"070702", b"07070X", b"\xed\xab\xee\xdb"
+_NAME_LIMIT = 1 << 16
+_HEADER_LIMIT = 1 << 25  # bytes of the header of a package; 100,000 files take 10 MiB
+_FIELD_LIMIT = (1 << 32) - 1
+_FORMAT, _REGULAR, _SYMLINK = 0o170000, 0o100000, 0o120000
+_FILESIZES, _FILEMODES, _DIRINDEXES, _BASENAMES, _DIRNAMES, _LONGFILESIZES = 1028, 1030, 1116, 1117, 1118, 5008
+_FILEDEVICES, _FILEINODES = 1095, 1096
+_File = tuple[bytes, int, int]  # name, mode, size
+
+
+def payload(source: ByteSource, work: Work) -> bytes:
+    """Pass over everything before a package's payload, and return the package's header."""
+    source.skip(96)  # the lead
+    signature = _header(source, work)
+    source.skip(-len(signature) % 8)
+    return _header(source, work)
+
+
+def _header(source: ByteSource, work: Work) -> bytes:
+    front = source.exactly(16)
+    entries, size = struct.unpack(">8xII", front)
+    if front[:4] != b"\x8e\xad\xe8\x01" or entries * 16 + size > _HEADER_LIMIT:
+        raise ArchiveError("a damaged header of the package")
+    work.members(entries)
+    work.copied(entries * 16 + size)
+    return front + source.exactly(entries * 16 + size)
+
+
+def members(source: ByteSource, work: Work, header: bytes = b"") -> Iterator[Member]:
+    """Yield the regular files; if *source* is a package's payload, *header* is the package's header."""
+    files: list[_File] = []
+    while True:
+        magic = source.exactly(6)
+        work.members()
+        if magic == STRIPPED:
+            files = files or _files(header, work)
+            index = _hex(source.exactly(8))
+            source.skip(2)
+            if index >= len(files):
+                raise ArchiveError("a damaged list of files in the package's header")
+            name, mode, size = files[index]
+        elif magic in (NEWC, NEWC_CRC):
+            fields = source.exactly(104)
+            mode, size, length = (_hex(fields[at : at + 8]) for at in (8, 48, 88))
+            if not 0 < length <= _NAME_LIMIT:
+                raise ArchiveError("a damaged name in the cpio archive")
+            name = source.exactly(length).rstrip(b"\0")
+            source.skip(-(110 + length) % 4)
+            if name == b"TRAILER!!!":
+                return
+        else:
+            raise ArchiveError("a damaged header in the cpio archive")
+        data = source.part(size)
+        if mode & _FORMAT == _REGULAR:
+            yield Member(name, data)
+        data.finish()
+        source.skip(-size % 4)
+
+
+def _hex(digits: bytes) -> int:
+    return hexadecimal(digits, _FIELD_LIMIT, "a field of the cpio archive")
+
+
+def _files(header: bytes, work: Work) -> list[_File]:
+    """Return the files that the *header* of a package lists, with their sizes in the payload.  Raises ArchiveError.
+
+    Among hard links to one file, the last has the contents (rpmfiArchiveHasContent, rpm's lib/rpmfi.cc).
+    """
+    if not header:
+        raise ArchiveError("the payload of an rpm package alone, which has no names; give the package")
+    count = struct.unpack_from(">I", header, 8)[0]
+    data = 16 + 16 * count
+    tags = {tag: (data + offset, n) for tag, _, offset, n in struct.iter_unpack(">IIII", header[16:data])}
+
+    def numbers(tag: int, form: str) -> tuple[int, ...]:
+        offset, n = tags.get(tag, (0, 0))
+        work.members(n // 8)  # many tables may lie in the same bytes
+        return struct.unpack_from(f">{n}{form}", header, offset)
+
+    def strings(tag: int) -> list[bytes]:
+        offset, n = tags.get(tag, (0, 0))
+        work.members(n)
+        work.copied(len(header))
+        return header[offset:].split(b"\0", n)[:n]
+
+    try:
+        sizes = numbers(_LONGFILESIZES, "Q") or numbers(_FILESIZES, "I")
+        directories, bases = strings(_DIRNAMES), strings(_BASENAMES)
+        places = zip(numbers(_DIRINDEXES, "I"), bases, strict=True)
+        names = [(directories[i] + base).lstrip(b"/") for i, base in places]  # as in other payloads
+        modes = numbers(_FILEMODES, "H")
+        nodes = list(zip(numbers(_FILEDEVICES, "I"), numbers(_FILEINODES, "I"), strict=True))
+        nodes = nodes or [(0, at) for at in range(len(names))]
+        last = {
+            node: at for at, (node, mode) in enumerate(zip(nodes, modes, strict=True)) if mode & _FORMAT == _REGULAR
+        }
+        held = [
+            size if mode & _FORMAT == _SYMLINK or last.get(node) == at else 0
+            for at, (node, mode, size) in enumerate(zip(nodes, modes, sizes, strict=True))
+        ]
+        return list(zip(names, modes, held, strict=True))
+    except (struct.error, IndexError, ValueError):
+        raise ArchiveError("a damaged list of files in the package's header") from None

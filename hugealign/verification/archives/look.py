@@ -1,0 +1,188 @@
+"""Look into an archive, and into archives within it, for programs."""
+
+import contextlib
+import errno
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
+from hugealign.errors import HugealignError, MalformedElfError, cause
+from hugealign.io.units import counted, format_size
+from hugealign.records import Record
+from hugealign.verification.archives import ar, containers, cpio, packed, tar, zip  # noqa: A004  # the format's name
+from hugealign.verification.archives.counts import OBJECT, OTHER, Counts
+from hugealign.verification.archives.kinds import AR, CPIO, DEBIAN, ELF, HEAD, RPM, TAR, THIN, ZIP, ZSTD, elf_type, kind
+from hugealign.verification.archives.limits import ArchiveError, LimitError, Work
+from hugealign.verification.archives.source import (
+    ByteSource,
+    FileSource,
+    Member,
+    spool,
+    temporary_directory,
+    unnamed_file,
+)
+
+DEPTH = 3  # archives within one another
+
+_PACKED = ("gzip", "bzip2", "xz", ZSTD)
+
+
+class Found(Record):
+    """A program at *path*, its content behind *fd* until the next is asked for; or the *reason* why there is none."""
+
+    path: str
+    fd: int = -1
+    reason: str = ""
+
+
+class Look:
+    """The look at one named file: the work that it may cause, the counts, the file that members are copied to."""
+
+    def __init__(self, work: Work, counts: Counts) -> None:
+        self._work = work
+        self._counts = counts
+
+    def archive(self, fd: int, name: str, *, named: bool) -> Iterator[Found]:
+        """Yield the programs in the archive behind *fd*, which is called *name*.
+
+        A static archive that was *named* gets a reason of its own, as its objects have none.
+        """
+        try:
+            with unnamed_file() as self._member_file:
+                yield from self._content(FileSource(fd, 0, os.fstat(fd).st_size), name, DEPTH, named=named)
+        except (HugealignError, OSError) as error:
+            yield Found(name, reason=_reason(error))
+
+    def _content(
+        self, source: ByteSource, name: str, depth: int, *, named: bool = False, unpacked: bool = False
+    ) -> Iterator[Found]:
+        """Yield the programs that *source* holds.  Raises HugealignError, OSError."""
+        head = source.peek(HEAD)
+        what = kind(head)
+        if what == ELF:
+            yield from self._elf(source, name, head)
+        elif what in _PACKED:
+            yield from self._unpacked(what, source, name, depth - unpacked, named=named)
+        elif not what:
+            self._counts[OTHER] += 1
+        elif what == THIN or (what == AR and DEBIAN not in head[8:24]):
+            yield from self._static(source, name, thin=what == THIN, named=named)
+        elif depth <= 0:
+            yield Found(name, reason=f"more than {DEPTH} archives deep; unpack it first")
+        elif what == AR:
+            yield from self._deb(source, name, depth)
+        else:
+            readers = {TAR: self._tar, CPIO: self._cpio, RPM: self._rpm, ZIP: self._zip}
+            yield from readers[what](source, name, depth)
+
+    def _elf(self, source: ByteSource, name: str, head: bytes) -> Iterator[Found]:
+        if elf_type(head) == ET_REL:
+            self._counts[OBJECT] += 1
+        elif elf_type(head) == ET_CORE:
+            self._counts[OTHER] += 1
+        else:
+            spool(source, self._member_file.fileno(), self._work)
+            yield Found(name, self._member_file.fileno())
+
+    def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Found]:
+        if depth < 0:
+            yield Found(name, reason="compressed too many times over; unpack it first")
+            return
+        inner = self._unpack(what, source, depth)
+        try:
+            inner.peek(HEAD)
+        except ArchiveError:
+            if named or what == ZSTD:
+                raise
+            self._counts[OTHER] += 1  # begins like compressed data by chance, or as a test for other tools
+            return
+        yield from self._content(inner, name, depth, named=named, unpacked=True)
+
+    def _unpack(self, what: str, source: ByteSource, depth: int) -> ByteSource:
+        if what == ZSTD:
+            return packed.Zstd(source, self._work)
+        if what == "xz":
+            # Each xz in an xz takes a window: the deeper ones get less, so that all together stay in bounds.
+            return packed.xz(source, self._work, packed.WINDOW >> (0 if depth > 1 else 2))
+        return packed.gzip(source, self._work) if what == "gzip" else packed.bzip2(source, self._work)
+
+    def _members(
+        self, members: Iterator[Member], name: str, depth: int, layers: containers.Layers | None = None
+    ) -> Iterator[Found]:
+        for member in members:
+            inner = member.name.removeprefix("./")
+            path = f"{name}!{layers.name(inner) if layers else inner}"
+            try:
+                yield from self._content(member.source, path, depth - 1)
+            except LimitError:
+                raise
+            except HugealignError as error:
+                yield Found(path, reason=str(error))
+
+    def _tar(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+        yield from self._members(tar.members(source, self._work), name, depth, containers.Layers(source, self._work))
+        source.finish()
+
+    def _cpio(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+        yield from self._members(cpio.members(source, self._work), name, depth)
+        source.finish()
+
+    def _rpm(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+        header = cpio.payload(source, self._work)
+        what = kind(source.peek(HEAD))
+        payload = self._unpack(what, source, depth) if what in _PACKED else source
+        yield from self._members(cpio.members(payload, self._work, header), name, depth)
+        payload.finish()
+
+    def _deb(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+        for member in ar.members(source, self._work):
+            if member.name.startswith("data.tar"):
+                if not kind(member.source.peek(HEAD)):
+                    raise ArchiveError("a Debian package whose compression is not known here")
+                yield from self._content(member.source, name, depth)
+
+    def _zip(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+        with contextlib.ExitStack() as stack:
+            if not isinstance(source, FileSource):
+                whole = stack.enter_context(unnamed_file()).fileno()
+                spool(source, whole, self._work)
+                source = FileSource(whole, 0, os.fstat(whole).st_size)
+            passed: Counter[str] = Counter()
+            members = zip.members(source.fd, source.start, source.end, self._work, passed)
+            yield from self._members(members, name, depth)
+        for reason, count in passed.items():
+            yield Found(name, reason=f"{counted(count, 'file')} in it {reason}")
+
+    def _static(self, source: ByteSource, name: str, *, thin: bool, named: bool) -> Iterator[Found]:
+        objects = text = 0
+        for member in ar.members(source, self._work):
+            head = member.source.peek(HEAD)
+            if thin or (kind(head) == ELF and elf_type(head) == ET_REL):
+                objects += 1
+                text += self._text(member.source) if named and not thin else 0
+            else:
+                yield from self._content(member.source, f"{name}!{member.name}", 0)
+        self._counts[OBJECT] += objects
+        if named and objects:
+            files = counted(objects, "object file")
+            what = (
+                f"a thin archive of {files}, which lie elsewhere"
+                if thin
+                else f"a static archive of {files} with {format_size(text)} of text, which has no segments"
+            )
+            yield Found(name, reason=what + "; link it first")
+
+    def _text(self, source: ByteSource) -> int:
+        """Return the bytes of code in one object file; 0 if its headers are damaged."""
+        fd = self._member_file.fileno()
+        spool(source, fd, self._work)
+        try:
+            return sum(s.sh_size for s in read_image(fd).sections if s.sh_flags & SHF_EXECINSTR)
+        except MalformedElfError:
+            return 0
+
+
+def _reason(error: HugealignError | OSError) -> str:
+    full = getattr(error, "errno", 0) == errno.ENOSPC
+    return cause(error) + (f" in {temporary_directory()}; TMPDIR names another place" if full else "")

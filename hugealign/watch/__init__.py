@@ -1,0 +1,1 @@
+"""Running processes: which text is huge, why the rest is not, and what helps."""

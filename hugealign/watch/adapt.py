@@ -1,0 +1,372 @@
+"""`hugealign adapt` as functions: make the hottest windows of running processes huge, within a limit.
+
+The idea comes from kernels that cap the huge text of a process.  This does it on a stock kernel, from outside, for all
+code: in files that the kernel can collapse, in staged copies, and from a JIT.
+"""
+
+import errno
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from hugealign.errors import HugealignError
+from hugealign.process import groups, instructions, processes, texts
+from hugealign.process.advice import AdviceError, Adviser
+from hugealign.process.instructions import Samples
+from hugealign.process.pagemap import State
+from hugealign.process.processes import GoneError
+from hugealign.process.smaps import Mapping
+from hugealign.process.texts import Executed
+from hugealign.system import kernel, memory
+from hugealign.system.budget import budget_of
+from hugealign.watch import ranking, runtimes
+from hugealign.watch.ranking import Window
+
+SECONDS = 2.0  # of sampling
+RATE = 8.0  # windows per second, at most
+_WORK = 0.2  # share of the time that collapsing may take
+_STEPS = 3  # most changes per window in a round
+_AGAIN, _MOMENT = 4, 0.005  # more tries at splitting a window, and seconds before each; some never split
+
+#: A window of memory that processes share: device and inode, and offset.
+_Shared = tuple[tuple[int, int], int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptOptions:
+    """How many *windows* of executable memory may be huge, how long to sample, and how fast to change windows.
+
+    *windows* None means as many as the processor can hold (`budget_of`).  Sampling takes *seconds*.  *rate* is the
+    largest number of windows to change per second.
+    """
+
+    windows: int | None = None
+    seconds: float = SECONDS
+    rate: float = RATE
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The outcome for one *window*: its *state* now, and in *problem* why that is not the intended one.
+
+    *seconds* is the time that the kernel took.
+    """
+
+    window: Window
+    state: State
+    problem: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """The outcome for one process, which may have at most *most* huge windows.
+
+    *windows* are its windows that have a page or a sample, as they were, the hottest first; *changes* has an entry for
+    each window that `adapt` tried to change.  *huge* is the number of huge windows now.  *before* and *after* are the
+    shares of the *samples* in huge windows.  *code* is the name of its code without a file, and *never* says why
+    that code cannot be huge.  *problem* says why nothing could be done.
+    """
+
+    pid: int
+    comm: str
+    most: int
+    samples: int
+    windows: tuple[Window, ...] = ()
+    changes: tuple[Change, ...] = ()
+    huge: int = 0
+    before: float = 0.0
+    after: float = 0.0
+    code: str = ""
+    never: str = ""
+    problem: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether *most* windows are huge or no change failed, and neither *problem* nor *never* stood in the way."""
+        done = self.huge == self.most or not any(change.problem for change in self.changes)
+        return done and not self.problem and not self.never
+
+
+def adapt(targets: Sequence[str], options: AdaptOptions | None = None) -> tuple[Adapted, ...]:
+    """Make the hottest windows of the processes that *targets* name huge, once, and return the outcome per process.
+
+    A target is a PID, the name of a program, or a systemd service.  Raises HugealignError.
+    """
+    return _adapter(options).round(find(targets))
+
+
+def keep_adapting(
+    targets: Sequence[str], interval: float, options: AdaptOptions | None = None
+) -> Iterator[tuple[Adapted, ...]]:
+    """Do as `adapt` does every *interval* seconds while the caller iterates, for the processes that exist by then."""
+    adapter = _adapter(options)
+    while True:
+        began = time.monotonic()
+        try:
+            done = adapter.round(find(targets))
+        except GoneError:  # it may come back
+            done = ()
+        yield done
+        time.sleep(max(0.0, interval - (time.monotonic() - began)))
+
+
+def _adapter(options: AdaptOptions | None) -> "_Adapter":
+    """Return an adapter for *options*; it asks the processor, which does not change, once for all rounds."""
+    options = options or AdaptOptions()
+    return _Adapter(options, budget_of().windows if options.windows is None else options.windows)
+
+
+def undo(targets: Sequence[str]) -> tuple[Adapted, ...]:
+    """Split the huge windows of code without a file of the processes that *targets* name.  Raises HugealignError."""
+    adapter = _Adapter(AdaptOptions(), 0)
+    return tuple(one for pid in find(targets) if (one := adapter.adapt(pid, Samples(Counter()))))
+
+
+def find(targets: Sequence[str]) -> list[int]:
+    """Return the PIDs that *targets* mean.  Raises HugealignError."""
+    found: dict[int, None] = {}
+    for target in targets:
+        if target.endswith(".service"):
+            members = [pid for pid in processes.pids() if groups.service(texts.control_groups(pid)) == target]
+            if not members:
+                raise GoneError(f"no process is of the service {target!a}")
+            found |= dict.fromkeys(members)
+        else:
+            found |= dict.fromkeys(processes.find(target))
+    return list(found)
+
+
+@dataclass(slots=True)
+class _Adapter:
+    """Make at most *most* windows huge; remember between rounds what the kernel refused, and when the last change was.
+
+    *forbidden* says of mappings whether the program wants no huge pages there, as far as that was looked up in this
+    round.  *shared* are the huge windows of shared memory.  A process that has not touched such a window since does not
+    show it as huge.
+    """
+
+    options: AdaptOptions
+    most: int
+    refused: dict[tuple[int, float, int | str], int] = field(default_factory=dict)
+    shared: set[_Shared] = field(default_factory=set)
+    forbidden: dict[tuple[int, float, int], bool] = field(default_factory=dict)
+    worked: float = 0.0
+    pause: float = 0.0
+    sleep: Callable[[float], None] = time.sleep
+
+    def round(self, pids: Sequence[int]) -> tuple[Adapted, ...]:
+        """Sample *pids* together, then adapt them one by one."""
+        try:
+            samples = instructions.sample_all(list(pids), self.options.seconds) if pids else {}
+        except ProcessLookupError:
+            samples = {}
+        self.refused = {key: number for key, number in self.refused.items() if key[0] in samples}
+        self.forbidden.clear()
+        together = self._together(samples) if len(samples) > 1 else samples
+        done = [one for pid, found in together.items() if (one := self.adapt(pid, found))]
+        if pids and not done:
+            raise GoneError(f"process {pids[0]} has ended")
+        return tuple(done)
+
+    def _together(self, samples: dict[int, Samples]) -> dict[int, Samples]:
+        """Return *samples*, with samples in code that processes share counted for all of them.
+
+        PHP's workers share the code that the JIT compiled: a window of it is huge for all or for none, so they have to
+        agree on the windows.
+        """
+        heat: dict[tuple[tuple[int, int], int], Counter[int]] = {}
+        mapped: dict[int, list[Mapping]] = {}
+        self.shared.clear()
+        for pid, found in samples.items():
+            with suppress(OSError, HugealignError):
+                seen = _look(pid)
+                mapped[pid] = [mapping for mapping in seen.mappings if _common(mapping)]
+                huge = (
+                    start for start, state in _windows(seen, kernel.huge_page_size()).items() if state == State.HUGE
+                )
+                self.shared |= {key for start in huge if (key := _shared(seen, start))}
+            for mapping in mapped.get(pid, ()):
+                into = heat.setdefault((mapping.device, mapping.inode), Counter())
+                for address, count in found.addresses.items():
+                    if mapping.start <= address < mapping.end:
+                        into[address - mapping.start + mapping.offset] += count
+        together = {}
+        for pid, found in samples.items():
+            addresses = found.addresses.copy()
+            for mapping in mapped.get(pid, ()):
+                for offset, count in heat[mapping.device, mapping.inode].items():
+                    if mapping.offset <= offset < mapping.offset + mapping.size:
+                        addresses[offset - mapping.offset + mapping.start] = count
+            together[pid] = replace(found, addresses=addresses)
+        return together
+
+    def adapt(self, pid: int, samples: Samples) -> Adapted | None:
+        """Make the hottest windows of *pid* huge; return None if it is gone."""
+        try:
+            seen = _look(pid)
+            with Adviser(pid) as adviser:
+                if _look(pid).started != seen.started:  # another process has this PID now
+                    return None
+                return self._adapt(adviser, seen, samples)
+        except (OSError, GoneError):
+            return None
+        except HugealignError as error:
+            return Adapted(pid, "", self.most, samples.total, problem=str(error))
+
+    def _adapt(self, adviser: Adviser, seen: Executed, samples: Samples) -> Adapted:
+        size = kernel.huge_page_size()
+        runtime = runtimes.runtime(seen.exe, seen.files)
+        found = [
+            replace(window, state=State.HUGE) if _shared(seen, window.start) in self.shared else window
+            for window in ranking.windows(seen.mappings, samples.addresses, size)
+        ]
+        now = {window.start: window for window in found}
+        changes: dict[int, Change] = {}
+        for _ in range(_STEPS * len(found)):
+            refused = frozenset(w.start for w in found if self._key(seen, w) in self.refused)
+            plan = ranking.plan(list(now.values()), self.most, refused)
+            if not plan.split and not plan.collapse:
+                break
+            window, wanted = (plan.split[0], State.SMALL) if plan.split else (plan.collapse[0], State.HUGE)
+            change = self._change(adviser, seen, window, wanted)
+            changes[window.start] = change
+            if key := _shared(seen, window.start):
+                (self.shared.add if change.state == State.HUGE else self.shared.discard)(key)
+            # A window that could not be split stays huge, and takes the place of another.
+            now[window.start] = replace(window, state=change.state, ours=window.ours and not change.problem)
+        states = _states(adviser.pid, size)
+        whole = [mapping for mapping in seen.mappings if mapping.windows_possible(size)]
+        code = [mapping for mapping in seen.mappings if mapping.without_file]
+        return Adapted(
+            adviser.pid,
+            seen.comm,
+            self.most,
+            samples.total,
+            tuple(found),
+            tuple(changes.values()),
+            sum(state == State.HUGE for state in states.values()),
+            ranking.share(found, samples.total),
+            ranking.share(found, samples.total, states),
+            runtimes.code_name(runtime),
+            runtimes.why_none(runtime) if code and not any(mapping in whole for mapping in code) else "",
+            "" if whole else "it has no whole window of executable memory",
+        )
+
+    def _change(self, adviser: Adviser, seen: Executed, window: Window, wanted: State) -> Change:
+        """Bring *window* into the state *wanted* if it is still the same memory, and read back the result."""
+        size = kernel.huge_page_size()
+        self._wait()
+        before = _look(adviser.pid)
+        if (before.exe, before.started) != (seen.exe, seen.started) or not _has(before, window.start, size):
+            self.refused[self._key(seen, window)] = 0
+            return Change(window, State.UNTOUCHED, "it is no longer executable memory of this program")
+        began = time.monotonic()
+        number = adviser.collapse(window.start, size) if wanted == State.HUGE else adviser.split(window.start)
+        state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
+        # The kernel reports nothing if somebody holds one of the pages at that moment, as it does itself at times
+        # (split_folio in mm/madvise.c, madvise_cold_or_pageout_pte_range).  It has unmapped shared memory by then,
+        # which is huge again when it is touched (unmap_folio and remap_page in mm/huge_memory.c).
+        for _ in range(_AGAIN if wanted != State.HUGE else 0):
+            if number or state not in (State.HUGE, State.UNTOUCHED):
+                break
+            self.sleep(_MOMENT)
+            if state == State.HUGE:
+                number = adviser.split(window.start)
+            state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
+        self.worked = time.monotonic()
+        took = self.worked - began
+        self.pause = max(1 / self.options.rate, took / _WORK)
+        if (state == State.HUGE) == (wanted == State.HUGE):
+            return Change(window, state, seconds=took)
+        if wanted == State.HUGE:
+            self.refused[self._key(seen, window)] = number
+            problem = self._why_small(seen, window, number)
+        elif _shared(seen, window.start):  # folio_maybe_mapped_shared in mm/madvise.c
+            problem = "other processes use it, too: the kernel does not split it"
+        else:
+            problem = os.strerror(number) if number else "it stayed as it was"
+        return Change(window, state, problem, took)
+
+    def _why_small(self, seen: Executed, window: Window, number: int) -> str:
+        """Return why the *window* of *seen* stayed small although it was collapsed, with the kernel's answer *number*.
+
+        The kernel has one answer for many reasons (madvise_collapse_errno in mm/khugepaged.c), so look first.
+        """
+        size = kernel.huge_page_size()
+        mapping = next(m for m in seen.mappings if m.start <= window.start < m.end)
+        with suppress(OSError, HugealignError):
+            if texts.thp_disabled(seen.pid):
+                return "huge pages are disabled for it, prctl(PR_SET_THP_DISABLE): start it without that"
+            if self._forbids(seen, mapping):
+                return "the program forbids huge pages there: madvise(MADV_NOHUGEPAGE)"
+            if not _has(_look(seen.pid), window.start, size):
+                return "it was unmapped meanwhile"
+        if mapping.is_file and not mapping.without_file and number == errno.EINVAL:
+            return "the kernel does not collapse this file: start it with hugealign run, or hugealign enable"
+        if _common(mapping) and kernel.thp_mode("shmem_enabled") == "deny":
+            return "this system denies huge pages to all shared memory (shmem_enabled is deny)"
+        if memory.free_huge_pages() == 0 or number == errno.ENOMEM:
+            return "no free memory in one piece: echo 1 | sudo tee /proc/sys/vm/compact_memory, then try again"
+        if number == errno.EBUSY:
+            return "its memory limit is met, or somebody holds its pages"
+        if number == errno.EAGAIN:
+            return "its pages are in use: try again"
+        return f"the kernel refuses to collapse it: {os.strerror(number)}" if number else "it stayed as it was"
+
+    def _forbids(self, seen: Executed, mapping: Mapping) -> bool:
+        """Say whether the program forbids huge pages in *mapping*; looked up once, as that may walk a large heap."""
+        key = seen.pid, seen.started, mapping.start
+        if key not in self.forbidden:
+            self.forbidden[key] = texts.forbidden(seen.pid, mapping.start)
+        return self.forbidden[key]
+
+    def _key(self, seen: Executed, window: Window) -> tuple[int, float, int | str]:
+        """Return the key of a refusal: one for all windows of a file, since the file system is the reason."""
+        return seen.pid, seen.started, window.part or window.start
+
+    def _wait(self) -> None:
+        self.sleep(max(0.0, self.worked + self.pause - time.monotonic()))
+
+
+def _shared(seen: Executed, start: int) -> _Shared | None:
+    """Return the key that other processes know the window at *start* by; None if only this process has it."""
+    for mapping in seen.mappings:
+        if mapping.start <= start < mapping.end:
+            return (mapping.device, mapping.inode, start - mapping.start + mapping.offset) if _common(mapping) else None
+    return None
+
+
+def _common(mapping: Mapping) -> bool:
+    return mapping.without_file and "s" in mapping.permissions
+
+
+def _look(pid: int) -> Executed:
+    """Return what *pid* executes that is large enough for a window."""
+    try:
+        seen = texts.look(pid, kernel.huge_page_size(), kernel.huge_page_size())
+    except PermissionError:
+        raise processes.forbidden(pid) from None
+    except (FileNotFoundError, ProcessLookupError):
+        raise GoneError(f"process {pid} has ended") from None
+    if seen is None:
+        raise AdviceError(f"process {pid}: it executes less than a window of any file, and of memory without a file")
+    return seen
+
+
+def _windows(seen: Executed, size: int) -> dict[int, State]:
+    return {window.start: window.state for window in ranking.windows(seen.mappings, Counter(), size)}
+
+
+def _has(seen: Executed, start: int, size: int) -> bool:
+    """Say whether the window at *start* is whole and executable."""
+    return any(m.start <= start and start + size <= m.end and m.congruent(size) for m in seen.mappings)
+
+
+def _states(pid: int, size: int) -> dict[int, State]:
+    with suppress(OSError, HugealignError):
+        return _windows(_look(pid), size)
+    return {}

@@ -1,0 +1,311 @@
+"""`hugealign advise` as functions: whether a command or a process would gain from huge text."""
+
+import os
+import shlex
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hugealign.errors import HugealignError
+from hugealign.io.regular import opened
+from hugealign.io.units import printable
+from hugealign.pagecache.programs import binary
+from hugealign.process import counters, followed, instructions, processes, smaps, texts
+from hugealign.process.instructions import Samples
+from hugealign.process.pagemap import State
+from hugealign.process.processes import GoneError, ProcessError
+from hugealign.run import copies
+from hugealign.system import hardware_events as events
+from hugealign.system import kernel
+from hugealign.system.budget import budget_of
+from hugealign.watch import advise_verdict as verdict
+from hugealign.watch import heat, rows, runtimes
+from hugealign.watch.actions import Actions, together
+from hugealign.watch.advise_verdict import Answer, Counted, Judged
+from hugealign.watch.entries import Entries, entries
+from hugealign.watch.heat import Heat, Page
+
+SECONDS = 10.0
+FREQUENCY = 997  # Hz; no divisor of the usual clocks
+_WORTH = 0.02  # share of the samples from which a file is worth a copy
+
+
+@dataclass(frozen=True, slots=True)
+class AdviseOptions:
+    """How to sample and judge: for *seconds* (a process), at *frequency* samples per second, for the processor *cpu*.
+
+    A command is sampled until it ends, or for *limit* seconds if that is shorter.
+    """
+
+    seconds: float = SECONDS
+    frequency: int = FREQUENCY
+    cpu: str | None = None
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """`hugealign run` in front of a command: its *options* as words, with *fix* and the *files* among them.
+
+    *prepare* does what it does before it becomes the command, as `hugealign.process.followed.follow` expects.
+    """
+
+    options: tuple[str, ...]
+    fix: bool
+    files: tuple[str, ...]
+    prepare: Callable[[], tuple[str, Mapping[bytes, bytes]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The advice about *what*: the verdict *judged*, the *heat* behind it, and the TLB *entries* it was compared with.
+
+    *hottest* is the file with the most samples, empty for code without one.  *in_huge* is the share of the samples that
+    are already in huge windows.  *command* is the one thing to do next, empty if nothing helps.  *status* is the exit
+    status of the command, None for a process.  *lost* is the number of samples lost for want of room.
+    """
+
+    what: str
+    judged: Judged
+    heat: Heat
+    entries: Entries
+    hottest: str
+    in_huge: float
+    command: str
+    counted: Counted | None = None
+    status: int | None = None
+    lost: int = 0
+
+
+def advise(command: Sequence[str], options: AdviseOptions | None = None) -> Advice:
+    """Run *command*, and return whether it would gain from huge text.  Raises HugealignError."""
+    return advise_launched(command, None, options)
+
+
+def advise_launched(command: Sequence[str], launched: Launched | None, options: AdviseOptions | None = None) -> Advice:
+    """Run *command*, and return whether it would gain from more huge text than *launched* gives it.
+
+    Raises HugealignError.
+    """
+    options = options or AdviseOptions()
+    held = entries(options.cpu)
+    counting: list[counters.Counters] = []
+
+    def count(pid: int) -> None:
+        if options.cpu is None and (made := _counting(pid, held)):
+            counting.append(made)
+
+    try:
+        prepare = {"prepare": launched.prepare} if launched else {}
+        found = followed.follow(command, options.limit, options.frequency, count, **prepare)
+        counted = _counted(counting[0], held) if counting else None
+    finally:
+        for one in counting:
+            one.close()
+    spread = heat.heat(found.pages)
+    small = found.small(kernel.huge_page_size())
+    in_huge = 1 - small.total() / found.pages.total() if found.pages else 0.0
+    judged = verdict.judge(small, spread, held, in_huge, counted)
+    words = _for_command(command, judged.answer, small, spread, held, options.frequency, launched)
+    name = printable(_line(command, launched.options if launched else None))
+    hottest = _hottest(found.pages)
+    return Advice(name, judged, spread, held, hottest, in_huge, words, counted, found.status, found.lost)
+
+
+def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
+    """Sample the process *target*, a PID or a name, and return whether it would gain from huge text.
+
+    Raises HugealignError.
+    """
+    options = options or AdviseOptions()
+    pids = processes.find(target)
+    if len(pids) > 1:
+        pids = [max(pids, key=lambda pid: texts.used(str(pid)))]  # the busiest
+    (pid,) = pids
+    held = entries(options.cpu)
+    counting = _counting(pid, held) if options.cpu is None else None
+    try:
+        samples = instructions.sample(pid, options.seconds, options.frequency)
+        counted = _counted(counting, held) if counting else None
+        huge, size = _huge(pid), kernel.huge_page_size()
+        pages, name = _resolved(pid, samples)
+        rest = Counter({at: count for at, count in samples.addresses.items() if at // size not in huge})
+        small, _ = _resolved(pid, Samples(rest))
+    except ProcessLookupError:
+        raise GoneError(f"process {pid} has ended") from None
+    except PermissionError:
+        raise processes.forbidden(pid) from None
+    finally:
+        if counting:
+            counting.close()
+    spread = heat.heat(pages)
+    in_huge = 1 - rest.total() / samples.total if samples.total else 0.0
+    judged = verdict.judge(small, spread, held, in_huge, counted)
+    hottest = _hottest(pages)
+    words = _for_process(pid, judged.answer, hottest, options.seconds)
+    return Advice(
+        f"{printable(name)}[{pid}]", judged, spread, held, hottest, in_huge, words, counted, None, samples.lost
+    )
+
+
+def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
+    """Return the samples by page, and the name of the process."""
+    mappings = [mapping for mapping in smaps.parse(processes.maps(pid)) if mapping.executable]
+    if not mappings:
+        raise ProcessError(f"process {pid} executes nothing: it is a kernel thread, or has ended")
+    starts = [mapping.start for mapping in mappings]
+    pages: Counter[Page] = Counter()
+    for address, count in samples.addresses.items():
+        at = bisect_right(starts, address) - 1
+        mapping = mappings[at] if at >= 0 and address < mappings[at].end else None
+        if mapping is None or not mapping.is_file or mapping.without_file:
+            pages["", address >> 12] += count
+        else:
+            pages[mapping.path, (address - mapping.start + mapping.offset) >> 12] += count
+    return pages, processes.comm(pid)
+
+
+def _huge(pid: int) -> set[int]:
+    """Return the numbers of the windows of *pid* that are huge."""
+    size = kernel.huge_page_size()
+    with suppress(OSError, HugealignError):
+        seen = texts.look(pid, size, size)
+        if seen is not None:
+            return {
+                mapping.first_window(size) // size + at
+                for mapping in seen.mappings
+                for at, state in (mapping.touched(size) or {}).items()
+                if state == State.HUGE
+            }
+    return set()
+
+
+def _hottest(pages: "Counter[Page]") -> str:
+    files: Counter[str] = Counter()
+    for (name, _), count in pages.items():
+        files[name] += count
+    return files.most_common(1)[0][0] if files else ""
+
+
+def _line(command: Sequence[str], options: Sequence[str] | None) -> str:
+    """Return the shell's words for *command*, with `hugealign run` and its *options* in front unless these are None."""
+    words = command if options is None else ("hugealign", "run", *options, "--", *command)
+    return " ".join(map(shlex.quote, words))
+
+
+def _for_command(
+    command: Sequence[str],
+    answer: Answer,
+    small: "Counter[Page]",
+    spread: Heat,
+    held: Entries,
+    frequency: int,
+    launched: Launched | None,
+) -> str:
+    """Return what to do next about *command*; empty if nothing is known that helps."""
+    words = printable(_line(command, launched.options if launched else None))
+    if answer == Answer.UNKNOWN:
+        more = min(4 * frequency, instructions.most_per_second())
+        return f"hugealign advise --frequency {more} -- {words}" if more > frequency else ""
+    if answer not in (Answer.YES, Answer.MAYBE):
+        return ""
+    hottest = _hottest(small)
+    if spread.windows[-1] > held.huge and hottest:
+        program = printable(shlex.quote(hottest))
+        return f"perf record -e cpu-clock -g -- {words} && hugealign order perf.data -b {program} -o hot.order"
+    if not hottest:
+        runtime = runtimes.runtime(_binary(command), tuple({name for name, _ in small}))
+        if option := runtimes.mend(runtime, "", windows=False):
+            return option
+    options = _to_gain(command, small, int(_WORTH * spread.samples), launched)
+    return "" if options is None else printable(_line(command, options))
+
+
+def _to_gain(
+    command: Sequence[str], small: "Counter[Page]", least: int, launched: Launched | None
+) -> tuple[str, ...] | None:
+    """Return the options of `hugealign run` that make huge what *command* runs from *small* pages; None if none do.
+
+    A file needs *least* samples in the windows that a copy of it would have.
+    """
+    reached = {os.path.realpath(_binary(command) or "/"), *map(os.path.realpath, launched.files if launched else ())}
+    fix, files, gains = False, [], False
+    by_file: dict[str, Counter[int]] = {}
+    for (name, page), count in small.items():
+        by_file.setdefault(name, Counter())[page] += count
+    for path in sorted(by_file, key=lambda one: -by_file[one].total()):
+        gain = _gain(path, by_file[path], least)
+        if gain is None or (launched and path in reached and launched.fix >= gain):
+            continue
+        gains, fix = True, fix or gain
+        files += [path] if path not in reached else []
+    if not gains:
+        return None
+    before = launched.options if launched else ()
+    fixing = ("--fix",) if fix and not (launched and launched.fix) else ()
+    return (*before, *fixing, *(word for path in files for word in ("--file", path)))
+
+
+def _binary(command: Sequence[str]) -> str:
+    with suppress(HugealignError):
+        return binary(command[0]) or ""
+    return ""
+
+
+def _gain(path: str, pages: "Counter[int]", least: int) -> bool | None:
+    """Return None unless a copy of the file at *path* has windows with *least* samples of its *pages* or more.
+
+    Otherwise return whether only a fixed copy has.
+    """
+    if not path or pages.total() < least:
+        return None
+    with suppress(HugealignError, OSError), opened(path) as fd:
+        origin = copies.source(path, fd, fix=True)
+        if origin:
+            copies.check(origin)
+            inside = copies.in_windows(origin, (page << 12 for page in pages))
+            if sum(count for count, good in zip(pages.values(), inside, strict=True) if good) >= max(least, 1):
+                return origin.output is not None
+    return None
+
+
+def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> str:
+    """Return what to do next about the hottest part of *pid*, as `top` says."""
+    if answer == Answer.UNKNOWN:
+        return f"hugealign advise --seconds {max(60, 6 * seconds):g} -p {pid}"
+    if answer not in (Answer.YES, Answer.MAYBE):
+        return ""
+    size = kernel.huge_page_size()
+    with suppress(OSError, HugealignError):
+        seen = texts.look(pid, size, size)
+        groups = rows.group([seen], {}) if seen else []
+        # The hottest part first; another one if that cannot be helped.
+        groups.sort(key=lambda one: one.members[0][1].path != hottest)
+        actions = Actions(size, budget_of().windows)
+        for action in together([actions.of(group) for group in groups]):
+            if action.command:
+                return action.command.removeprefix("run: ")
+    return ""
+
+
+def _counting(pid: int, held: Entries) -> counters.Counters | None:
+    """Begin to count the processor's events; return None if it has none or cannot count them."""
+    found = events.of(held.cpu)
+    if found is None:
+        return None
+    more = [event.config for event in (*((found.cycles,) if found.cycles else ()), *found.misses)]
+    with suppress(OSError):
+        return counters.Counters(pid, (counters.CYCLES, counters.INSTRUCTIONS, *map(counters.raw, more)))
+    return None
+
+
+def _counted(counting: counters.Counters, held: Entries) -> Counted | None:
+    found = events.of(held.cpu)
+    cycles, instructed, *rest = counting.read()
+    if found is None or not cycles or not instructed:
+        return None
+    walks = rest.pop(0) / cycles if found.cycles else None
+    names = [event.name for event in (*((found.cycles,) if found.cycles else ()), *found.misses)]
+    return Counted(walks, 1000 * sum(rest) / instructed, tuple(names), found.source)

@@ -1,0 +1,86 @@
+"""Show the advice of `hugealign advise`: for people, and as JSON.  Pure functions."""
+
+from typing import Any
+
+from hugealign.io.units import printable
+from hugealign.profile.goodturing import Estimate
+from hugealign.version import __version__
+from hugealign.watch.advise import Advice
+from hugealign.watch.advise_verdict import Answer
+from hugealign.watch.heat import SHARES
+
+SCHEMA = "hugealign.advise/1"
+
+
+def lines(advice: Advice, *, verbose: bool = False) -> list[str]:
+    """Return the sentence, its number and the command to run next; with *verbose*, also the evidence."""
+    judged = advice.judged
+    found = [f"{advice.what}: {judged.sentence}"]
+    if advice.counted is None:
+        found.append(f"  beyond the entries: {judged.small} of {advice.heat.samples:,} samples")
+    if verbose:
+        found += _details(advice)
+    if advice.command:
+        found.append(f"  next: {advice.command}")
+    elif judged.answer in (Answer.YES, Answer.MAYBE):
+        found.append("  nothing is left to do: no command is known that makes more of it huge")
+    return found
+
+
+def _details(advice: Advice) -> list[str]:
+    heat, judged = advice.heat, advice.judged
+    shares = ", ".join(f"{100 * share:.0f}" for share in SHARES)
+    found = [
+        f"  {shares} % of the samples are on {_several(heat.pages)} pages of 4 KiB ({advice.entries.small} entries)",
+        f"  and in {_several(heat.windows)} windows of 2 MiB ({advice.entries.huge} entries); beyond: {judged.huge}",
+        f"  not seen yet, of what runs: {heat.unseen}",
+        f"  in huge pages already: {100 * advice.in_huge:.1f} %",
+        f"  the most in: {printable(advice.hottest) or 'code without a file'}",
+        f"  entries: {advice.entries.why}",
+    ]
+    if advice.counted:
+        found.append(f"  counters: {', '.join(advice.counted.events)} ({advice.counted.source})")
+    if advice.lost:
+        found.append(f"  lost: {advice.lost} samples")
+    return found
+
+
+def _several(numbers: tuple[int, ...]) -> str:
+    return ", ".join(f"{number:,}" for number in numbers)
+
+
+def document(advice: Advice) -> dict[str, Any]:
+    """Return the JSON document ``hugealign.advise/1``, which advise-1.schema.json beside this file describes."""
+    judged, counted = advice.judged, advice.counted
+    return {
+        "schema": SCHEMA,
+        "tool": {"version": __version__},
+        "what": advice.what,
+        "answer": judged.answer.value,
+        "sentence": judged.sentence,
+        "command": advice.command or None,
+        "number": {"value": judged.share, "low": judged.low, "high": judged.high},
+        "samples": advice.heat.samples,
+        "lost": advice.lost,
+        "pages": dict(zip(map(str, SHARES), advice.heat.pages, strict=True)),
+        "windows": dict(zip(map(str, SHARES), advice.heat.windows, strict=True)),
+        "beyond_small": _interval(judged.small),
+        "beyond_huge": _interval(judged.huge),
+        "unseen": _interval(advice.heat.unseen),
+        "in_huge": advice.in_huge,
+        "hottest": printable(advice.hottest) or None,
+        "entries": {"small": advice.entries.small, "huge": advice.entries.huge, "why": advice.entries.why},
+        "counters": None
+        if counted is None
+        else {
+            "walk_cycles": counted.cycles,
+            "misses_per_1000": counted.misses,
+            "events": list(counted.events),
+            "source": counted.source,
+        },
+        "status": advice.status,
+    }
+
+
+def _interval(found: Estimate) -> dict[str, float]:
+    return {"value": found.share, "low": found.low, "high": found.high}

@@ -1,0 +1,81 @@
+"""Code without a file: which runtime compiled it, and how to get it onto huge pages.  Pure.
+
+The statements about each runtime were measured (docs/live.md), on the versions named there.
+"""
+
+import functools
+import re
+from dataclasses import dataclass
+
+from hugealign.io.units import printable
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """A *name*, and the *programs* and *libraries* that reveal it: patterns of whole base names.
+
+    *option* makes its code huge from the start of the process.  *room* is an option that gives the code whole windows,
+    which `hugealign adapt` can then make huge.
+    """
+
+    name: str
+    programs: str = "(?!)"
+    libraries: str = "(?!)"
+    option: str = ""
+    room: str = ""
+
+
+RUNTIMES = (
+    Runtime("HotSpot", libraries=r"libjvm\.so", option="-XX:+UseTransparentHugePages"),
+    Runtime(
+        "V8",
+        programs="node|nodejs|chrome|chromium|electron|deno",
+        libraries=r"libnode\.so.*|libv8.*\.so.*",
+    ),
+    Runtime("PHP", programs=r"php[\d.]*|php-(cgi|fpm)[\d.]*", libraries=r"libphp[\d.]*\.so.*"),
+    Runtime(
+        "LuaJIT",
+        programs="luajit.*",
+        libraries=r"libluajit-.*\.so.*",
+        room="-Osizemcode=4096 -Omaxmcode=16384 (jit.opt.start in a program)",
+    ),
+    Runtime(".NET", libraries=r"libclrjit\.so|libcoreclr\.so"),
+    Runtime("Erlang", programs=r"beam\.smp|beam"),
+    Runtime("PostgreSQL's LLVM", libraries=r"llvmjit\.so"),
+)
+
+
+@functools.lru_cache(maxsize=64)  # all processes of a program execute the same files
+def runtime(exe: str, files: tuple[str, ...]) -> Runtime | None:
+    """Return the runtime that compiled the code without a file of the program *exe*, which executes *files*."""
+    program, names = _base(exe), [_base(path) for path in files]
+    for one in RUNTIMES:
+        if re.fullmatch(one.programs, program) or any(re.fullmatch(one.libraries, name) for name in names):
+            return one
+    return None
+
+
+def code_name(found: Runtime | None) -> str:
+    """Return the name of the code without a file of *found*."""
+    return f"{found.name} code" if found else "code without a file"
+
+
+def why_none(found: Runtime | None) -> str:
+    """Return why the code of *found* has no window that could be huge."""
+    return f"{code_name(found)} lies in no whole window"
+
+
+def mend(found: Runtime | None, target: str, *, windows: bool) -> str:
+    """Return what makes the code of *found* huge, empty if nothing does; *windows*: the code has some.
+
+    *target* is the name or PID by which `hugealign adapt` finds its processes.
+    """
+    option, room = (found.option, found.room) if found else ("", "")
+    start = f"start it with {option or room}" if option or room else ""
+    if not windows:
+        return start
+    return f"run: hugealign adapt {target}" + (f", or {start}" if option else "")
+
+
+def _base(path: str) -> str:
+    return printable(path.rpartition("/")[2])

@@ -1,0 +1,201 @@
+"""Show what all processes run from: a table, JSON, and metrics for Prometheus.  Pure functions."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hugealign.io.units import are, counted, format_size, printable
+from hugealign.version import __version__
+from hugealign.watch.rows import ProgramRow
+from hugealign.watch.top import Machine
+
+SCHEMA = "hugealign.top/1"
+
+_PROGRAM_WIDTH, _NARROWEST = 40, 12
+_HEAD = ("PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "ACTION")
+
+
+def head(machine: Machine) -> list[str]:
+    """Return the lines above the table: the time, the processor's entries, and the processes that are not in it."""
+    clock = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(machine.time))
+    budget = machine.budget
+    lines = [f"{clock}  {budget.entries} entries for {format_size(machine.page_size)} pages ({budget.why})"]
+    huge = sum(row.windows_huge for row in machine.rows)
+    reachable = sum(row.windows_reachable for row in machine.rows)
+    size = format_size(machine.page_size)
+    lines.append(
+        f"{_processes(machine.processes)} with {size} of text or more: {counted(huge, 'window')} {are(huge)} huge, "
+        f"{reachable} could be; "
+        f"{_processes(machine.others)} with less"
+    )
+    if machine.hidden:
+        more = "" if machine.privileged else "; root sees more"
+        lines.append(f"not ours to look at: {_processes(machine.hidden)}{more}")
+    if machine.silent:
+        pids = ", ".join(map(str, machine.silent))
+        lines.append(f"no answer about {_processes(len(machine.silent))}: {pids} (a file system that hangs?)")
+    return lines
+
+
+def _processes(count: int) -> str:
+    return f"{count} {'process' if count == 1 else 'processes'}"
+
+
+def table(machine: Machine, *, width: int = 0, height: int = 0) -> list[str]:
+    """Return the lines for people: at most *height* of them, cut at *width* columns; 0 means no limit.
+
+    If the rows are wider than that, each action has a line of its own, below its row.
+    """
+    contained = any(row.container for row in machine.rows)
+    names = ("CONTAINER", *_HEAD) if contained else _HEAD
+    cells = [_cells(row, contained) for row in machine.rows]
+    title, *rows = _aligned([names, *cells])
+    blocks = [[row] for row in rows]
+    if width and max(map(len, (title, *rows))) > width:
+        title, *rows = _narrowed([cell[:-1] for cell in (names, *cells)], width)
+        actions = ([] if cell[-1] == "-" else [f"       {cell[-1]}"] for cell in cells)
+        blocks = [[row, *action] for row, action in zip(rows, actions, strict=True)]
+    lines = [*head(machine), "", title]
+    for number, block in enumerate(blocks):
+        last = number == len(blocks) - 1
+        if height and len(lines) + len(block) > height - (not last):
+            lines.append(f"… {len(blocks) - number} more")
+            break
+        lines += block
+    lines = lines[:height] if height else lines
+    return [line[:width] for line in lines] if width else lines
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return *rows*, the first of which has the names of the columns, as lines."""
+    names = rows[0]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    words = [name in ("CONTAINER", "PROGRAM", "PART", "ACTION") for name in names]
+    lines = []
+    for row in rows:
+        cells = [c.ljust(w) if word else c.rjust(w) for c, w, word in zip(row, widths, words, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    """Return *rows* as lines of *width* columns, if shorter names of programs can do that."""
+    at = rows[0].index("PROGRAM")
+    excess = max(map(len, _aligned(rows))) - width
+    most = max(_NARROWEST, max(len(row[at]) for row in rows) - max(excess, 0))
+    return _aligned([(*row[:at], _last(row[at], most), *row[at + 1 :]) for row in rows])
+
+
+def _cells(row: ProgramRow, contained: bool) -> tuple[str, ...]:
+    program = _last(printable(row.program), _PROGRAM_WIDTH)
+    part = {"program": "text", "library": printable(row.part.rpartition("/")[2])}.get(row.kind, printable(row.part))
+    cells = (
+        str(len(row.pids)),
+        f"{100 * row.cpu:.1f}",
+        program,
+        part,
+        format_size(row.text),
+        str(row.windows_huge),
+        str(row.windows_possible),
+        str(row.windows_reachable),
+        row.action or (f"({row.reason})" if row.reason else "-"),
+    )
+    return (printable(row.container) or "-", *cells) if contained else cells
+
+
+def _last(text: str, most: int) -> str:
+    return text if len(text) <= most else f"…{text[1 - most :]}"
+
+
+def document(machine: Machine) -> dict[str, Any]:
+    """Return the JSON document ``hugealign.top/1``, which top-1.schema.json beside this file describes."""
+    return {
+        "schema": SCHEMA,
+        "tool": {"version": __version__},
+        "time": machine.time,
+        "seconds": round(machine.seconds, 6),
+        "interval": round(machine.interval, 3),
+        "page_size": machine.page_size,
+        "entries": machine.budget.entries,
+        "entries_why": machine.budget.why,
+        "processes": machine.processes,
+        "others": machine.others,
+        "hidden": machine.hidden,
+        "silent": list(machine.silent),
+        "rows": [
+            {
+                "program": printable(row.program),
+                "container": printable(row.container) or None,
+                "kind": row.kind,
+                "part": printable(row.part),
+                "pids": list(row.pids),
+                "cpu": round(row.cpu, 6),
+                "text_bytes": row.text,
+                "huge_bytes": row.huge,
+                "windows_huge": row.windows_huge,
+                "windows_possible": row.windows_possible,
+                "windows_reachable": row.windows_reachable,
+                "reason": row.reason or None,
+                "action": row.action or None,
+            }
+            for row in machine.rows
+        ],
+    }
+
+
+#: Name, help and value of the metrics that each row has.
+_METRICS: tuple[tuple[str, str, Callable[[ProgramRow], float]], ...] = (
+    ("processes", "Processes that execute this part of the program.", lambda row: len(row.pids)),
+    ("cpu_ratio", "Share of one processor that these processes use.", lambda row: row.cpu),
+    ("bytes", "Executable memory of this part, in all processes.", lambda row: row.text),
+    ("huge_bytes", "Executable memory in huge pages.", lambda row: row.huge),
+    ("huge_windows", "Windows that one huge page maps each.", lambda row: row.windows_huge),
+    ("possible_windows", "Windows that could be huge as the file lies now.", lambda row: row.windows_possible),
+    ("reachable_windows", "Windows that could be huge after one action.", lambda row: row.windows_reachable),
+)
+
+
+def metrics(machine: Machine) -> str:
+    """Return the metrics in Prometheus' text form, for the textfile collector of node_exporter.
+
+    Format: prometheus.io/docs/instrumenting/exposition_formats; names by prometheus.io/docs/practices/naming.
+    """
+    # Two names can look alike once they are escaped, and a duplicate metric spoils the file.
+    alike: dict[str, list[ProgramRow]] = {}
+    for row in machine.rows:
+        alike.setdefault(_labels(row), []).append(row)
+    lines = []
+    for name, what, value in _METRICS:
+        lines += _described(f"hugealign_text_{name}", what)
+        for labels, rows in alike.items():
+            lines.append(f"hugealign_text_{name}{{{labels}}} {_number(sum(map(value, rows)))}")
+    for name, what, number in (
+        ("itlb_entries", "First-level instruction TLB entries for huge pages.", machine.budget.entries),
+        ("huge_page_bytes", "Size of a window.", machine.page_size),
+        ("hidden_processes", "Processes that could not be looked at for want of privileges.", machine.hidden),
+        ("silent_processes", "Processes that did not answer.", len(machine.silent)),
+        ("scan_duration_seconds", "What the look took.", machine.seconds),
+        ("scan_timestamp_seconds", "When the look was, since the epoch.", machine.time),
+    ):
+        lines += [*_described(f"hugealign_{name}", what), f"hugealign_{name} {_number(number)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _described(name: str, what: str) -> list[str]:
+    return [f"# HELP {name} {what}", f"# TYPE {name} gauge"]
+
+
+def _labels(row: ProgramRow) -> str:
+    labels = {"program": row.program, "kind": row.kind, "part": row.part}
+    if row.container:
+        labels["container"] = row.container
+    return ",".join(f'{key}="{_label(words)}"' for key, words in labels.items())
+
+
+def _label(text: str) -> str:
+    """Return *text* as the value of a label: unprintable characters are escaped for people, the rest for the format."""
+    return printable(text).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")

@@ -1,1 +1,0 @@
-"""ordering: its parts alone, without a compiler."""

@@ -1,0 +1,18 @@
+"""What `stage` prints and writes as JSON of a copy that is not huge."""
+
+import json
+
+from hugealign.diagnosis import render
+from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.run import report
+from hugealign.run.store import MADE, Staged
+
+
+def test_the_reason_is_a_diagnosis() -> None:
+    why = Diagnosis("thp.partial", "/a", {"huge": 1, "windows": 3}, Remedy("retry"))
+    staged = Staged("/a", MADE, 3, 1, 6 << 20, diagnosis=why)
+    assert report.lines(staged)[1:] == [f"  {render.text(why)}"]
+    whole = Staged("/b", MADE, 3, 3, 6 << 20)
+    assert report.lines(whole)[1:] == []
+    found = json.loads(report.document("/run/x", [staged, whole], []))
+    assert [file["diagnosis"] and file["diagnosis"]["code"] for file in found["files"]] == ["thp.partial", None]

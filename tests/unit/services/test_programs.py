@@ -1,0 +1,75 @@
+"""Unit files read where no manager runs."""
+
+from pathlib import Path
+
+import pytest
+
+from hugealign.services import programs as services
+from hugealign.services.programs import ServiceError
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    first, second = tmp_path / "etc", tmp_path / "lib"
+    first.mkdir()
+    second.mkdir()
+    monkeypatch.setattr(services, "_PLACES", (str(first), str(second)))
+    monkeypatch.setattr(services, "manager_runs", lambda: False)
+    return first, second
+
+
+def test_programs_of_a_unit_and_its_drop_ins(places: tuple[Path, Path]) -> None:
+    first, second = places
+    (second / "demo.service").write_text(
+        "[Unit]\nExecStart=/no\n[Service]\n# ExecStart=/no\nEnvironment=A=1\n"
+        'ExecStart = -"/opt/a b/100%% demo" \\\n  --option\nExecStart=@/bin/second name\n'
+    )
+    assert services.look("demo").programs == ("/opt/a b/100% demo", "/bin/second")
+    assert services.look("demo.service").environment == "A=1"
+    (first / "demo.service.d").mkdir()
+    (first / "demo.service.d" / "more.conf").write_text("[Service]\nExecStart=\nExecStart=/bin/third\n")
+    assert services.look("demo").programs == ("/bin/third",)
+    (first / "demo.service").write_text("[Service]\nExecStart=/bin/fourth\n")
+    (first / "demo.service.d" / "more.conf").unlink()
+    assert services.look("demo").programs == ("/bin/fourth",)
+
+
+def test_instance_of_a_template(places: tuple[Path, Path]) -> None:
+    (places[1] / "demo@.service").write_text("[Service]\nExecStart=+/bin/demo %i\n")
+    (places[0] / "demo@one.service.d").mkdir()
+    (places[0] / "demo@one.service.d" / "a.conf").write_text("[Service]\nEnvironment=GLIBC_TUNABLES=x\n")
+    found = services.look("demo@one")
+    assert (found.name, found.programs, found.environment) == ("demo@one.service", ("/bin/demo",), "GLIBC_TUNABLES=x")
+
+
+@pytest.mark.parametrize(
+    ("lines", "early"), [("", False), ("DefaultDependencies=no\n", True), ("DefaultDependencies=1\n", False)]
+)
+def test_services_that_start_before_others_may(places: tuple[Path, Path], lines: str, early: bool) -> None:
+    (places[1] / "demo.service").write_text(f"[Unit]\n{lines}[Service]\nExecStart=/bin/demo\n")
+    assert services.starts_early("demo.service") == early
+    (places[0] / "demo.service.d").mkdir()
+    (places[0] / "demo.service.d" / "more.conf").write_text("[Unit]\nDefaultDependencies=yes\n")
+    assert not services.starts_early("demo.service")
+    assert not services.starts_early("nothing.service")
+
+
+def test_program_without_a_directory_is_looked_for(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    (places[0] / "found").touch()
+    monkeypatch.setattr(services, "_SEARCHED", ("/nonexistent", str(places[0])))
+    (places[1] / "demo.service").write_text("[Service]\nExecStart=found it\n")
+    assert services.look("demo").programs == (f"{places[0]}/found",)
+
+
+@pytest.mark.parametrize("line", ["/opt/%n/demo", '"/opt/a\\x20b"', '"unended'])
+def test_what_cannot_be_read_is_asked_for(places: tuple[Path, Path], line: str) -> None:
+    (places[1] / "demo.service").write_text(f"[Service]\nExecStart={line}\n")
+    with pytest.raises(ServiceError, match="name its program: --file FILE"):
+        services.look("demo")
+
+
+@pytest.mark.parametrize("unit", ["", "../demo", "a/b", "demo.socket", "-", "a b", "x" * 300, "a@b@c", "a\n"])
+@pytest.mark.usefixtures("places")
+def test_names_of_units(unit: str) -> None:
+    with pytest.raises(ServiceError):
+        services.look(unit)

@@ -1,1 +1,0 @@
-"""hugealign/stage."""

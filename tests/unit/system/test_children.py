@@ -1,0 +1,33 @@
+"""Children of a process whose parent had it ignore SIGCHLD: the kernel keeps no status of them."""
+
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from hugealign.system import children
+
+
+@pytest.fixture(params=[signal.SIG_DFL, signal.SIG_IGN], autouse=True)
+def _sigchld(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = signal.signal(signal.SIGCHLD, request.param)
+    yield
+    signal.signal(signal.SIGCHLD, before)
+
+
+def test_what_a_function_returns() -> None:
+    assert children.result(lambda: b"done") == b"done"
+
+
+def _hang() -> bytes:
+    time.sleep(60)
+    return b""
+
+
+def test_commands_and_functions_are_collected() -> None:
+    said = children.command(["echo", "said"])
+    assert said is not None
+    hung = children.function(_hang)
+    children.collect([said, hung], 2.0)
+    assert (said.output, hung.output, hung.status) == (b"said\n", b"", None)

@@ -1,0 +1,49 @@
+"""Which runtime compiled code without a file, and what is to be done about it."""
+
+import pytest
+
+from hugealign.watch.runtimes import code_name, mend, runtime
+
+
+@pytest.mark.parametrize(
+    ("exe", "files", "name"),
+    [
+        ("/opt/jdk/bin/java", ("/opt/jdk/lib/server/libjvm.so",), "HotSpot"),
+        ("/usr/sbin/tomcat", ("/usr/lib/x/libjvm.so", "/lib/libc.so.6"), "HotSpot"),
+        ("/usr/bin/node", (), "V8"),
+        ("/usr/bin/php8.2", (), "PHP"),
+        ("/usr/sbin/php-fpm8.2", (), "PHP"),
+        ("/usr/sbin/apache2", ("/usr/lib/apache2/modules/libphp8.2.so",), "PHP"),
+        ("/usr/bin/luajit-2.1.0-beta3", (), "LuaJIT"),
+        ("/usr/sbin/nginx", ("/usr/lib/x86_64-linux-gnu/libluajit-5.1.so.2.1.0",), "LuaJIT"),
+        ("/srv/app", ("/usr/share/dotnet/shared/8/libclrjit.so",), ".NET"),
+        ("/usr/lib/erlang/erts-13/bin/beam.smp", (), "Erlang"),
+        ("/usr/lib/postgresql/15/bin/postgres", ("/usr/lib/postgresql/15/lib/llvmjit.so",), "PostgreSQL's LLVM"),
+        ("/usr/lib/postgresql/15/bin/postgres", (), None),
+        ("/tmp/notnode", ("/tmp/notlibjvm.so", "/tmp/libjvm.so.txt"), None),
+        ("/tmp/node\x1b[2J", (), None),
+    ],
+)
+def test_runtimes_are_known_by_whole_names(exe: str, files: tuple[str, ...], name: str | None) -> None:
+    found = runtime(exe, files)
+    assert (found.name if found else None) == name
+    assert code_name(found) == (f"{name} code" if name else "code without a file")
+
+
+@pytest.mark.parametrize(
+    ("exe", "files", "windows", "words"),
+    [
+        ("/x/java", ("/x/libjvm.so",), True, "run: hugealign adapt 7, or start it with -XX:+UseTransparentHugePages"),
+        ("/x/java", ("/x/libjvm.so",), False, "start it with -XX:+UseTransparentHugePages"),
+        ("/x/php8.2", (), True, "run: hugealign adapt 7"),
+        ("/x/php8.2", (), False, ""),
+        ("/x/luajit", (), True, "run: hugealign adapt 7"),
+        ("/x/luajit", (), False, "start it with -Osizemcode=4096 -Omaxmcode=16384 (jit.opt.start in a program)"),
+        ("/x/node", (), True, "run: hugealign adapt 7"),
+        ("/x/node", (), False, ""),
+        ("/x/other", (), True, "run: hugealign adapt 7"),
+        ("/x/other", (), False, ""),
+    ],
+)
+def test_what_is_done_depends_on_the_runtime(exe: str, files: tuple[str, ...], windows: bool, words: str) -> None:
+    assert mend(runtime(exe, files), "7", windows=windows) == words
