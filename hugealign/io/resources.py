@@ -2,7 +2,7 @@
 
 import os
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def directory(name: str) -> str:
