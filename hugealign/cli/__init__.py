@@ -88,7 +88,7 @@ environment (booleans are 0 or 1; sizes take K, M, G):
 
 
 def _table(rows: "dict[str, str]") -> str:
-    width = max(map(len, rows))
+    width = max(len(name) for name in rows)  # not map: hugealign.cli.map may be loaded
     return "".join(f"  {name:<{width}}  {what}\n" for name, what in rows.items())
 
 
