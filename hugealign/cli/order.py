@@ -61,9 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
     add(
         "--emit",
-        choices=("order", "lld", "list", "json"),
+        choices=("order", "lld"),
         default="order",
-        help="format of FILE: hugealign's own, lld's --symbol-ordering-file, names alone, JSON (default: order)",
+        help="format of FILE: hugealign's own, or lld's --symbol-ordering-file (default: order)",
     )
     add_format(add, "format of the report (default: text)")
     add(
@@ -122,14 +122,16 @@ def _from_profiles(args: argparse.Namespace) -> int:
 
 def finish(made: "Order", args: argparse.Namespace) -> int:
     """Write the order and print the report."""
+    from hugealign import orderfile
     from hugealign.cli import output
-    from hugealign.ordering import emit, report
+    from hugealign.ordering import report
+    from hugealign.ordering.compose import symbol_list
 
     json = args.format == "json"
     text = report.to_json(made) if json else report.text(made)
     if args.output is not None:
         order = made.file()
-        output.write(emit.FORMS[args.emit](order), args.output)
+        output.write(symbol_list(order) if args.emit == "lld" else orderfile.write(order), args.output)
     if args.output == "-":
         print(text if json else without_commands(text), end="", file=sys.stderr)
     else:

@@ -31,7 +31,7 @@ def heat_map(ran: Ran, *, page_size: int, budget: Budget, fill: bool = True, ord
 
 
 def _planned(ran: Ran, page_size: int, budget: Budget, path: str) -> WindowPlan:
-    order = orderfile.load(path, plain=True)
+    order = orderfile.load(path)
     indices = list(dict.fromkeys(named.indices(order, path, ran.functions, ran.binary)))
     problem = Problem(ran.matched, ran.functions, WindowRoom(page_size, budget.windows))
     return of_sorted(problem, Sorted(indices), named.windows(order))

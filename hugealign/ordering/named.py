@@ -3,12 +3,10 @@
 from hugealign import orderfile
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
-from hugealign.io.numbers import decimal
 from hugealign.io.units import printable
 from hugealign.orderfile import OrderFile
 
 _LEAST = 2  # one name in this many has to be in the file
-_MOST_WINDOWS = 10**8 - 1
 
 
 def indices(order: OrderFile, path: str, functions: Functions, binary: str) -> list[int]:
@@ -27,11 +25,8 @@ def indices(order: OrderFile, path: str, functions: Functions, binary: str) -> l
 
 
 def windows(order: OrderFile) -> int | None:
-    """Return how many windows an order file wants huge; None if it does not say, as lld's files do not."""
-    try:
-        return decimal(order.header.get("windows", ""), _MOST_WINDOWS)
-    except ValueError:
-        return None
+    """Return how many windows an order file wants huge; None if it does not say."""
+    return int(order.header["windows"]) if "windows" in order.header else None
 
 
 def _indices(functions: Functions, entry: orderfile.Entry) -> list[int]:

@@ -28,9 +28,6 @@ from tests.support import HUGEALIGN, ROOT, run
 REPORT = json.loads((ROOT / "hugealign/ordering/order-report-1.schema.json").read_text())
 
 
-ORDER = json.loads((ROOT / "hugealign/ordering/order-1.schema.json").read_text())
-
-
 __all__ = ["program"]  # a fixture
 
 
@@ -98,7 +95,7 @@ def test_order_of_a_trace(trace: Path, program: Path, tmp_path: Path) -> None:
     assert [label.strip() for label, _ in rows[:4]] == ["0", "1", "2 to 3", "4"]
     assert lines[8].startswith("*")
     assert int(rows[2][1]) == min(int(misses) for _, misses in rows)
-    order = orderfile.parse((tmp_path / "o").read_bytes().split(b"\n"))
+    order = orderfile.parse((tmp_path / "o").read_bytes())
     assert {entry.name for entry in order.entries if entry.kind == "hot"} == {"f0", "f1", "f3", "f6"}
     assert sum(entry.samples for entry in order.entries) == 4804
     assert (order.header["windows"], order.header["matched"]) == ("2", "4804 of 4804 instructions")
@@ -144,9 +141,8 @@ def test_other_windows_than_the_rule_has(trace: Path, program: Path, tmp_path: P
     best = min(range(1, len(found["misses"])), key=lambda count: (sum(found["misses"][count]["misses"]), count))
     assert report["huge"] == best < 7
     assert found["rule"] == 7  # four functions of 3 MiB and a bit
-    done = run(HUGEALIGN, "order-trace", trace, "--cpu=4k=64,2m=8", "--emit=json", "-o", tmp_path / "o", check=True)
+    done = run(HUGEALIGN, "order-trace", trace, "--cpu=4k=64,2m=8", "-o", tmp_path / "o", check=True)
     assert "min(needed, budget): " in done.stdout
-    jsonschema.validate(json.loads((tmp_path / "o").read_text()), ORDER)
 
 
 def test_several_processors(trace: Path) -> None:
@@ -176,7 +172,7 @@ def test_a_program_without_symbols(program: Path, tmp_path: Path) -> None:
     assert "--debuginfo" in done.stderr
     assert not (tmp_path / "o").exists()
     assert run(*words, "--force").returncode == 0
-    assert not orderfile.parse((tmp_path / "o").read_bytes().split(b"\n")).entries
+    assert not orderfile.parse((tmp_path / "o").read_bytes()).entries
 
 
 def test_without_a_processor_nothing_is_simulated(program: Path, tmp_path: Path) -> None:

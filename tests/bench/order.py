@@ -95,7 +95,7 @@ def real_program(work: Path, rounds: int) -> None:
         order = work / "clang.order"
         words = ["order", "full.preaggregated", "-b", "plain.bfd", "-o", str(order), "--itlb-2m", "8", "--reserve", "0"]
         run(HUGEALIGN, *words, *option, cwd=directory, check=True)
-        names = [os.fsdecode(name) for name in dialects.parse(dialects.load(str(order)), str(order)).names]
+        names = [os.fsdecode(name) for name in dialects.parse(order.read_bytes(), str(order)).names]
         words = [program.driver, *program.words]
         for linker, times in (("bfd", (rounds + 1) // 2), ("lld", rounds)):
             compare_orders(f"clang, {title} ({len(names)}), {linker}", linker, words, directory, order, names, times)

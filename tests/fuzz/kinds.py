@@ -117,7 +117,7 @@ _FIX_AGAIN = (
 _PROFILE = (
     ("order", "@", "-b", "prog"),
     ("order", "@", "-b", "prog", "--force", "--cpu=zen3", "-o", OUT),
-    ("order", "@", "folded", "-b", "prog", "--emit=json", "--force", "--format=json", "--itlb-2m=3", "-o", OUT),
+    ("order", "@", "folded", "-b", "prog", "--force", "--format=json", "--itlb-2m=3", "-o", OUT),
     ("map", "prog", "--profile", "@", "--force", "--itlb-2m=0"),
     ("profile", "reduce", "@", "folded", "-b", "prog", "-o", OUT),
     ("map", "prog", "--profile", "@", "--force", "--cpu=skylake", "--svg", OUT),
@@ -140,7 +140,7 @@ _ORDER = (
 _BLOCKS = (
     ("order", "--blocks", "folded", "-b", "@", "--force", "-o", OUT),
     ("order", "--blocks", "spots", "-b", "@", "--force", "--cpu=zen3", "-o", OUT),
-    ("order", "--blocks", "spots", "-b", "@", "--force", "--itlb-2m=1", "--emit=json", "-o", OUT),
+    ("order", "--blocks", "spots", "-b", "@", "--force", "--itlb-2m=1", "-o", OUT),
 )
 _OF_ELF = (
     ("warm", "--check", "@"),

@@ -94,7 +94,6 @@ _PROFILE: Words = (
         "prog",
         "--force",
         "--format=json",
-        "--emit=json",
         "--itlb-2m=2",
         "--page-size=64K",
         "-o",

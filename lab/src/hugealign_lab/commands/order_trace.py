@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-b", "--binary", metavar="EXE", help="the program or library to order (default: the program that was traced)")
     add("--old-binary", metavar="OLD", help="the build that ran, if EXE is another build of the program")
     add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
-    add("--emit", choices=("order", "lld", "list", "json"), default="order", help="format of FILE (default: order)")
+    add("--emit", choices=("order", "lld"), default="order", help="format of FILE (default: order)")
     add_format(add, "format of the report (default: text)")
     add("--blocks", action="store_true", help="split functions into hot and cold blocks, by clang's map in EXE")
     add("--force", action="store_true", help="go on even if most of what ran is not in EXE")
