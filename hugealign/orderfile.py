@@ -94,9 +94,9 @@ class OrderFile(Record):
 class SymbolLines(Record):
     """Consecutive lines of functions, by place: *names* as written, and *texts*, what follows their first tabs.
 
-    *fields* are those of the lines that have more than samples and blocks.  The line of another name has the field ``kind`` of its
-    function.  *addresses* are those of functions without a name.  *windows* are the places that windows begin at, with
-    the windows' numbers.
+    *fields* are those of the lines that have more than samples and blocks.  The line of another name has the field
+    ``kind`` of its function.  *addresses* are those of functions without a name.  *windows* are the places that windows
+    begin at, with the windows' numbers.
     """
 
     names: list[bytes]

@@ -96,6 +96,7 @@ _ORDER_FIELDS = (
     ("kind=cold", "a part that the compiler split off as seldom run, and that did run"),
     ("kind=fill", "the profile missed the function, but it probably runs"),
     ("blocks=0.N...", "the function is divided: the numbers of the blocks that stay, in order"),
+    ("unit=NAME", "the compilation unit of a divided function whose name others have"),
     ("of=NAME", "the line is another name of the function before it, since a section may bear either"),
 )
 _ORDER_ESCAPES = """\

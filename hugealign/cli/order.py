@@ -5,13 +5,17 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_format
-from hugealign.errors import UsageError
+from hugealign.cli.arguments import add_format, add_page_size
+from hugealign.errors import NumberFormatError, UsageError
+from hugealign.io.numbers import decimal
 from hugealign.io.units import parse_page_size, without_commands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hugealign.ordering.order import Order
+    from hugealign.system.budget import Budget
 
 USAGE = (
     "hugealign order [OPTION]... PROFILE... [-b EXE] [-o FILE]\n"
@@ -30,7 +34,7 @@ profiles, a fleet's counts, a list of symbols, an order file.  Its first bytes
 tell which; gzip and zstd are unpacked.
 
 The order asks for as many huge windows as the functions that ran need, but for
-no more than the processor has 2 MiB instruction TLB entries, less the reserve.
+no more than the processor has 2 MiB instruction TLB entries, less one for others.
 A text with fewer windows than that is huge as a whole.  Likely functions fill
 the room that is left, though the profile missed them: those that call functions
 it saw, are called by them, or lie beside them.
@@ -42,7 +46,7 @@ sources.
 
 exit status: 0 order made; 1 no order written, because less than half of the
 samples are of EXE, or there are too few for small pages; 2 wrong usage; 3 could
-not read.
+not read, or there is no C compiler to sort by.
 """
 
 
@@ -71,7 +75,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="split functions into hot and cold blocks; EXE needs clang's map of basic blocks",
     )
-    profiled.configure(parser)
+    add("--type", metavar="FORMAT", help="the format of the profiles (default: detect it)")
+    add("--force", action="store_true", help="go on even if most samples match nothing, or there are too few")
+    profiled.add_max_unpacked(add)
+    profiled.add_debuginfo(add)
+    group = parser.add_argument_group("windows")
+    add_page_size(group.add_argument)
+    add_budget(group.add_mutually_exclusive_group().add_argument)
+
+
+def add_budget(add: "Callable[..., object]") -> None:
+    """Declare the options that say how many windows may be huge, by calling *add*."""
+    add("--cpu", metavar="NAME", help="as many huge windows as this processor can hold (default: this machine's)")
+    add("--windows", metavar="N", help="at most N huge windows; 0: an order for small pages")
+
+
+def budget(args: argparse.Namespace) -> "Budget":
+    """Return the budget that the options ask for.  Raises UsageError."""
+    from hugealign.system.budget import MOST_WINDOWS, budget_of
+
+    if args.windows is None:
+        return budget_of(args.cpu)
+    try:
+        return budget_of(windows=decimal(args.windows, MOST_WINDOWS))
+    except NumberFormatError:
+        raise UsageError(f"--windows: not a number from 0 to {MOST_WINDOWS}") from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -97,26 +125,20 @@ def _keep_inputs(args: argparse.Namespace) -> None:
 
 def _from_profiles(args: argparse.Namespace) -> int:
     from hugealign.io.progress import Progress
-    from hugealign.ordering.order import order
+    from hugealign.ordering.order import OrderOptions, order
 
-    page_size = parse_page_size(args.page_size, "--page-size")
-    budget = profiled.budget(args)  # it asks in a child process, so do it before a thread starts
+    options = OrderOptions(
+        form=args.type,
+        max_unpacked=profiled.max_unpacked(args),
+        debuginfo=args.debuginfo,
+        force=args.force,
+        page_size=parse_page_size(args.page_size, "--page-size"),
+        budget=budget(args),  # it asks in a child process, so do it before a thread starts
+        blocks=args.blocks,
+        old_binary=args.old_binary,
+    )
     with Progress("hugealign: order") as progress:
-        made = order(
-            args.binary,
-            args.profiles,
-            form=args.type,
-            max_unpacked=profiled.max_unpacked(args),
-            debuginfo=args.debuginfo,
-            force=args.force,
-            page_size=page_size,
-            budget=budget,
-            fill=not args.no_fill,
-            blocks=args.blocks,
-            old_binary=args.old_binary,
-            warn=messages.warning,
-            progress=progress.phase,
-        )
+        made = order(args.binary, args.profiles, options, warn=messages.warning, progress=progress.phase)
     return finish(made, args)
 
 

@@ -83,7 +83,7 @@ def trace(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_order_of_a_trace(trace: Path, program: Path, tmp_path: Path) -> None:
     """Two entries of 2 MiB hold two of the four windows; with a third, all three evict each other."""
-    words = ["order-trace", trace, "-o", tmp_path / "o", "--reserve=0", "--cpu=4k=1,2m=2"]
+    words = ["order-trace", trace, "-o", tmp_path / "o", "--cpu=4k=1,2m=2"]
     done = run(HUGEALIGN, *words)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -117,7 +117,7 @@ def test_a_trace_of_another_build(trace: Path, program: Path, tmp_path: Path) ->
     done = run(*words)
     assert done.returncode == 3
     assert done.stderr.endswith("trace this one, or give that one with --old-binary\n")
-    old = run(*words[:3], "-b", program, "--itlb-2m=8", "-o", tmp_path / "old.order", check=True)
+    old = run(*words[:3], "-b", program, "--windows=7", "-o", tmp_path / "old.order", check=True)
     done = run(*words, "--old-binary", program, "--cpu=4k=64,2m=8", "-o", tmp_path / "o", "--format=json", check=True)
     report = json.loads(done.stdout)
     jsonschema.validate(report, REPORT)
@@ -147,7 +147,7 @@ def test_other_windows_than_the_rule_has(trace: Path, program: Path, tmp_path: P
 
 def test_several_processors(trace: Path) -> None:
     """One number for all of them: that with the fewest misses together, and the budget is that of the smallest."""
-    words = [HUGEALIGN, "order-trace", trace, "--reserve=0", "--format=json"]
+    words = [HUGEALIGN, "order-trace", trace, "--format=json"]
     small, large = "--cpu=4k=1,2m=2", "--cpu=skylake"
     alone = [json.loads(run(*words, cpu, check=True).stdout) for cpu in (small, large)]
     both = json.loads(run(*words, small, large, check=True).stdout)
@@ -176,13 +176,13 @@ def test_a_program_without_symbols(program: Path, tmp_path: Path) -> None:
 
 
 def test_without_a_processor_nothing_is_simulated(program: Path, tmp_path: Path) -> None:
-    """As of any profile: all windows if the text has no more than --itlb-2m says, else those that what ran needs."""
+    """As of any profile: all windows if the text has no more than --windows says, else those that what ran needs."""
     trace = _traced(program, tmp_path / "t", [0, 3, 6])
     for entries, windows in ((0, 0), (1, 1), (99, 13)):
-        words = ["order-trace", trace, "--itlb-2m", entries, "--reserve", 0, "-o", tmp_path / "order"]
+        words = ["order-trace", trace, "--windows", entries, "-o", tmp_path / "order"]
         done = run(HUGEALIGN, *words, check=True)
         assert "misses" not in done.stdout
-        assert "as given by --itlb-2m" in done.stdout
+        assert "as given by --windows" in done.stdout
         assert orderfile.load(str(tmp_path / "order")).header["windows"] == str(windows)
 
 
@@ -191,11 +191,10 @@ def test_without_a_processor_nothing_is_simulated(program: Path, tmp_path: Path)
     [
         (["absent"], 3, "absent: No such file"),
         (["empty"], 3, "empty: is not a trace: it is empty"),
-        (["t", "--itlb-2m=x"], 2, "--itlb-2m: not a number"),
+        (["t", "--windows=x"], 2, "--windows: not a number"),
         (["t", "--cpu=nosuch"], 2, "unknown CPU"),
         (["t", "--cpu=kunpeng920"], 2, "no source gives"),
         (["t", "--cpu=4k=3"], 2, "needs 4k= and 2m="),
-        (["t", "--cpu=skylake", "--reserve=-1"], 2, "--reserve"),
         (["t", "--cpu=skylake", "-b", "/bin/true"], 3, "nothing of it runs in this trace"),
         (["nothing", "--cpu=skylake"], 1, "nothing: no function of "),
         (["t", "--old-binary", "x"], 2, "--old-binary needs -b"),

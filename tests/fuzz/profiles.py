@@ -188,7 +188,7 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     ran = Ran("prog", functions, matched, [(name, form)])
     budget = matched.found % 3
     plan = problem.plan(problem.Problem(matched, functions, WindowRoom(_PAGE, budget), calls, calls))
-    made = Order(ran, Budget(8, 1, "test"), plan)
+    made = Order(ran, Budget(7, "test", 8), plan)
     order = made.file()
     text = orderfile.write(order)
     again = orderfile.parse(text.encode())

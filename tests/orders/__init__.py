@@ -1,4 +1,4 @@
-"""Order files that every reader has to accept, or to refuse: ``accept`` and ``reject``, with a line each in ``expected``.
+"""Order files that every reader has to accept, or to refuse, with a line each in ``expected``.
 
 A line in ``accept/expected`` is what the file says (`described`); in ``reject/expected`` it is the number of the first
 bad line, or ``first line``.  They are run by our reader and the link (tests/unit/test_orderfile.py), by the LLVM plugin
@@ -40,8 +40,6 @@ def _function(entry: Entry) -> str:
 
 def _shown(text: str) -> str:
     data = text.encode("utf-8", "surrogateescape")
-    plain = [
-        (0x20 < byte < 0x7F and byte != 0x5C) or (byte == 0x20 and 0 < at < len(data) - 1)
-        for at, byte in enumerate(data)
-    ]
+    inside = range(1, len(data) - 1)
+    plain = [(0x20 < byte < 0x7F and byte != 0x5C) or (byte == 0x20 and at in inside) for at, byte in enumerate(data)]
     return "".join(chr(byte) if kept else f"\\x{byte:02x}" for byte, kept in zip(data, plain, strict=True))

@@ -13,7 +13,7 @@ from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.sorting import Sorted, sort
 from hugealign.ordering.windows import WindowPlan, WindowRoom, ends_of
 from hugealign.profile.match import Matched
-from hugealign.system.budget import budget_of
+from hugealign.system.budget import budget_of, of_entries
 
 PAGE = 1 << 16
 
@@ -451,20 +451,13 @@ def test_nothing_is_likely_beside_nothing() -> None:
 
 def test_budget() -> None:
     assert budget_of("skylake", None).windows == 7
-    assert budget_of(None, 16, 2).windows == 14
-    assert budget_of(None, 1).windows == 1
-    assert (budget_of(None, 0).windows, budget_of(None, 0, 0).windows) == (0, 0)
+    assert (of_entries(16, "").windows, of_entries(1, "").windows) == (15, 1)
+    assert [budget_of(windows=count).windows for count in (0, 1, 16)] == [0, 1, 16]
     assert budget_of(None, None).windows >= 1
     assert (budget_of("skl", None).cpu, budget_of(None, 16).cpu) == ("skylake", "")
-    for cpu, entries, reserve in (
-        ("nosuch", None, 1),
-        (None, 65537, 1),
-        (None, -1, 1),
-        (None, 8, -1),
-        ("kunpeng920", None, 1),
-    ):
+    for cpu, windows in (("nosuch", None), (None, 65537), (None, -1), ("kunpeng920", None)):
         with pytest.raises(UsageError):
-            budget_of(cpu, entries, reserve)
+            budget_of(cpu, windows)
 
 
 # Order files.
