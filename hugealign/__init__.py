@@ -4,7 +4,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.doctor.diagnosis import diagnose
     from hugealign.fixing.fix import FixOptions, fix
-    from hugealign.ordering.order import order
+    from hugealign.ordering.order import OrderOptions, order
     from hugealign.pagecache.text import WarmOptions, cool, warm
     from hugealign.profile.merge import MergeOptions, merge_counts
     from hugealign.profile.reduce import ReduceOptions, reduce_profiles
@@ -24,6 +24,7 @@ _API = {
     "AdviseOptions": "hugealign.watch.advise",
     "FixOptions": "hugealign.fixing.fix",
     "MergeOptions": "hugealign.profile.merge",
+    "OrderOptions": "hugealign.ordering.order",
     "Policy": "hugealign.verification.rules",
     "PsOptions": "hugealign.watch.looking",
     "ReduceOptions": "hugealign.profile.reduce",
@@ -48,9 +49,10 @@ _API = {
     "warm": "hugealign.pagecache.text",
 }
 __all__ = [
-    "AdaptOptions", "AdviseOptions", "FixOptions", "MergeOptions", "Policy", "PsOptions", "ReduceOptions", "Selection",
-    "TopOptions", "WarmOptions", "__version__", "adapt", "advise", "advise_process", "budget_of", "compare", "cool",
-    "diagnose", "fix", "merge_counts", "order", "processes", "reduce_profiles", "top", "verify", "warm",
+    "AdaptOptions", "AdviseOptions", "FixOptions", "MergeOptions", "OrderOptions", "Policy", "PsOptions",
+    "ReduceOptions", "Selection", "TopOptions", "WarmOptions", "__version__", "adapt", "advise", "advise_process",
+    "budget_of", "compare", "cool", "diagnose", "fix", "merge_counts", "order", "processes", "reduce_profiles", "top",
+    "verify", "warm",
 ]  # fmt: skip
 
 

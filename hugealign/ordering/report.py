@@ -51,9 +51,10 @@ def _lines(order: Order) -> Iterator[str]:
     elif matched.nameless:
         yield f"missed   {_percent(matched.nameless, matched.found)} of the samples are in functions without a name"
     budget = order.budget
-    kept = f", {budget.reserve} of them kept for others" if budget.entries else ""
-    entries = f"{budget.entries} 2 MiB instruction TLB entries ({budget.why}){kept}"
-    yield f"budget   {counted(plan.budget, 'window')}: {entries}"
+    why = budget.why
+    if budget.entries:
+        why = f"{budget.entries} 2 MiB instruction TLB entries ({why}), one of them kept for others"
+    yield f"budget   {counted(plan.budget, 'window')}: {why}"
     why = misses.why(order.misses) if order.misses else _why(plan)
     yield f"huge     {counted(plan.count, 'window')} of {format_size(plan.page_size)}: {why}"
     yield ""

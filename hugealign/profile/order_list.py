@@ -1,6 +1,6 @@
 """An order file of hugealign as a profile: its functions, with their samples."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from hugealign import orderfile
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
@@ -9,7 +9,7 @@ from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
 def read(lines: Iterable[bytes], profile: Profile) -> None:
     """Add the functions in *lines* to *profile*; fillers were never touched."""
     try:
-        order = orderfile.parse(_kept(lines, profile))
+        order = orderfile.parse(b"\n".join(_charged(lines, profile)))
     except orderfile.OrderFileError as error:
         raise ProfileError(str(error)) from None
     for number, entry in enumerate(order.entries, 1):
@@ -22,7 +22,9 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
                 profile.malformed(number)
 
 
-def _kept(lines: Iterable[bytes], profile: Profile) -> Iterator[bytes]:
+def _charged(lines: Iterable[bytes], profile: Profile) -> list[bytes]:
+    kept = []
     for line in lines:
         profile.room.take(len(line))
-        yield line
+        kept.append(line)
+    return kept

@@ -10,9 +10,9 @@ import subprocess
 from bisect import bisect_left
 from pathlib import Path
 
-from hugealign.ordering.order import order
+from hugealign.ordering.order import OrderOptions, order
 from hugealign.profile.model import Flow
-from hugealign.system.budget import of_entries
+from hugealign.system.budget import budget_of
 from hugealign_lab.files import find
 from hugealign_lab.order import order_of_trace
 from hugealign_lab.placement import ordered, original
@@ -37,7 +37,7 @@ def main() -> None:
     flow = Flow()
     functions = what_ran(train, str(path), flow=flow).ran.functions
     profile = _autofdo(path, flow)
-    budget, file = of_entries(0, 0, "no window"), find(test.description.files, str(path))
+    budget, file = budget_of(windows=0), find(test.description.files, str(path))
     names = [title.split(",")[0] for title in figures.processors()]
     print(f"| order | functions divided | {' | '.join(names)} |")
     print(f"|---|---|{'---|' * len(names)}")
@@ -47,7 +47,7 @@ def main() -> None:
             if title == "the trace":
                 made = order_of_trace(train, [], str(path), budget=budget, blocks=blocks)
             else:
-                made = order(str(path), [str(profile)], budget=budget, blocks=blocks)
+                made = order(str(path), [str(profile)], OrderOptions(budget=budget, blocks=blocks))
             placement = ordered(test, file, "order", functions, [one.index for one in made.plan.placed], made.blocks)
             row = f"{'blocks' if blocks else 'functions'}, from {title} | {len(made.blocks or {}) or ''}"
             print(f"| {row} | {' | '.join(cells(test, file, placement, functions.text))} |", flush=True)

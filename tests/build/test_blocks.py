@@ -126,7 +126,7 @@ class Work:
                 lines += [f"F {block.address:x} {block.address + block.size - 1:x} 10000000" for block in ran]
                 lines += [f"S {block.address:x} 10000000" for block in ran]
         (self.directory / "profile").write_text("\n".join(lines) + "\n")
-        words = ("--type", "preaggregated", "profile", "-b", program.name, "--itlb-2m", "8", "-o", "order")
+        words = ("--type", "preaggregated", "profile", "-b", program.name, "--windows", "7", "-o", "order")
         self.report = self.run(HUGEALIGN, "order", "--blocks", *words)
         return orderfile.load(str(self.directory / "order"))
 
@@ -278,7 +278,7 @@ def test_a_profile_of_the_build_before(compiler: str, tmp_path: Path) -> None:
     (tmp_path / "first.cc").write_text(changed)
     plain = work.build("changed", MAPS[compiler])
     expected = work.run(plain)
-    words = ("--type", "preaggregated", "profile", "--old-binary", "before", "-b", "changed", "--itlb-2m", "8")
+    words = ("--type", "preaggregated", "profile", "--old-binary", "before", "-b", "changed", "--windows", "7")
     report = work.run(HUGEALIGN, "order", "--blocks", *words, "-o", "order", "--format", "json")
     old = json.loads(report)["old_binary"]
     jsonschema.validate(json.loads(report), REPORT)
@@ -342,7 +342,7 @@ def test_counts_of_lines(compiler: str, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler, *flags, **{"lines.c": LINES, "called.c": CALLED})
     plain = work.build("plain", MAPS[compiler])
     (tmp_path / "profile").write_text(AUTOFDO)
-    words = ("--type", "autofdo", "profile", "-b", "plain", "--itlb-2m", "8", "-o", "order")
+    words = ("--type", "autofdo", "profile", "-b", "plain", "--windows", "7", "-o", "order")
     work.run(HUGEALIGN, "order", "--blocks", *words)
     order = orderfile.load(str(tmp_path / "order"))
     divided = {entry.name: entry.blocks for entry in order.entries if entry.blocks}
@@ -396,7 +396,7 @@ _Z5askedi:9000000:900000
 def test_counts_of_inlined_lines(compiler: str, tmp_path: Path) -> None:
     """The profile has the names of C++'s linker; without first lines of functions nothing is known."""
     sources = {"lines.cc": INLINED, "called.cc": CALLED.replace(", whole(int)", "").replace(" + whole(9)", "")}
-    words = ("--type", "autofdo", "profile", "-b", "plain", "--itlb-2m", "8", "-o", "order")
+    words = ("--type", "autofdo", "profile", "-b", "plain", "--windows", "7", "-o", "order")
     (tmp_path / "profile").write_text(AUTOFDO_INLINED)
     work = Work(tmp_path, compiler, "-gline-tables-only", "-fdebug-info-for-profiling", **sources)
     expected = run(work.build("plain", MAPS[compiler])).returncode
@@ -428,7 +428,7 @@ def test_pseudo_probes_are_no_lines(compiler: str, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler, *flags, **{"lines.c": LINES, "called.c": CALLED})
     work.build("plain", MAPS[compiler])
     (tmp_path / "profile").write_text(AUTOFDO.replace("whole:", " !CFGChecksum: 281479271677951\nwhole:"))
-    words = ("--type", "autofdo", "profile", "-b", "plain", "--itlb-2m", "8")
+    words = ("--type", "autofdo", "profile", "-b", "plain", "--windows", "7")
     done = run(HUGEALIGN, "order", "--blocks", *words, cwd=tmp_path, check=True, **work.settings)
     assert done.stderr == (
         "hugealign: warning: profile: 1 function kept whole: "
@@ -443,7 +443,7 @@ def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler)
     work.order(work.build("before", MAPS[compiler]), 11)
     work.build("bare")
-    words = (HUGEALIGN, "order", "--blocks", "--type", "preaggregated", "profile", "--itlb-2m", "8")
+    words = (HUGEALIGN, "order", "--blocks", "--type", "preaggregated", "profile", "--windows", "7")
     for old, new in (("before", "bare"), ("bare", "before")):
         done = run(*words, "--old-binary", old, "-b", new, "-o", "none", "--force", cwd=tmp_path, **work.settings)
         assert done.returncode == 3
@@ -460,7 +460,7 @@ def test_a_build_without_names_or_code(compiler: str, tmp_path: Path) -> None:
     work.order(work.build("before", MAPS[compiler]), 11)
     run("strip", "before", "-o", "stripped", cwd=tmp_path, check=True)
     run("objcopy", "--only-keep-debug", "before", "before.debug", cwd=tmp_path, check=True)
-    words = (HUGEALIGN, "order", "--blocks", "--type", "preaggregated", "profile", "--itlb-2m", "8")
+    words = (HUGEALIGN, "order", "--blocks", "--type", "preaggregated", "profile", "--windows", "7")
     for new, status, message in (
         ("stripped", 1, "no function that ran in before is in stripped"),
         ("before.debug", 3, "before.debug: has no code to recognise blocks by; give the program, not its debug file"),

@@ -67,7 +67,7 @@ def test_verify_and_compare(tmp_path: Path) -> None:
 def test_order(tmp_path: Path) -> None:
     profile = tmp_path / "names"
     profile.write_text("PyObject_Call\nPyList_New\n")
-    made = hugealign.order(PYTHON, [str(profile)], budget=hugealign.budget_of("skylake"))
+    made = hugealign.order(PYTHON, [str(profile)], hugealign.OrderOptions(budget=hugealign.budget_of("skylake")))
     assert made.budget.windows == 7
     assert [entry.name for entry in made.file().entries if entry.samples] == ["PyObject_Call", "PyList_New"]
     with pytest.raises(HugealignError, match=r"^absent: No such file or directory$"):

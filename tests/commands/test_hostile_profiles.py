@@ -70,8 +70,6 @@ def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path
     done = run("order", "p.gz", "-b", prog, "--max-unpacked=200M", cwd=tmp_path)
     assert (done.status, done.stderr) == (0, "")
     assert "100.00 % of 110000 samples" in done.stdout
-    mapped = run("map", prog, "--profile", "p.gz", "--max-unpacked=200M", cwd=tmp_path)
-    assert mapped.status == 0
 
 
 @pytest.mark.parametrize(
@@ -246,7 +244,7 @@ def test_a_call_graph_of_a_million_edges(tmp_path: Path) -> None:
         for edge in range(edges):
             caller, callee = edge % count, (edge * 7 + edge // count) % count
             file.write(f"1 f{caller} {edge // count:x} 1 f{callee} 0 0 {edge % 9 + 1}\n")
-    ended = run("order", "p", "-b", "prog", "--itlb-2m=4", "-o", "out", cwd=tmp_path)
+    ended = run("order", "p", "-b", "prog", "--windows=3", "-o", "out", cwd=tmp_path)
     assert (ended.status, ended.stderr) == (0, "")
     assert (tmp_path / "out").read_text().count("\nf") == count
     assert ended.peak <= 768 << 20

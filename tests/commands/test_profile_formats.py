@@ -548,7 +548,7 @@ def test_cycles(prog: Path, functions: Functions, tmp_path: Path, form: str, tex
     assert calls["hot", "main"] == 2
     assert calls["main", "hot"] in (2, 5)
     assert all(caller != callee for caller, callee in calls)
-    done = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, "--emit=list", "-o", tmp_path / "o", "--no-fill")
+    done = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, "--emit=lld", "-o", tmp_path / "o")
     assert done.returncode == 0
     names = (tmp_path / "o").read_text().split()
     assert len(names) == len(set(names))

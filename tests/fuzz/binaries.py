@@ -68,7 +68,7 @@ def _with_notes(run: Callable[[list[str]], int], words: list[str]) -> int:
 
 
 def _orders(name: str, binary: str = "prog") -> Words:
-    return (("order", name, "-b", binary, "--force"), ("map", binary, "--profile", name, "--force"))
+    return (("order", name, "-b", binary, "--force"), ("map", binary, "--profile", name))
 
 
 #: kind -> what makes a file, the commands, what lies beside it, the tool without which all is refused, and how it runs.

@@ -117,16 +117,16 @@ _FIX_AGAIN = (
 _PROFILE = (
     ("order", "@", "-b", "prog"),
     ("order", "@", "-b", "prog", "--force", "--cpu=zen3", "-o", OUT),
-    ("order", "@", "folded", "-b", "prog", "--emit=json", "--force", "--format=json", "--itlb-2m=3", "-o", OUT),
-    ("map", "prog", "--profile", "@", "--force", "--itlb-2m=0"),
+    ("order", "@", "folded", "-b", "prog", "--force", "--format=json", "--windows=2", "-o", OUT),
+    ("map", "prog", "--profile", "@"),
     ("profile", "reduce", "@", "folded", "-b", "prog", "-o", OUT),
-    ("map", "prog", "--profile", "@", "--force", "--cpu=skylake", "--svg", OUT),
+    ("map", "prog", "--profile", "@", "--svg", OUT),
 )
 _COUNTS = (
     ("profile", "merge", "@", "-o", OUT),
     ("profile", "merge", "@", "good.counts", "-o", OUT),
     ("profile", "merge", "--keep-going", "good.counts", "@", "--cap=7", "--weight=x=3", "-o", OUT),
-    ("profile", "merge", "--keep-going", "--median=3", "good.counts", "good.counts", "@", "-o", OUT),
+    ("profile", "merge", "--keep-going", "--cap=3", "good.counts", "good.counts", "@", "-o", OUT),
     ("profile", "reduce", "@", "-b", "prog", "--blocks", "-o", OUT),
     ("order", "@", "-b", "prog", "--force", "--cpu=skylake", "-o", OUT),
 )
@@ -134,13 +134,13 @@ _MADE = (("@",), *(("@", form) for form in profiles.WITHOUT_TOOLS))
 _ORDER = (
     ("diff", "@", "good.order"),
     ("diff", "good.order", "@"),
-    ("order", "@", "-b", "prog", "--itlb-2m=8"),
-    ("map", "prog", "--order", "@", "--cpu=zen2"),
+    ("order", "@", "-b", "prog", "--windows=7"),
+    ("map", "prog", "--order", "@"),
 )
 _BLOCKS = (
     ("order", "--blocks", "folded", "-b", "@", "--force", "-o", OUT),
     ("order", "--blocks", "spots", "-b", "@", "--force", "--cpu=zen3", "-o", OUT),
-    ("order", "--blocks", "spots", "-b", "@", "--force", "--itlb-2m=1", "--emit=json", "-o", OUT),
+    ("order", "--blocks", "spots", "-b", "@", "--force", "--windows=1", "-o", OUT),
 )
 _OF_ELF = (
     ("warm", "--check", "@"),
@@ -149,7 +149,7 @@ _OF_ELF = (
     ("warm", "--undo", "--rodata", "@"),
     ("order", "folded", "-b", "@"),
     ("order", "folded", "-b", "@", "--force", "--cpu=skylake", "-o", OUT),
-    ("map", "@", "--profile", "folded", "--force", "--itlb-2m=2"),
+    ("map", "@", "--profile", "folded"),
 )
 #: docs/verify.md: what is unpacked, and what of it is copied, together.
 _UNPACKED = (256 + 64 + 1) << 20, 500 + 100

@@ -1,6 +1,5 @@
 """Profiles of each text format, damage to them, and what must hold for the order and the map that are made of them."""
 
-import io
 import random
 from pathlib import Path
 
@@ -11,12 +10,12 @@ from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.map import layout, picture
 from hugealign.map import report as heat
-from hugealign.ordering import diff, emit, problem, report
+from hugealign.ordering import diff, problem, report
+from hugealign.ordering.compose import symbol_list
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import WindowRoom
 from hugealign.profile import counts, read
 from hugealign.profile.formats import FORMATS, detect
-from hugealign.profile.lines import lines
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
 from hugealign.profile.ran import Ran
@@ -189,14 +188,13 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     ran = Ran("prog", functions, matched, [(name, form)])
     budget = matched.found % 3
     plan = problem.plan(problem.Problem(matched, functions, WindowRoom(_PAGE, budget), calls, calls))
-    made = Order(ran, Budget(8, 1, "test"), plan)
+    made = Order(ran, Budget(7, "test", 8), plan)
     order = made.file()
     text = orderfile.write(order)
-    again = orderfile.parse(lines(io.BytesIO(text.encode())))
+    again = orderfile.parse(text.encode())
     assert [e.key for e in again.entries] == [e.key for e in order.entries]
     assert diff.compare(order, again).same
-    for render in emit.FORMS.values():
-        render(order)
+    symbol_list(order)
     layouts = (layout.before(functions, matched, _PAGE, None), layout.after(functions, matched, plan))
     shown = layout.Map(ran, made.budget, plan, "", None, layouts, rodata_coverage(functions.image, _PAGE))
     assert all(found.uncovered()[-1] == 0 for found in layouts)

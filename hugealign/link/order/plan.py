@@ -3,6 +3,7 @@
 import os
 import struct
 
+from hugealign import orderfile
 from hugealign.elf import buildnote
 from hugealign.elf.windows import text_windows
 from hugealign.errors import HugealignError
@@ -307,7 +308,7 @@ def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:
     lld waits for the order and, if that has functions that did not run, for the objects in one piece (`symbols`).
     """
     path = job.settings.profile
-    data = dialects.load(path)
+    data = orderfile.contents(path)
 
     def look() -> "tuple[bytes, list[Place] | None]":
         return dialects.identity(data), in_one_piece(job.command) if b"\tkind=" in data else None

@@ -10,9 +10,9 @@ from hugealign.ordering.misses import Misses
 from hugealign.ordering.order import ThinError, check_evidence, check_names
 from hugealign.profile.match import Matched, placeable
 from hugealign.profile.ran import MismatchError, Ran
-from hugealign.system.budget import Budget, of_entries
+from hugealign.system.budget import Budget, budget_of
 
-SMALL, HUGE = of_entries(0, 0, "for tests"), of_entries(8, 1, "for tests")
+SMALL, HUGE = budget_of(windows=0), budget_of(windows=7)
 
 
 def program(count: int, nameless: int = 0) -> Functions:

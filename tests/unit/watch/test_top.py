@@ -23,7 +23,7 @@ def test_pauses(burnt: float, least: float, interval: float | None, monkeypatch:
         return Survey((), 0, 0, (), 100.0 + len(pauses), burnt)
 
     monkeypatch.setattr(module, "survey", survey)
-    monkeypatch.setattr(top, "of_this_machine", lambda _: Budget(8, 1, "made up"))
+    monkeypatch.setattr(top, "of_this_machine", lambda _: Budget(7, "made up", 8))
     monkeypatch.setattr(time, "sleep", pauses.append)
     looks = watch(TopOptions(interval=interval))
     first, second = next(looks), next(looks)
@@ -39,7 +39,7 @@ def test_processor_s_entries_are_asked_for_once(monkeypatch: pytest.MonkeyPatch)
 
     def budget(_: object) -> Budget:
         asked.append(1)
-        return Budget(8, 1, "made up")
+        return Budget(7, "made up", 8)
 
     monkeypatch.setattr(module, "survey", lambda *_: Survey((), 0, 0, (), 1.0, 0.0))
     monkeypatch.setattr(top, "of_this_machine", budget)

@@ -13,7 +13,7 @@ from hugealign.watch.top import Machine
 M = 1 << 20
 HOSTILE = 'x"\\\n\x1b[2J{y="\udcff"} 1'
 ROW = ProgramRow("/srv/app", "", "program", "/srv/app", (7, 9), 0.5, 12 * M, 4 * M, 2, 6, 6, "why", "do this")
-MACHINE = Machine((ROW,), 2, 99, 1, (), Budget(8, 1, "skylake"), 2 * M, 1764000000.25, 0.125, 5.0, privileged=False)
+MACHINE = Machine((ROW,), 2, 99, 1, (), Budget(7, "skylake", 8), 2 * M, 1764000000.25, 0.125, 5.0, privileged=False)
 
 
 def hostile() -> Machine:

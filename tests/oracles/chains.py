@@ -1,69 +1,21 @@
-"""Chains of functions, merged so that callers lie near callees and functions that run together lie close together.
-
-The objective is from LLVM's cache-directed sort (llvm/lib/Transforms/Utils/CodeLayout.cpp, since LLVM 17), written
-from its definition: chains of functions are merged greedily, best gain first; a merge gains by shorter
-distances between call and callee and by fewer misses of an imagined cache.  The result is that of
-``ld.lld --call-graph-profile-sort=cdsort`` for the same graph; functions without arcs, which lld leaves at the end
-whatever their heat, are chains of their own here.
-"""
+"""What ordering/cdsort.c does, in Python: its oracle, and what unit tests use instead, which start no compiler."""
 
 import heapq
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable
+
+from hugealign.ordering.cdsort import CallGraph, Chain
 
 #: The cache that the objective imagines: entries, and bytes of each.  Not a TLB: with windows of 2 MiB for entries the
 #: term is zero everywhere.  cdsort.c has the same numbers.
 _ENTRIES, _ENTRY_SIZE = 16, 2048
-_MAX_NODES = 128  # functions in one chain: bounds the cost of a merge
 _DISTANCE_POWER = 0.25
+_MAX_NODES = 128  # functions in one chain: bounds the cost of a merge
 _FREQUENCY_SCALE = 0.25
 _EPSILON = 1e-8  # gains that differ by less are equal
 
 
-class Arc(NamedTuple):
-    """Calls from function *caller* to *callee* (indices), *weight* times, from *offset* bytes into the caller."""
-
-    caller: int
-    callee: int
-    weight: int
-    offset: int | None = None  # None: the middle of the caller
-
-
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """Functions in a row: their samples, their bytes, their indices."""
-
-    samples: float
-    size: int
-    nodes: list[int]
-
-
-class CallGraph:
-    """The functions to merge, and the arcs between each two of them."""
-
-    def __init__(self, sizes: Sequence[int], counts: Sequence[int], arcs: Iterable[Arc]) -> None:
-        self.sizes = [max(size, 1) for size in sizes]
-        # By the two ends, lower index first: (caller, callee, offset, weight).
-        self.between: dict[tuple[int, int], list[tuple[int, int, int, float]]] = {}
-        entering, leaving = [0] * len(sizes), [0] * len(sizes)
-        for caller, callee, weight, offset in arcs:
-            if caller == callee:
-                continue
-            if offset is None:
-                offset = (self.sizes[caller] + 1) // 2  # noqa: PLW2901 - its middle
-            entering[callee] += weight
-            leaving[caller] += weight
-            ends = (caller, callee) if caller < callee else (callee, caller)
-            self.between.setdefault(ends, []).append((caller, callee, offset, float(weight)))
-        total_size = sum(size for size, samples in zip(self.sizes, counts, strict=True) if samples > 0)
-        self.far = max(total_size, 1) ** -_DISTANCE_POWER
-        self.total = float(sum(counts))
-        self.samples = [float(max(triple)) for triple in zip(counts, entering, leaving, strict=True)]
-
-
 def merged(graph: CallGraph) -> list[Chain]:
-    """Return the chains of *graph*.  ``cdsort.c`` does the same, to the last bit."""
+    """Return the chains of *graph*, which are those of C, to the last bit."""
     return _Sorter(graph).chains()
 
 
