@@ -71,7 +71,7 @@ def _add_inputs(add: "Callable[..., object]") -> None:
     add(
         "--max-unpacked",
         metavar="SIZE",
-        help="give up on an archive that unpacks to more than this (default: 16G)",
+        help="give up on an archive that unpacks to more (default: 64M, and 128 times its own size)",
     )
     add(
         "--allow-empty",
@@ -164,7 +164,7 @@ def run(args: argparse.Namespace) -> int:
         cpu.where,
     ).changed(min_windows=_number(*config.chosen("min-windows", args.min_windows, "0")))
     jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
-    unpacked = parse_size(*config.chosen("max-unpacked", args.max_unpacked, "16G"))
+    unpacked = config.chosen("max-unpacked", args.max_unpacked)
     stream = sys.stdout if args.output in (None, "-") else None
     style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, stream, os.environ))
     baseline = config.chosen("baseline", args.baseline)
@@ -175,7 +175,7 @@ def run(args: argparse.Namespace) -> int:
             selection,
             recursive=args.recursive,
             jobs=jobs,
-            max_unpacked=unpacked,
+            max_unpacked=parse_size(*unpacked) if unpacked.value else None,
             baseline=_baseline(*baseline) if baseline.value else None,
             allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
             progress=progress.say,
