@@ -9,7 +9,7 @@ from hugealign.cli.arguments import StrictParser, add_format
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.units import parse_page_size, parse_size
-from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD, DEFAULT_PAGE_SIZE
+from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAGE_SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,11 +92,6 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
     )
     add("--min-windows", metavar="N", help="fail files with fewer whole windows of text (HA030; default: 0)")
     add(
-        "--pad-threshold",
-        metavar="SIZE",
-        help=f"a tail up to this is ok (default: {DEFAULT_PAD_THRESHOLD})",
-    )
-    add(
         "--cpu",
         metavar="NAME",
         help="report text with more windows than this processor has 2 MiB instruction TLB entries (HA016)",
@@ -159,7 +154,6 @@ def run(args: argparse.Namespace) -> int:
     policy = policy_for(
         parse_page_size(*config.chosen("page-size", args.page_size, DEFAULT_PAGE_SIZE)),
         parse_size(*config.chosen("min-text", args.min_text, DEFAULT_MIN_TEXT)),
-        parse_size(*config.chosen("pad-threshold", args.pad_threshold, DEFAULT_PAD_THRESHOLD)),
         cpu.value,
         cpu.where,
     ).changed(min_windows=_number(*config.chosen("min-windows", args.min_windows, "0")))

@@ -55,7 +55,7 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
 
     if settings.check == "off":
         return ""
-    policy = rules.Policy(settings.page_size, settings.min_text, settings.pad_threshold)
+    policy = rules.Policy(settings.page_size, settings.min_text)
     # Leave warnings to `verify`: gold's plain links have as much data among the text.
     findings = [finding for finding in rules.check(image, policy) if finding.rule.severity == rules.ERROR]
     if not findings:

@@ -274,10 +274,14 @@ class Policy(Record):
 
     page_size: int = PAGE_SIZE
     min_text: int = MIN_TEXT
-    pad_threshold: int = PAD_THRESHOLD
     cpu: str = ""
     itlb_2m: int = 0
     min_windows: int = 0
+
+    @property
+    def pad_threshold(self) -> int:
+        """The bytes of tail up to which a window is not worth a pad, as for a link."""
+        return min(PAD_THRESHOLD, self.min_text)
 
 
 class Finding:
