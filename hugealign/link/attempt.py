@@ -84,14 +84,13 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
     """Link by *recipe*, unless *run* already did, and complete the output.  Raises OSError."""
     memory = MemoryFiles()
     words = recipe.order.words(memory) if recipe.order else None
-    complaint: list[str | None] = []
 
-    def meanwhile() -> None:
+    def meanwhile() -> str | None:
         _load()
-        if recipe.order and words:
-            complaint.append(recipe.order.complaint(words))
+        return recipe.order.complaint(words) if recipe.order and words else None
 
     run = run or _run(job, recipe, words, memory, (0, 1), meanwhile)
+    complaint = run.meanwhile
     found = look(job) if run.status == 0 else None
     for _ in range(_AGAIN):
         if not found or not (sizes := _missing_pads(job, recipe, found[0])):
@@ -112,8 +111,8 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
             notes += [recipe.order.summary(words)]
             notes += ["hot functions: " + (f"{hot[0]:#x} to {hot[1]:#x}" if hot else "no note")]
             notes += [recipe.order.placed(hot)] if hot else []
-        complaint = [next(filter(None, complaint), None) or recipe.order.nothing(hot)]
-    return Attempt(run, *found, next(iter(complaint), None), tuple(notes))
+        complaint = complaint or recipe.order.nothing(hot)
+    return Attempt(run, *found, complaint, tuple(notes))
 
 
 def _run(
@@ -122,14 +121,14 @@ def _run(
     order: "Words | None",
     memory: MemoryFiles,
     pad_sizes: tuple[int, int],
-    meanwhile: "Callable[[], None]",
+    meanwhile: "Callable[[], str | None]",
 ) -> "LinkerRun":
     """Run the linker with our arguments; hold back its messages and name real files in them, not files in memory."""
-    from hugealign.elf.objectfile import pad_object
+    from hugealign.elf.objectfile import Pad, pad_object
     from hugealign.io.resources import directory
 
     linker, settings = recipe.linker, job.settings
-    pad = pad_object(
+    pad = Pad(
         job.machine,
         linker.pad_section,
         pad_sizes[0],
@@ -141,7 +140,9 @@ def _run(
         retain=linker.retained,
         zeros=settings.page_size if recipe.zeros else 0,
     )
-    pad_path = memory.file(linkers.PAD_OBJECT, pad, os.path.join(directory("ld-scripts"), linkers.PAD_OBJECT))
+    pad_path = memory.file(
+        linkers.PAD_OBJECT, pad_object(pad), os.path.join(directory("ld-scripts"), linkers.PAD_OBJECT)
+    )
     script = _script(job, linker.script_name(job.machine), memory) if linker.script else None
     words = linker.arguments(order.arguments if order else job.arguments, settings.page_size, pad_path, script)
     words = [*(order.before if order else ()), *words, *linker.base(job.command, settings.page_size)]
@@ -163,7 +164,7 @@ def _run(
     names = memory.names | (order.copies.made if order and order.copies else {})
     for path, dependencies in job.command.reports:
         reports.mend(reports.written(path, job.command.output), names, dependencies)
-    return running.LinkerRun(run.status, reports.renamed(run.stdout, names), reports.renamed(run.stderr, names))
+    return run.changed(stdout=reports.renamed(run.stdout, names), stderr=reports.renamed(run.stderr, names))
 
 
 def _note(job: "Job", recipe: Recipe) -> bytes:
@@ -172,9 +173,9 @@ def _note(job: "Job", recipe: Recipe) -> bytes:
         return recipe.order.note(recipe.rodata)
     if not recipe.rodata:
         return b""
-    from hugealign.elf import buildnote  # most links have no note
+    from hugealign.elf.notes import BuildNote  # most links have no note
 
-    return buildnote.pack((buildnote.VERSION, buildnote.RODATA, job.settings.page_size, 0, 0, 0, 0), b"")
+    return BuildNote(job.settings.page_size, rodata=True).pack()
 
 
 def _script(job: "Job", name: str, memory: MemoryFiles) -> str:

@@ -17,7 +17,6 @@ from hugealign.profile.counts import Counts
 from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.match import match
 from hugealign.profile.model import Flow, Profile, ProfileError
-from hugealign.profile.packed import UnpackAllowance
 from hugealign.profile.programs import programs
 from hugealign.profile.ran import remarks
 from hugealign.profile.source import Others
@@ -71,21 +70,17 @@ def reduce_profiles(
     ours = []
     said: set[str] = set()
     debug = DebugFiles(options.debuginfo)
-    mapped = {
-        build: file
-        for path in profiles
-        for build, file in read.builds(path, UnpackAllowance(options.max_unpacked)).items()
-    }
+    mapped = {build: file for path in profiles for build, file in read.builds(path, options.max_unpacked).items()}
     chosen = [*_programs(asked, mapped, debug)]
     apart = frozenset(mapped) & {one.build_id for one in chosen}
     for program in chosen:
-        functions, allowance = program.functions(debug), UnpackAllowance(options.max_unpacked)
+        functions = program.functions(debug)
         others = Others(debug, apart - {program.build_id})
         there = False
         for path in profiles:
             profile = Profile(flow=Flow() if options.blocks else None)
             try:
-                sources[path] = read.add(path, profile, functions, program.path, None, allowance, others)
+                sources[path] = read.add(path, profile, functions, program.path, None, options.max_unpacked, others)
                 there |= _add(found, profile, functions, program, _builds(path, sources[path]))
             except HugealignError as error:
                 raise HugealignError(f"{printable(path)}: {error}") from None

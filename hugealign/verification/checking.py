@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hugealign.elf.coverage import Coverage, coverages, rodata_coverage, total
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
-from hugealign.errors import HugealignError, MalformedElfError, NotElfError, cause
+from hugealign.errors import HugealignError, MalformedElfError, cause
 from hugealign.io.units import counted
 from hugealign.verification import rules
 from hugealign.verification.examine import examine
@@ -15,7 +15,6 @@ from hugealign.verification.kernels import eligibility
 from hugealign.verification.model import FileReport, Placed
 
 _EHDR_SIZE = 64  # bytes: only 64-bit files are fixed
-_ARCHIVES = (b"!<arch>\n", b"!<thin>\n")
 _PLACEMENT = ("HA002", "HA003", "HA004", "HA005", "HA007")
 _NO_PROGRAM = {
     ET_REL: "an object file, which has no segments; link it first",
@@ -42,12 +41,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         return FileReport(name, reason="a directory; give the files in it")
     if not stat.S_ISREG(mode):
         return FileReport(name, reason="not a regular file")
-    try:
-        image = read_image(fd)
-    except NotElfError:
-        if os.pread(fd, 8, 0) in _ARCHIVES:
-            return FileReport(name, reason="an archive of object files; link it first")
-        raise
+    image = read_image(fd)
     if image.e_type in _NO_PROGRAM:
         return FileReport(name, reason=_NO_PROGRAM[image.e_type])
     if image.e_type not in (ET_EXEC, ET_DYN):

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from hugealign.errors import UsageError
-from hugealign.io.suggest import hint
-from hugealign.io.units import printable
+from hugealign.io.units import hint, printable
 from hugealign.records import Record
 
 NAMES = ("hugealign.toml", "pyproject.toml")
@@ -26,7 +25,6 @@ KEYS = {
     "page-size": _TEXT,
     "min-text": _TEXT,
     "min-windows": _TEXT,
-    "pad-threshold": _TEXT,
     "max-unpacked": _TEXT,
     "cpu": _TEXT,
     "jobs": _TEXT,

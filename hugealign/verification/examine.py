@@ -10,7 +10,7 @@ from hugealign.elf import edit
 from hugealign.elf.coverage import coverage, pad_sections
 from hugealign.elf.dynamic import Dynamic
 from hugealign.elf.image import PF_X, PT_GNU_RELRO, PT_GNU_STACK, SHT_NOBITS, Image, Segment
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, text_windows, whole_windows
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, load_bias, text_windows, whole_windows
 from hugealign.io.units import format_size, printable
 from hugealign.verification.facts import LIBRARY, STATIC_PIE, Facts
 from hugealign.verification.kernels import thp_eligible
@@ -100,20 +100,20 @@ def _glibc_version(name: str) -> tuple[int, int]:
 
 def _base(image: Image, policy: Policy, text: Segment) -> Iterator[Finding]:
     page = policy.page_size
-    base = align_down(image.load_segments[0].p_vaddr, BASE_PAGE) if image.fixed else -drift(image)
+    base = align_down(image.load_segments[0].p_vaddr, BASE_PAGE) if image.fixed else -load_bias(image)
 
-    def windows(moved: int) -> int:
-        first, last = whole_windows(text, page, image.fixed, moved, image.load_alignment)
+    def windows(bias: int) -> int:
+        first, last = whole_windows(text, page, image.fixed, bias, image.load_alignment)
         return last - first
 
     # On a better base the linker would move all addresses, or only those before the text.
-    if base % page and max(windows(0), windows(-(base % page))) > windows(drift(image)):
+    if base % page and max(windows(0), windows(-(base % page))) > windows(load_bias(image)):
         yield Finding("HA024", text, f"the image base is {base:#x}, not a multiple of {format_size(page)}")
 
 
 def _lost_pad(facts: Facts, policy: Policy, text: Segment) -> Iterator[Finding]:
     image, page = facts.image, policy.page_size
-    tail = (align_up(text.p_vaddr + text.p_memsz, BASE_PAGE) + drift(image)) % page
+    tail = (align_up(text.p_vaddr + text.p_memsz, BASE_PAGE) + load_bias(image)) % page
     if not tail or any(section.name == ".hugealign.fix" for section in image.sections):
         return  # a fix pads gaps within the text, and its windows end where it could make them end
     pads = pad_sections(image)

@@ -7,7 +7,7 @@ from typing import BinaryIO, NamedTuple
 
 from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
 from hugealign.io.numbers import decimal
-from hugealign.verification.archives.counts import LINK, OTHER, Counts
+from hugealign.verification.archives.kinds import LINK, OTHER, Counts
 from hugealign.verification.model import FileReport
 
 _BATCH = 32  # files that a worker gets at once

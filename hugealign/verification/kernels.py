@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hugealign.elf.coverage import coverage, coverages
 from hugealign.elf.image import EM_AARCH64, PF_R, PF_W, Image, Segment
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, load_bias
 from hugealign.io.units import format_size
 from hugealign.verification.facts import LIBRARY, PIE, STATIC_PIE
 
@@ -80,7 +80,7 @@ def _why_none(image: Image, page: int, alignment: int) -> str:
     if not image.fixed and alignment % page:
         return f"aligned to {format_size(alignment)}: ASLR moves it off the grid"
     texts = image.text_segments
-    if all((s.p_vaddr + drift(image) - s.p_offset) % page for s in texts):
+    if all((s.p_vaddr + load_bias(image) - s.p_offset) % page for s in texts):
         return "p_vaddr and p_offset differ modulo the window"
     return "no whole window of text"
 

@@ -14,8 +14,7 @@ from hugealign.elf.image import ET_CORE, ET_REL
 from hugealign.errors import cause
 from hugealign.io.descriptors import using
 from hugealign.verification.archives import kinds
-from hugealign.verification.archives.counts import OBJECT, OTHER, Counts
-from hugealign.verification.archives.limits import Allowance, Work
+from hugealign.verification.archives.kinds import OBJECT, OTHER, Counts
 from hugealign.verification.checking import check_fd
 from hugealign.verification.inputs import Task
 from hugealign.verification.model import FileReport
@@ -28,8 +27,7 @@ class Terms(NamedTuple):
     """The settings that are the same for every file."""
 
     policy: Policy
-    max_unpacked: int
-    allowance: Allowance
+    max_unpacked: int | None = None
 
 
 def check_path(task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]:
@@ -82,12 +80,14 @@ def _kind(fd: int) -> str | OSError:
 
 
 def _archive(fd: int, task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]:
-    from hugealign.verification.archives.look import Look  # heavy, and not needed for plain files
+    # Heavy, and not needed for plain files.
+    from hugealign.io.unpacking import Budget
+    from hugealign.verification.archives.look import programs
 
     own = Counts()
     reports = 0
-    work = Work(os.fstat(fd).st_size, terms.max_unpacked, terms.allowance)
-    for found in Look(work, own).archive(fd, task.path, named=task.named):
+    budget = Budget(os.fstat(fd).st_size, terms.max_unpacked)
+    for found in programs(fd, task.path, budget, own, named=task.named):
         reports += 1
         if found.reason:
             yield FileReport(found.path, reason=found.reason)

@@ -12,7 +12,7 @@ import multiprocessing.process
 import signal
 from collections.abc import Iterable, Iterator
 
-from hugealign.verification.archives.counts import Counts
+from hugealign.verification.archives.kinds import Counts
 from hugealign.verification.inputs import Begin, End, Step, Task
 from hugealign.verification.model import FileReport
 from hugealign.verification.opening import Terms, check_path

@@ -9,8 +9,7 @@ import os
 from hugealign.errors import UsageError
 from hugealign.io.progress import silent
 from hugealign.io.units import printable
-from hugealign.verification.archives.counts import Counts
-from hugealign.verification.archives.limits import Allowance
+from hugealign.verification.archives.kinds import Counts
 from hugealign.verification.compare import Comparison, pairs
 from hugealign.verification.inputs import Begin, End, Step, steps
 from hugealign.verification.model import FileReport
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
 
-MAX_UNPACKED = 16 << 30  # bytes that one named archive may unpack to
-
 
 def verify(
     paths: "Path | Iterable[Path]",
@@ -37,7 +34,7 @@ def verify(
     *,
     recursive: bool = False,
     jobs: int = 1,
-    max_unpacked: int = MAX_UNPACKED,
+    max_unpacked: int | None = None,
     baseline: "Baseline | None" = None,
     allow_empty: bool = False,
     progress: "Callable[[str], None]" = silent,
@@ -45,7 +42,8 @@ def verify(
     """Check the programs and libraries in *paths* against the rules: files, archives and, if *recursive*, directories.
 
     *policy* says what is required of a file, *selection* which rules count and which findings fail.  *jobs* processes
-    check in parallel; an archive may unpack to *max_unpacked* bytes.  With *allow_empty*, archives and directories
+    check in parallel; a named archive may unpack to *max_unpacked* bytes,
+    by default in proportion to its size (`hugealign.io.unpacking`).  With *allow_empty*, archives and directories
     without a program are only counted.  *progress* is told how many files were checked.  If a file cannot be checked,
     the `reason` of its result says why; that never raises an exception.
     """
@@ -80,7 +78,7 @@ def compare(
     *,
     recursive: bool = False,
     jobs: int = 1,
-    max_unpacked: int = MAX_UNPACKED,
+    max_unpacked: int | None = None,
 ) -> Comparison:
     """Compare each of *new* with the *old* in the same position; the files in them, with those of the same name."""
     policy, selection = policy or Policy(), selection or Selection()
@@ -100,19 +98,19 @@ def compare(
     return Comparison(tuple(compared), policy.page_size, selection.fail_on)
 
 
-def policy_for(page_size: int, min_text: int, pad_threshold: int, cpu: str = "", option: str = "--cpu") -> Policy:
+def policy_for(page_size: int, min_text: int, cpu: str = "", option: str = "--cpu") -> Policy:
     """Return the policy with these sizes, in bytes, for the processor called *cpu*, which *option* named.
 
     Raises UsageError.
     """
     if not cpu:
-        return Policy(page_size, min_text, pad_threshold)
+        return Policy(page_size, min_text)
     from hugealign.system import processors as table
 
     found = table.find(cpu)
     if not found.itlb_2m:
         raise UsageError(f"{option}: no source gives the 2 MiB instruction TLB entries of {printable(found.name)}")
-    return Policy(page_size, min_text, pad_threshold, cpu=found.name, itlb_2m=found.itlb_2m)
+    return Policy(page_size, min_text, cpu=found.name, itlb_2m=found.itlb_2m)
 
 
 def check_all(
@@ -121,7 +119,7 @@ def check_all(
     *,
     recursive: bool = False,
     jobs: int = 1,
-    max_unpacked: int = MAX_UNPACKED,
+    max_unpacked: int | None = None,
     counts: Counts | None = None,
 ) -> "Iterator[FileReport]":
     """Yield a report per program in *paths*, in their order, and a report on each path that holds none.
@@ -129,7 +127,7 @@ def check_all(
     *recursive* allows directories; *jobs* processes check in parallel; *counts* adds up what was passed over.
     """
     counts = Counts() if counts is None else counts
-    terms = Terms(policy, max_unpacked, Allowance())
+    terms = Terms(policy, max_unpacked)
     todo = steps(paths, recursive=recursive)
     if jobs > 1:
         from hugealign.verification.parallel import results

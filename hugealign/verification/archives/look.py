@@ -8,19 +8,37 @@ from collections.abc import Iterator
 
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
 from hugealign.errors import HugealignError, MalformedElfError, cause
+from hugealign.io import unpacking
 from hugealign.io.units import counted, format_size
-from hugealign.records import Record
-from hugealign.verification.archives import ar, containers, cpio, packed, tar, zip  # noqa: A004  # the format's name
-from hugealign.verification.archives.counts import OBJECT, OTHER, Counts
-from hugealign.verification.archives.kinds import AR, CPIO, DEBIAN, ELF, HEAD, RPM, TAR, THIN, ZIP, ZSTD, elf_type, kind
-from hugealign.verification.archives.limits import ArchiveError, LimitError, Work
-from hugealign.verification.archives.source import (
+from hugealign.io.unpacking import (
+    Budget,
     ByteSource,
     FileSource,
-    Member,
+    LimitError,
+    UnpackError,
     spool,
     temporary_directory,
     unnamed_file,
+)
+from hugealign.records import Record
+from hugealign.verification.archives import ar, containers, cpio, tar, zip  # noqa: A004  # the format's name
+from hugealign.verification.archives.kinds import (
+    AR,
+    CPIO,
+    DEBIAN,
+    ELF,
+    HEAD,
+    OBJECT,
+    OTHER,
+    RPM,
+    TAR,
+    THIN,
+    ZIP,
+    ZSTD,
+    Counts,
+    Member,
+    elf_type,
+    kind,
 )
 
 DEPTH = 3  # archives within one another
@@ -36,25 +54,28 @@ class Found(Record):
     reason: str = ""
 
 
-class Look:
+def programs(fd: int, name: str, budget: Budget, counts: Counts, *, named: bool) -> Iterator[Found]:
+    """Yield the programs in the archive behind *fd*, which is called *name*; *counts* adds up what was passed over.
+
+    A static archive that was *named* gets a reason of its own, as its objects have none.
+    """
+    try:
+        with unnamed_file() as member:
+            whole = FileSource(fd, 0, os.fstat(fd).st_size)
+            yield from _Look(budget, counts, member.fileno()).content(whole, name, DEPTH, named=named)
+    except (HugealignError, OSError) as error:
+        yield Found(name, reason=_reason(error))
+
+
+class _Look:
     """The look at one named file: the work that it may cause, the counts, the file that members are copied to."""
 
-    def __init__(self, work: Work, counts: Counts) -> None:
-        self._work = work
+    def __init__(self, budget: Budget, counts: Counts, member: int) -> None:
+        self._budget = budget
         self._counts = counts
+        self._member = member
 
-    def archive(self, fd: int, name: str, *, named: bool) -> Iterator[Found]:
-        """Yield the programs in the archive behind *fd*, which is called *name*.
-
-        A static archive that was *named* gets a reason of its own, as its objects have none.
-        """
-        try:
-            with unnamed_file() as self._member_file:
-                yield from self._content(FileSource(fd, 0, os.fstat(fd).st_size), name, DEPTH, named=named)
-        except (HugealignError, OSError) as error:
-            yield Found(name, reason=_reason(error))
-
-    def _content(
+    def content(
         self, source: ByteSource, name: str, depth: int, *, named: bool = False, unpacked: bool = False
     ) -> Iterator[Found]:
         """Yield the programs that *source* holds.  Raises HugealignError, OSError."""
@@ -82,8 +103,8 @@ class Look:
         elif elf_type(head) == ET_CORE:
             self._counts[OTHER] += 1
         else:
-            spool(source, self._member_file.fileno(), self._work)
-            yield Found(name, self._member_file.fileno())
+            spool(source, self._member, self._budget)
+            yield Found(name, self._member)
 
     def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Found]:
         if depth < 0:
@@ -92,20 +113,20 @@ class Look:
         inner = self._unpack(what, source, depth)
         try:
             inner.peek(HEAD)
-        except ArchiveError:
+        except UnpackError:
             if named or what == ZSTD:
                 raise
             self._counts[OTHER] += 1  # begins like compressed data by chance, or as a test for other tools
             return
-        yield from self._content(inner, name, depth, named=named, unpacked=True)
+        yield from self.content(inner, name, depth, named=named, unpacked=True)
 
     def _unpack(self, what: str, source: ByteSource, depth: int) -> ByteSource:
         if what == ZSTD:
-            return packed.Zstd(source, self._work)
+            return unpacking.Zstd(source, self._budget)
         if what == "xz":
             # Each xz in an xz takes a window: the deeper ones get less, so that all together stay in bounds.
-            return packed.xz(source, self._work, packed.WINDOW >> (0 if depth > 1 else 2))
-        return packed.gzip(source, self._work) if what == "gzip" else packed.bzip2(source, self._work)
+            return unpacking.xz(source, self._budget, unpacking.WINDOW >> (0 if depth > 1 else 2))
+        return unpacking.gzip(source, self._budget) if what == "gzip" else unpacking.bzip2(source, self._budget)
 
     def _members(
         self, members: Iterator[Member], name: str, depth: int, layers: containers.Layers | None = None
@@ -114,55 +135,57 @@ class Look:
             inner = member.name.removeprefix("./")
             path = f"{name}!{layers.name(inner) if layers else inner}"
             try:
-                yield from self._content(member.source, path, depth - 1)
+                yield from self.content(member.source, path, depth - 1)
             except LimitError:
                 raise
             except HugealignError as error:
                 yield Found(path, reason=str(error))
 
     def _tar(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
-        yield from self._members(tar.members(source, self._work), name, depth, containers.Layers(source, self._work))
+        yield from self._members(
+            tar.members(source, self._budget), name, depth, containers.Layers(source, self._budget)
+        )
         source.finish()
 
     def _cpio(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
-        yield from self._members(cpio.members(source, self._work), name, depth)
+        yield from self._members(cpio.members(source, self._budget), name, depth)
         source.finish()
 
     def _rpm(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
-        header = cpio.payload(source, self._work)
+        header = cpio.payload(source, self._budget)
         what = kind(source.peek(HEAD))
         payload = self._unpack(what, source, depth) if what in _PACKED else source
-        yield from self._members(cpio.members(payload, self._work, header), name, depth)
+        yield from self._members(cpio.members(payload, self._budget, header), name, depth)
         payload.finish()
 
     def _deb(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
-        for member in ar.members(source, self._work):
+        for member in ar.members(source, self._budget):
             if member.name.startswith("data.tar"):
                 if not kind(member.source.peek(HEAD)):
-                    raise ArchiveError("a Debian package whose compression is not known here")
-                yield from self._content(member.source, name, depth)
+                    raise UnpackError("a Debian package whose compression is not known here")
+                yield from self.content(member.source, name, depth)
 
     def _zip(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
         with contextlib.ExitStack() as stack:
             if not isinstance(source, FileSource):
                 whole = stack.enter_context(unnamed_file()).fileno()
-                spool(source, whole, self._work)
+                spool(source, whole, self._budget)
                 source = FileSource(whole, 0, os.fstat(whole).st_size)
             passed: Counter[str] = Counter()
-            members = zip.members(source.fd, source.start, source.end, self._work, passed)
+            members = zip.members(source.fd, source.start, source.end, self._budget, passed)
             yield from self._members(members, name, depth)
         for reason, count in passed.items():
             yield Found(name, reason=f"{counted(count, 'file')} in it {reason}")
 
     def _static(self, source: ByteSource, name: str, *, thin: bool, named: bool) -> Iterator[Found]:
         objects = text = 0
-        for member in ar.members(source, self._work):
+        for member in ar.members(source, self._budget):
             head = member.source.peek(HEAD)
             if thin or (kind(head) == ELF and elf_type(head) == ET_REL):
                 objects += 1
                 text += self._text(member.source) if named and not thin else 0
             else:
-                yield from self._content(member.source, f"{name}!{member.name}", 0)
+                yield from self.content(member.source, f"{name}!{member.name}", 0)
         self._counts[OBJECT] += objects
         if named and objects:
             files = counted(objects, "object file")
@@ -175,10 +198,9 @@ class Look:
 
     def _text(self, source: ByteSource) -> int:
         """Return the bytes of code in one object file; 0 if its headers are damaged."""
-        fd = self._member_file.fileno()
-        spool(source, fd, self._work)
+        spool(source, self._member, self._budget)
         try:
-            return sum(s.sh_size for s in read_image(fd).sections if s.sh_flags & SHF_EXECINSTR)
+            return sum(s.sh_size for s in read_image(self._member).sections if s.sh_flags & SHF_EXECINSTR)
         except MalformedElfError:
             return 0
 

@@ -11,7 +11,7 @@ import pytest
 
 from hugealign.errors import UsageError
 from hugealign.verification import rules
-from hugealign.verification.archives.counts import Counts
+from hugealign.verification.archives.kinds import Counts
 from hugealign.verification.inputs import names_from, parse_jobs
 from hugealign.verification.model import FileReport
 from hugealign.verification.verify import check_all

@@ -3,7 +3,6 @@
 import multiprocessing
 from collections.abc import Iterator
 
-from hugealign.verification.archives.limits import Allowance
 from hugealign.verification.inputs import Step, Task
 from hugealign.verification.model import FileReport
 from hugealign.verification.opening import Terms
@@ -21,6 +20,6 @@ def test_a_worker_that_is_killed_while_it_waits_is_replaced() -> None:
             child.join()
         yield [Task(name, named=True) for name in names[1:]]
 
-    terms = Terms(Policy(), 1 << 30, Allowance())
+    terms = Terms(Policy(), 1 << 30)
     found = [step for step in results(steps(), terms, 1) if isinstance(step, FileReport)]
     assert [(report.path, report.reason) for report in found] == [(name, "") for name in names]

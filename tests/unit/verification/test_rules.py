@@ -128,7 +128,7 @@ def test_names_of_sections_are_escaped() -> None:
 def test_thresholds() -> None:
     tail = load(RX, M, M + 0x1000)
     assert check(image(tail), Policy()) == []
-    assert [f.rule.id for f in check(image(tail), Policy(pad_threshold=0))] == ["HA004"]
+    assert [f.rule.id for f in check(image(tail), Policy(min_text=0))] == ["HA004"]
     small = load(R, 0, 0x1000, p_align=0x1000), load(RX, 0x1000, 0x3FFFF, p_align=0x1000)
     assert check(image(*small), Policy()) == []
     assert [f.rule.id for f in check(image(*small), Policy(min_text=0))] == ["HA001", "HA003"]

@@ -61,7 +61,7 @@ def test_before_and_after() -> None:
 
 
 def test_a_policy_for_a_processor() -> None:
-    assert policy_for(1 << 21, 0, 0, "skylake").itlb_2m > 0
-    assert policy_for(1 << 21, 0, 0).itlb_2m == 0
+    assert policy_for(1 << 21, 0, "skylake").itlb_2m > 0
+    assert policy_for(1 << 21, 0).itlb_2m == 0
     with pytest.raises(UsageError):
-        policy_for(1 << 21, 0, 0, "abacus")
+        policy_for(1 << 21, 0, "abacus")
