@@ -27,11 +27,10 @@ examples:
   hugealign order perf.data -b ./server -o server.order
   hugealign order --cpu skylake a.fdata b.fdata -b ./server
 
-A profile may be: perf.data, perf script's text, BOLT fdata, YAML and
-pre-aggregated, folded stacks, callgrind, AutoFDO
-text, llvm-profdata (raw, indexed, sample), gcda, pprof, OpenTelemetry's
-profiles, a fleet's counts, a list of symbols, an order file.  Its first bytes
-tell which; gzip and zstd are unpacked.
+A profile may be: perf.data, perf script's text, BOLT fdata and YAML, folded
+stacks, callgrind, LLVM's (raw, indexed, sample, AutoFDO), gcda, pprof,
+OpenTelemetry's profiles, a fleet's counts, a list of symbols, an order file.
+Its first bytes tell which; gzip and zstd are unpacked.
 
 The order asks for as many huge windows as the functions that ran need, but for
 no more than the processor has 2 MiB instruction TLB entries, less one for others.

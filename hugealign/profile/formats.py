@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hugealign.profile import (
-    autofdo,
     bolt_yaml,
     callgrind,
     counted,
@@ -18,7 +17,6 @@ from hugealign.profile import (
     perf_addresses,
     perf_text,
     pprof,
-    preaggregated,
     profdata,
     symbol_list,
 )
@@ -100,8 +98,7 @@ _FORMATS = (
     _tool("perf.data", rb"PERFILE2|2ELIFREP", perf.read),
     _tool("profdata", rb"\x81[rR]forpl\xff|\xffrforpl\x81|\xfflprof[ri]\x81", profdata.read_data),
     # "SPROF42" and 4 or 2, in ULEB128
-    _tool("llvm-sample", rb"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8|\x82\xe4\xd0\xb1\xf4\xc9\x94\xa8", autofdo.read_data),
-    _tool("afdo", rb"adcg[\1\2]\0\0\0", autofdo.read_gcc),  # coverage data has four letters of GCC's version there
+    _tool("llvm-sample", rb"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8|\x82\xe4\xd0\xb1\xf4\xc9\x94\xa8", profdata.read_samples),
     _tool("gcda", rb"adcg|gcda", gcov.read_data),
     Format("pprof", _pprof, pprof.read_proto, binary=True),
     Format("otlp", otlp.looks_like, otlp.read, binary=True),
@@ -130,11 +127,11 @@ _FORMATS = (
         profdata.read_data,
         tool=True,
     ),
-    _text("preaggregated", rb"E \S+\n|[BTFfSRr](?: (?:[0-9a-f]+:|X:)?-?[0-9a-f]+){2,4}(?: \d+)?\n", preaggregated.read),
-    _text(
+    Format(
         "autofdo",
-        rb"(?:\[.*\]|\S.*)(?::\d+:| total:\d+ head:)\d+\s*\n(?: +(?:\d+|!)|\S)",
-        autofdo.read_text,
+        re.compile(rb"(?:\[.*\]|\S.*):\d+:\d+\s*\n(?: +(?:\d+|!)|\S)").match,
+        profdata.read_samples,
+        tool=True,
     ),
     _text("perf-addresses", rb"(?:.*\n){0,2000}?.*0x[0-9a-f]+/0x[0-9a-f]+/[PM-]/[X-]/[A-]/", perf_addresses.read),
     _text(

@@ -42,7 +42,6 @@ def output(
     tool = os.path.basename(words[0])
     with tempfile.TemporaryFile() as messages:
         environment = os.environ | {"LC_ALL": "C", "PAGER": "cat", "DEBUGINFOD_URLS": ""}
-        environment["GLOG_logtostderr"] = "1"  # dump_gcov would leave its messages in files in the temporary directory
         try:
             process = subprocess.Popen(
                 words, stdin=stdin, stdout=subprocess.PIPE, stderr=messages, env=environment,

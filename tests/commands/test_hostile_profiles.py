@@ -221,7 +221,7 @@ def test_names_of_files_are_no_options(prog: Path, tmp_path: Path, name: str, da
     """A tool that starts is told ./NAME: neither its help nor a file that it writes comes of a profile's name."""
     (tmp_path / name).write_bytes(data + bytes(100))
     (tmp_path / "tools").mkdir()
-    for tool in ("llvm-profdata-25", "perf", "dump_gcov", "gcov"):
+    for tool in ("llvm-profdata-25", "perf", "gcov"):
         (tmp_path / "tools" / tool).write_text('#!/bin/sh\nprintf "%s\\n" "$@" >>"$TMPDIR/words"\nexit 1\n')
         (tmp_path / "tools" / tool).chmod(0o755)
     words = ["env", f"PATH={tmp_path / 'tools'}:/usr/bin:/bin", f"TMPDIR={tmp_path}", HUGEALIGN, "order", "-b", prog]

@@ -16,7 +16,7 @@ from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import report
-from tests.commands.profiles import SAMPLES, build
+from tests.commands.profiles import SAMPLES, addressed, build
 from tests.support import HUGEALIGN, ROOT, need, run
 
 # The command.
@@ -65,7 +65,7 @@ def test_documents_are_as_their_schemas(prog: Path, tmp_path: Path) -> None:
     stripped = tmp_path / "stripped"
     subprocess.run(["strip", prog, "-o", stripped], check=True)
     functions = read_functions(prog)
-    (tmp_path / "addresses").write_text(f"S {functions.starts[functions.by_name['hot'][0]]:x} 9\n")
+    (tmp_path / "addresses").write_bytes(addressed(prog, {functions.starts[functions.by_name["hot"][0]]: 9}))
     for binary, profile in ((prog, SAMPLES / "prog.fdata"), (stripped, tmp_path / "addresses")):
         words = [HUGEALIGN, "order", profile, "-b", binary, "--force", "--windows=7"]
         report = _valid(run(*words, "--format=json", check=True).stdout, "order-report")

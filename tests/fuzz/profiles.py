@@ -52,7 +52,7 @@ def corpus(functions: Functions) -> dict[str, bytes]:
     """Return a small file of each text format, with functions and addresses of the program."""
     at = {name: functions.starts[indices[0]] for name, indices in functions.by_name.items()}
     base = 0x555500000000
-    main, hot_at, work = at["main"], at["hot"], at["work"]
+    main, hot_at = at["main"], at["hot"]
     mapped = f" 7 PERF_RECORD_MMAP2 7/7: [{base + 0x1000:#x}(0x1000) @ 0x1000 fe:00 1 2]: r-xp /srv/prog\n"
     made = {
         path.name: path.read_bytes()[:6000] for path in SAMPLES.iterdir() if path.suffix in (".txt", ".fdata", ".yaml")
@@ -64,8 +64,6 @@ def corpus(functions: Functions) -> dict[str, bytes]:
         "helper\tfile=main.c\n@1160\tkind=fill\n",
         "callgrind": "# callgrind format\npositions: line\nevents: Ir\n\nob=(1) /srv/prog\nfl=(1) main.c\nfn=(1) main\n"
         "0 10\ncfn=(2) hot\ncalls=5 0\n0 500\n\nfn=(2)\n+1 40\nob=(2) /lib/c\nfn=(4) x\n0 9\n",
-        "preaggregated": f"E cycles\nB {main:x} {hot_at:x} 3 0\nF {hot_at:x} {hot_at + 8:x} 4\nS {work:x} 9\n"
-        f"T {main:x} {hot_at:x} {hot_at + 4:x} 1\nB X:5 -1 1 0\n",
         "addresses": mapped + f" 7 e:  {base + hot_at:x}\n" * 3 + " 9 PERF_RECORD_FORK(9:9):(7:7)\n",
         "chains": mapped + f" 7 e: \n\t {hot_at + 1:x} (/srv/prog)\n\t {main + 5:x} (/srv/prog)\n\n" * 3,
         "branch-files": " 7 e:  401000 hot+0x1 (/srv/prog)main+0x5(/srv/prog)/hot+0x0(/srv/prog)/P/-/-/0/ "

@@ -20,8 +20,8 @@ from tests.fuzz import files, profiles
 
 Words = tuple[tuple[str, ...], ...]
 _FORMS = (
-    *("autofdo.txt", "dump_gcov.txt", "flat.txt", "folded.txt", "no_lbr.fdata", "prog.fdata"),
-    *("prog.yaml", "stacks.txt", "symbols.txt", "folded", "symbols", "order", "callgrind", "preaggregated"),
+    *("flat.txt", "folded.txt", "no_lbr.fdata", "prog.fdata"),
+    *("prog.yaml", "stacks.txt", "symbols.txt", "folded", "symbols", "order", "callgrind"),
     *("addresses", "chains", "branch-files", "branches", "pprof", "proto", "otlp", "gcov", "profdata"),
 )
 _TYPES = profiles.WITHOUT_TOOLS

@@ -199,7 +199,7 @@ def ours(program: Program, before: Path, functions: Functions, learned: list[Lea
         yield Build(f"hugealign, {name}", "`hugealign`", path, made(program, command, path))
     for profile in learned:
         word = "".join(c for c in profile.name if c.isalnum())
-        raw = profiles.for_hugealign(profile, functions, program.directory / f"{word}.preaggregated")
+        raw = profiles.for_hugealign(profile, functions, program.directory / f"{word}.counts", before.name)
         for fill in (False, True):
             for budget in program.budgets:
                 kind = "fill" if fill else "bare"
