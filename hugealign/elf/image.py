@@ -212,19 +212,31 @@ class Image(Record):
         return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & (PF_R | PF_W | PF_X) == PF_R)
 
 
-class ElfHeader(Record):
-    """What the ELF header at *base* of a file says, with the counts that did not fit there."""
+class ElfHeader:
+    """What the ELF header at *base* of a file says, with the counts that did not fit there.
 
-    base: int
-    layout: HeaderFormat
-    order: str  # of bytes, as `struct` writes it
-    e_type: int
-    e_machine: int
-    e_phoff: int
-    e_shoff: int
-    e_phnum: int
-    e_shnum: int
-    e_shstrndx: int
+    *order* is that of its bytes, as `struct` writes it.
+    """
+
+    __slots__ = (
+        "base",
+        "e_machine",
+        "e_phnum",
+        "e_phoff",
+        "e_shnum",
+        "e_shoff",
+        "e_shstrndx",
+        "e_type",
+        "layout",
+        "order",
+    )
+
+    def __init__(self, base: int, layout: HeaderFormat, order: str, fields: "tuple[int, ...]") -> None:
+        self.base = base
+        self.layout = layout
+        self.order = order
+        self.e_type, self.e_machine, _, _, self.e_phoff, self.e_shoff = fields[:6]
+        self.e_phnum, _, self.e_shnum, self.e_shstrndx = fields[9:]
 
     @property
     def for_link(self) -> bool:
@@ -245,20 +257,22 @@ def read_header(fd: int, base: int = 0) -> ElfHeader:
     layout = _LAYOUTS[ident[4]]
     order = "<" if ident[5] == 1 else ">"
     fields = struct.unpack_from(order + layout.ehdr, ident, 16)
-    e_type, e_machine, _, _, e_phoff, e_shoff, _, _, e_phentsize, e_phnum, e_shentsize, e_shnum, e_shstrndx = fields
-    if e_shoff and e_shentsize != layout.shentsize:
+    header = ElfHeader(base, layout, order, fields)
+    e_phentsize, e_shentsize = fields[8], fields[10]
+    if header.e_shoff and e_shentsize != layout.shentsize:
         raise MalformedElfError(f"e_shentsize is {e_shentsize}, not {layout.shentsize}")
-    if e_phnum and e_phentsize != layout.phentsize:
+    if header.e_phnum and e_phentsize != layout.phentsize:
         raise MalformedElfError(f"e_phentsize is {e_phentsize}, not {layout.phentsize}")
-    if e_shoff and (e_phnum == PN_XNUM or e_shnum == 0 or e_shstrndx == _SHN_XINDEX):
+    if header.e_shoff and (header.e_phnum == PN_XNUM or not header.e_shnum or header.e_shstrndx == _SHN_XINDEX):
         # System V ABI, chapter 4: counts that do not fit are kept in the first section header.
-        first = struct.unpack(order + layout.shdr, _read(fd, base + e_shoff, layout.shentsize, "first section header"))
-        e_shnum = e_shnum or first[5]
-        e_phnum = first[7] if e_phnum == PN_XNUM else e_phnum
-        e_shstrndx = first[6] if e_shstrndx == _SHN_XINDEX else e_shstrndx
-    if max(e_phnum, e_shnum) > _TABLE_LIMIT:
+        data = _read(fd, base + header.e_shoff, layout.shentsize, "first section header")
+        first = struct.unpack(order + layout.shdr, data)
+        header.e_shnum = header.e_shnum or first[5]
+        header.e_phnum = first[7] if header.e_phnum == PN_XNUM else header.e_phnum
+        header.e_shstrndx = first[6] if header.e_shstrndx == _SHN_XINDEX else header.e_shstrndx
+    if max(header.e_phnum, header.e_shnum) > _TABLE_LIMIT:
         raise MalformedElfError(f"more than {_TABLE_LIMIT} entries in a header table")
-    return ElfHeader(base, layout, order, e_type, e_machine, e_phoff, e_shoff, e_phnum, e_shnum, e_shstrndx)
+    return header
 
 
 def read_image(fd: int) -> Image:

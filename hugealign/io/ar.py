@@ -6,6 +6,7 @@ Format: ar(5), and binutils' bfd/archive.c.  Every number is untrusted.
 import os
 
 from hugealign.errors import NumberFormatError
+from hugealign.io.numbers import decimal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ def entry(header: bytes) -> tuple[bytes, int]:
 
     Raises NumberFormatError.
     """
-    from hugealign.io.numbers import decimal  # most links of objects alone have no archive to look into
-
     if header[58:] != b"`\n":
         raise NumberFormatError("a damaged header of an archive member")
     return header[:16].rstrip(b" "), decimal(header[48:58].rstrip(b" "), _SIZE_LIMIT, "the size of an archive member")
@@ -38,8 +37,6 @@ def full_name(name: bytes, long_names: bytes) -> bytes:
     Raises NumberFormatError.
     """
     if name[:1] == b"/" and name[1:].isdigit():
-        from hugealign.io.numbers import decimal
-
         at = decimal(name[1:], _SIZE_LIMIT)
         end = long_names.find(b"\n", at, at + _NAME_LIMIT)
         name = long_names[at : end if end >= 0 else at + _NAME_LIMIT]

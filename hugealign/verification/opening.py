@@ -82,17 +82,17 @@ def _kind(fd: int) -> str | OSError:
 def _archive(fd: int, task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]:
     # Heavy, and not needed for plain files.
     from hugealign.io.unpacking import Budget
-    from hugealign.verification.archives.look import programs
+    from hugealign.verification.archives.programs import programs
 
     own = Counts()
     reports = 0
     budget = Budget(os.fstat(fd).st_size, terms.max_unpacked)
-    for found in programs(fd, task.path, budget, own, named=task.named):
+    for program in programs(fd, task.path, budget, own, named=task.named):
         reports += 1
-        if found.reason:
-            yield FileReport(found.path, reason=found.reason)
+        if program.reason:
+            yield FileReport(program.path, reason=program.reason)
         else:
-            yield check_fd(found.fd, found.path, terms.policy)
+            yield check_fd(program.fd, program.path, terms.policy)
     counts.update(own)
     if task.named and not reports:
         yield FileReport(task.path, reason=nothing(own))

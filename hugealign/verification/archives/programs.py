@@ -1,4 +1,4 @@
-"""Look into an archive, and into archives within it, for programs."""
+"""Find the programs in an archive, and in archives within it."""
 
 import contextlib
 import errno
@@ -46,7 +46,7 @@ DEPTH = 3  # archives within one another
 _PACKED = ("gzip", "bzip2", "xz", ZSTD)
 
 
-class Found(Record):
+class Program(Record):
     """A program at *path*, its content behind *fd* until the next is asked for; or the *reason* why there is none."""
 
     path: str
@@ -54,7 +54,7 @@ class Found(Record):
     reason: str = ""
 
 
-def programs(fd: int, name: str, budget: Budget, counts: Counts, *, named: bool) -> Iterator[Found]:
+def programs(fd: int, name: str, budget: Budget, counts: Counts, *, named: bool) -> Iterator[Program]:
     """Yield the programs in the archive behind *fd*, which is called *name*; *counts* adds up what was passed over.
 
     A static archive that was *named* gets a reason of its own, as its objects have none.
@@ -62,13 +62,13 @@ def programs(fd: int, name: str, budget: Budget, counts: Counts, *, named: bool)
     try:
         with unnamed_file() as member:
             whole = FileSource(fd, 0, os.fstat(fd).st_size)
-            yield from _Look(budget, counts, member.fileno()).content(whole, name, DEPTH, named=named)
+            yield from _Search(budget, counts, member.fileno()).content(whole, name, DEPTH, named=named)
     except (HugealignError, OSError) as error:
-        yield Found(name, reason=_reason(error))
+        yield Program(name, reason=_reason(error))
 
 
-class _Look:
-    """The look at one named file: the work that it may cause, the counts, the file that members are copied to."""
+class _Search:
+    """The search of one named file: the work that it may cause, the counts, the file that members are copied to."""
 
     def __init__(self, budget: Budget, counts: Counts, member: int) -> None:
         self._budget = budget
@@ -77,7 +77,7 @@ class _Look:
 
     def content(
         self, source: ByteSource, name: str, depth: int, *, named: bool = False, unpacked: bool = False
-    ) -> Iterator[Found]:
+    ) -> Iterator[Program]:
         """Yield the programs that *source* holds.  Raises HugealignError, OSError."""
         head = source.peek(HEAD)
         what = kind(head)
@@ -90,25 +90,25 @@ class _Look:
         elif what == THIN or (what == AR and DEBIAN not in head[8:24]):
             yield from self._static(source, name, thin=what == THIN, named=named)
         elif depth <= 0:
-            yield Found(name, reason=f"more than {DEPTH} archives deep; unpack it first")
+            yield Program(name, reason=f"more than {DEPTH} archives deep; unpack it first")
         elif what == AR:
             yield from self._deb(source, name, depth)
         else:
             readers = {TAR: self._tar, CPIO: self._cpio, RPM: self._rpm, ZIP: self._zip}
             yield from readers[what](source, name, depth)
 
-    def _elf(self, source: ByteSource, name: str, head: bytes) -> Iterator[Found]:
+    def _elf(self, source: ByteSource, name: str, head: bytes) -> Iterator[Program]:
         if elf_type(head) == ET_REL:
             self._counts[OBJECT] += 1
         elif elf_type(head) == ET_CORE:
             self._counts[OTHER] += 1
         else:
             spool(source, self._member, self._budget)
-            yield Found(name, self._member)
+            yield Program(name, self._member)
 
-    def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Found]:
+    def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Program]:
         if depth < 0:
-            yield Found(name, reason="compressed too many times over; unpack it first")
+            yield Program(name, reason="compressed too many times over; unpack it first")
             return
         inner = self._unpack(what, source, depth)
         try:
@@ -130,7 +130,7 @@ class _Look:
 
     def _members(
         self, members: Iterator[Member], name: str, depth: int, layers: containers.Layers | None = None
-    ) -> Iterator[Found]:
+    ) -> Iterator[Program]:
         for member in members:
             inner = member.name.removeprefix("./")
             path = f"{name}!{layers.name(inner) if layers else inner}"
@@ -139,33 +139,33 @@ class _Look:
             except LimitError:
                 raise
             except HugealignError as error:
-                yield Found(path, reason=str(error))
+                yield Program(path, reason=str(error))
 
-    def _tar(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+    def _tar(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
         yield from self._members(
             tar.members(source, self._budget), name, depth, containers.Layers(source, self._budget)
         )
         source.finish()
 
-    def _cpio(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+    def _cpio(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
         yield from self._members(cpio.members(source, self._budget), name, depth)
         source.finish()
 
-    def _rpm(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+    def _rpm(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
         header = cpio.payload(source, self._budget)
         what = kind(source.peek(HEAD))
         payload = self._unpack(what, source, depth) if what in _PACKED else source
         yield from self._members(cpio.members(payload, self._budget, header), name, depth)
         payload.finish()
 
-    def _deb(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+    def _deb(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
         for member in ar.members(source, self._budget):
             if member.name.startswith("data.tar"):
                 if not kind(member.source.peek(HEAD)):
                     raise UnpackError("a Debian package whose compression is not known here")
                 yield from self.content(member.source, name, depth)
 
-    def _zip(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+    def _zip(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
         with contextlib.ExitStack() as stack:
             if not isinstance(source, FileSource):
                 whole = stack.enter_context(unnamed_file()).fileno()
@@ -175,9 +175,9 @@ class _Look:
             members = zip.members(source.fd, source.start, source.end, self._budget, passed)
             yield from self._members(members, name, depth)
         for reason, count in passed.items():
-            yield Found(name, reason=f"{counted(count, 'file')} in it {reason}")
+            yield Program(name, reason=f"{counted(count, 'file')} in it {reason}")
 
-    def _static(self, source: ByteSource, name: str, *, thin: bool, named: bool) -> Iterator[Found]:
+    def _static(self, source: ByteSource, name: str, *, thin: bool, named: bool) -> Iterator[Program]:
         objects = text = 0
         for member in ar.members(source, self._budget):
             head = member.source.peek(HEAD)
@@ -194,7 +194,7 @@ class _Look:
                 if thin
                 else f"a static archive of {files} with {format_size(text)} of text, which has no segments"
             )
-            yield Found(name, reason=what + "; link it first")
+            yield Program(name, reason=what + "; link it first")
 
     def _text(self, source: ByteSource) -> int:
         """Return the bytes of code in one object file; 0 if its headers are damaged."""
