@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_WINDOWS = 1 << 20
 _MOST_EDITS = 50  # files whose edits are tried; each takes some milliseconds
 _FAIL_ON = ("error", "warning", "note", "never")
-_FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
+_FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # of hugealign.verification.formats
 
 PARSER = StrictParser
 EPILOG = """\
@@ -234,12 +234,12 @@ def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection"
 
 def _with_edits(found: "Verification", page_size: int) -> "Verification":
     """Return *found* with the edit for each file that lacks windows; only for the first few, since it takes trials."""
-    from hugealign.verification.rules import LACK_WINDOWS
+    from hugealign.verification.rules import LACK_WINDOWS, PLACEMENT
 
     lacking = [
         file
         for file in found.files
-        if not file.report.fix_level and any(finding.rule.id in LACK_WINDOWS for finding in file.findings)
+        if not file.report.fix_level and any(diagnosis.code in LACK_WINDOWS for diagnosis in file.diagnoses)
     ]
     tried = {id(file) for file in lacking[:_MOST_EDITS] if os.path.isfile(file.report.path)}
     if not tried:
@@ -249,9 +249,17 @@ def _with_edits(found: "Verification", page_size: int) -> "Verification":
     def with_edit(file: "FileResult") -> "FileResult":
         if id(file) not in tried:
             return file
-        return file._replace(report=file.report._replace(edit=remedies.edit(file.report.path, page_size)))
+        edit = remedies.edit(file.report.path, page_size)
+        return file.changed(
+            diagnoses=tuple(
+                diagnosis.changed(remedy=edit.changed(kind="fix-or-relink"))
+                if edit and diagnosis.code in (*LACK_WINDOWS, *PLACEMENT)
+                else diagnosis
+                for diagnosis in file.diagnoses
+            )
+        )
 
-    return found._replace(files=tuple(map(with_edit, found.files)))
+    return found.changed(files=tuple(map(with_edit, found.files)))
 
 
 def _paths(args: argparse.Namespace) -> "Iterator[str]":

@@ -6,12 +6,12 @@ the windows that the system *would* map huge once the page cache or the copy all
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 from hugealign.elf.coverage import coverage, coverages
 from hugealign.elf.image import EM_AARCH64, PF_R, PF_W, Image, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift
 from hugealign.io.units import format_size
+from hugealign.records import Record
 from hugealign.verification.facts import LIBRARY, PIE, STATIC_PIE
 
 YES, PARTIAL, NO = "yes", "partial", "no"
@@ -22,7 +22,7 @@ _LARGEST_ALIGNED = 32 << 20
 _PAGE_64K, _RUN_64K = 64 << 10, 2 << 20
 
 
-class Eligibility(NamedTuple):
+class Eligibility(Record):
     """What one system does: *answer* YES, PARTIAL or NO, how many *windows* it maps huge, and why.
 
     *system* is a short id, *title* its name for people, *source* the commit, version or document it follows.
@@ -42,7 +42,7 @@ _Answer = tuple[int, int, str]
 _Aligned = Callable[[int, int], _Answer]
 
 
-class _System(NamedTuple):
+class _System(Record):
     system: str
     title: str
     source: str

@@ -1,21 +1,20 @@
-"""The command `verify` as functions: files in, a record of the findings out.  Prints nothing.
+"""The command `verify` as functions: files in, a record of what is wrong with them out.  Prints nothing.
 
 >>> hugealign.verify("build/server").status
 0
 """
 
 import os
+from collections import Counter
 
 from hugealign.errors import UsageError
 from hugealign.io.progress import silent
 from hugealign.io.units import printable
-from hugealign.verification.archives.counts import Counts
 from hugealign.verification.archives.limits import Allowance
 from hugealign.verification.compare import Comparison, pairs
-from hugealign.verification.inputs import Begin, End, Step, steps
-from hugealign.verification.model import FileReport
-from hugealign.verification.opening import NO_PROGRAM, Terms, check_path, nothing
-from hugealign.verification.result import FileResult, Verification
+from hugealign.verification.inputs import Step, steps
+from hugealign.verification.opening import Terms, check_path, empty
+from hugealign.verification.result import FileReport, FileResult, Verification
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from hugealign.verification.baseline import Baseline
 
     Path = str | os.PathLike[str]
+    _Checked = tuple[Step, Iterable[FileReport], Counter[str]]
 
 MAX_UNPACKED = 16 << 30  # bytes that one named archive may unpack to
 
@@ -44,13 +44,13 @@ def verify(
 ) -> Verification:
     """Check the programs and libraries in *paths* against the rules: files, archives and, if *recursive*, directories.
 
-    *policy* says what is required of a file, *selection* which rules count and which findings fail.  *jobs* processes
+    *policy* says what is required of a file, *selection* which rules count and which of them fail it.  *jobs* processes
     check in parallel; an archive may unpack to *max_unpacked* bytes.  With *allow_empty*, archives and directories
     without a program are only counted.  *progress* is told how many files were checked.  If a file cannot be checked,
-    the `reason` of its result says why; that never raises an exception.
+    the `problem` of its report says why; that never raises an exception.
     """
     policy, selection = policy or Policy(), selection or Selection()
-    counts = Counts()
+    passed: Counter[str] = Counter()
     names = [paths] if isinstance(paths, str | os.PathLike) else paths
     reports = check_all(
         (os.fspath(name) for name in names),
@@ -58,18 +58,18 @@ def verify(
         recursive=recursive,
         jobs=jobs,
         max_unpacked=max_unpacked,
-        counts=counts,
+        passed=passed,
     )
-    empty, kept = 0, []
+    nothing, kept = 0, []
     for number, report in enumerate(reports, 1):
         progress(f"{number:,} files")
-        if allow_empty and report.reason.startswith(NO_PROGRAM):
-            empty += 1
+        if allow_empty and report.problem and report.problem.code == "file.empty":
+            nothing += 1
         else:
             kept.append(selection.judge(report, baseline))
     files = tuple(kept)
     fixed = baseline.fixed([file.report.path for file in files], selection.rules) if baseline else []
-    return Verification(files, policy.page_size, selection.fail_on, tuple(fixed), counts.skipped(), empty)
+    return Verification(files, policy.page_size, selection.fail_on, tuple(fixed), passed, nothing)
 
 
 def compare(
@@ -122,40 +122,36 @@ def check_all(
     recursive: bool = False,
     jobs: int = 1,
     max_unpacked: int = MAX_UNPACKED,
-    counts: Counts | None = None,
+    passed: "Counter[str] | None" = None,
 ) -> "Iterator[FileReport]":
     """Yield a report per program in *paths*, in their order, and a report on each path that holds none.
 
-    *recursive* allows directories; *jobs* processes check in parallel; *counts* adds up what was passed over.
+    *recursive* allows directories; *jobs* processes check in parallel; *passed* adds up what was passed over.
     """
-    counts = Counts() if counts is None else counts
+    passed = Counter() if passed is None else passed
     terms = Terms(policy, max_unpacked, Allowance())
     todo = steps(paths, recursive=recursive)
     if jobs > 1:
         from hugealign.verification.parallel import results
 
-        done = results(todo, terms, jobs)
+        done: Iterator[_Checked] = results(todo, terms, jobs)
     else:
         done = _serial(todo, terms)
-    before, reports = Counts(), 0
-    for step in done:
-        if isinstance(step, Counts):
-            counts.update(step)
-        elif isinstance(step, Begin):
-            before, reports = Counts(counts), 0
-        elif isinstance(step, FileReport):
+    reports, below = 0, Counter[str]()
+    for step, checked, counts in done:
+        for report in checked:
             reports += 1
-            yield step
-        elif not reports:
-            yield FileReport(step.path, reason=nothing(Counts(counts - before)))
+            yield report
+        counts.update(step.passed or {})
+        passed.update(counts)
+        below.update(counts)
+        if step.last and not reports:
+            yield FileReport(step.top, problem=empty(step.top, below))
+        if step.last or not step.top:
+            reports, below = 0, Counter()
 
 
-def _serial(todo: "Iterable[Step]", terms: Terms) -> "Iterator[Begin | End | FileReport | Counts]":
+def _serial(todo: "Iterable[Step]", terms: Terms) -> "Iterator[_Checked]":
     for step in todo:
-        if isinstance(step, list):
-            counts = Counts()
-            for task in step:
-                yield from check_path(task, terms, counts)
-            yield counts
-        else:
-            yield step
+        passed: Counter[str] = Counter()
+        yield step, (report for task in step.tasks for report in check_path(task, terms, passed)), passed

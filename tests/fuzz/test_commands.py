@@ -48,7 +48,7 @@ def test_most_of_an_archive_is_right(kind: str, tmp_path: Path) -> None:
         (tmp_path / "x").write_bytes(archives.KINDS[kind](random.Random(number)))
         results = verify(tmp_path / "x").files
         within += any("!" in file.report.path for file in results)
-        damaged += any(file.reason and "!" not in file.report.path for file in results)
+        damaged += any(file.report.problem and "!" not in file.report.path for file in results)
     assert kind in ("thin", "compressed") or within > 20
     assert damaged > 10
 

@@ -47,8 +47,8 @@ def test_neither_too_wild_nor_too_tame(subjects: list[elf.Subject]) -> None:
         chance = random.Random(f"1/{case}")
         elf.Mutator(chance, subject).mutate()
         report = checking.check_fd(subject.fd, subject.name, policy)
-        read += not report.reason
-        found += bool(report.findings)
+        read += not report.problem
+        found += bool(report.diagnoses)
         became.append(fix.check(subject.fd, chance.choice(fix.LEVELS)))
         subject.restore()
     assert 150 < read < 600

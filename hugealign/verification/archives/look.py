@@ -6,12 +6,12 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
-from hugealign.errors import HugealignError, MalformedElfError, cause
-from hugealign.io.units import counted, format_size
+from hugealign.errors import HugealignError, MalformedElfError
 from hugealign.records import Record
 from hugealign.verification.archives import ar, containers, cpio, packed, tar, zip  # noqa: A004  # the format's name
-from hugealign.verification.archives.counts import OBJECT, OTHER, Counts
+from hugealign.verification.archives.counts import OBJECT, OTHER
 from hugealign.verification.archives.kinds import AR, CPIO, DEBIAN, ELF, HEAD, RPM, TAR, THIN, ZIP, ZSTD, elf_type, kind
 from hugealign.verification.archives.limits import ArchiveError, LimitError, Work
 from hugealign.verification.archives.source import (
@@ -22,6 +22,7 @@ from hugealign.verification.archives.source import (
     temporary_directory,
     unnamed_file,
 )
+from hugealign.verification.result import unreadable
 
 DEPTH = 3  # archives within one another
 
@@ -29,30 +30,30 @@ _PACKED = ("gzip", "bzip2", "xz", ZSTD)
 
 
 class Found(Record):
-    """A program at *path*, its content behind *fd* until the next is asked for; or the *reason* why there is none."""
+    """A program at *path*, its content behind *fd* until the next is asked for; or the *problem* with what is there."""
 
     path: str
     fd: int = -1
-    reason: str = ""
+    problem: Diagnosis | None = None
 
 
 class Look:
     """The look at one named file: the work that it may cause, the counts, the file that members are copied to."""
 
-    def __init__(self, work: Work, counts: Counts) -> None:
+    def __init__(self, work: Work, counts: "Counter[str]") -> None:
         self._work = work
         self._counts = counts
 
     def archive(self, fd: int, name: str, *, named: bool) -> Iterator[Found]:
         """Yield the programs in the archive behind *fd*, which is called *name*.
 
-        A static archive that was *named* gets a reason of its own, as its objects have none.
+        A static archive that was *named* is a problem of its own, as its objects are none.
         """
         try:
             with unnamed_file() as self._member_file:
                 yield from self._content(FileSource(fd, 0, os.fstat(fd).st_size), name, DEPTH, named=named)
         except (HugealignError, OSError) as error:
-            yield Found(name, reason=_reason(error))
+            yield Found(name, problem=_problem(name, error))
 
     def _content(
         self, source: ByteSource, name: str, depth: int, *, named: bool = False, unpacked: bool = False
@@ -69,7 +70,7 @@ class Look:
         elif what == THIN or (what == AR and DEBIAN not in head[8:24]):
             yield from self._static(source, name, thin=what == THIN, named=named)
         elif depth <= 0:
-            yield Found(name, reason=f"more than {DEPTH} archives deep; unpack it first")
+            raise ArchiveError(f"more than {DEPTH} archives deep; unpack it first")
         elif what == AR:
             yield from self._deb(source, name, depth)
         else:
@@ -87,8 +88,7 @@ class Look:
 
     def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Found]:
         if depth < 0:
-            yield Found(name, reason="compressed too many times over; unpack it first")
-            return
+            raise ArchiveError("compressed too many times over; unpack it first")
         inner = self._unpack(what, source, depth)
         try:
             inner.peek(HEAD)
@@ -118,7 +118,7 @@ class Look:
             except LimitError:
                 raise
             except HugealignError as error:
-                yield Found(path, reason=str(error))
+                yield Found(path, problem=unreadable(path, error))
 
     def _tar(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
         yield from self._members(tar.members(source, self._work), name, depth, containers.Layers(source, self._work))
@@ -148,11 +148,12 @@ class Look:
                 whole = stack.enter_context(unnamed_file()).fileno()
                 spool(source, whole, self._work)
                 source = FileSource(whole, 0, os.fstat(whole).st_size)
-            passed: Counter[str] = Counter()
+            passed: Counter[int] = Counter()
             members = zip.members(source.fd, source.start, source.end, self._work, passed)
             yield from self._members(members, name, depth)
-        for reason, count in passed.items():
-            yield Found(name, reason=f"{counted(count, 'file')} in it {reason}")
+        for method, files in passed.items():
+            code = "file.members-packed" if method else "file.members-encrypted"
+            yield Found(name, problem=Diagnosis(code, name, {"files": files, "method": method}))
 
     def _static(self, source: ByteSource, name: str, *, thin: bool, named: bool) -> Iterator[Found]:
         objects = text = 0
@@ -165,13 +166,8 @@ class Look:
                 yield from self._content(member.source, f"{name}!{member.name}", 0)
         self._counts[OBJECT] += objects
         if named and objects:
-            files = counted(objects, "object file")
-            what = (
-                f"a thin archive of {files}, which lie elsewhere"
-                if thin
-                else f"a static archive of {files} with {format_size(text)} of text, which has no segments"
-            )
-            yield Found(name, reason=what + "; link it first")
+            code = "file.thin-archive" if thin else "file.archive"
+            yield Found(name, problem=Diagnosis(code, name, {"objects": objects, "text": text}))
 
     def _text(self, source: ByteSource) -> int:
         """Return the bytes of code in one object file; 0 if its headers are damaged."""
@@ -183,6 +179,7 @@ class Look:
             return 0
 
 
-def _reason(error: HugealignError | OSError) -> str:
-    full = getattr(error, "errno", 0) == errno.ENOSPC
-    return cause(error) + (f" in {temporary_directory()}; TMPDIR names another place" if full else "")
+def _problem(name: str, error: HugealignError | OSError) -> Diagnosis:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return Diagnosis("file.no-room", name, {"directory": temporary_directory()})
+    return unreadable(name, error)

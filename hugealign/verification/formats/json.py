@@ -3,19 +3,20 @@
 import json
 from typing import Any
 
+from hugealign.diagnosis.render import document as diagnosis_object
 from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.io.units import printable
 from hugealign.verification.result import FileResult, Verification
-from hugealign.verification.rules import Finding
 from hugealign.version import __version__
 
 #: The version of the JSON's shape; ``verify-1.schema.json`` beside this package describes it.
 SCHEMA = "hugealign.verify/1"
 _SEGMENT = ("index", "flags", "p_vaddr", "p_offset", "p_filesz", "p_memsz", "p_align")
+_KERNEL = ("system", "title", "answer", "windows", "reason", "source")
 TOOL = {"name": "hugealign", "version": __version__}
 
 
-def render(outcome: Verification) -> str:
+def render_json(outcome: Verification) -> str:
     """Return the report for programs, in the shape of SCHEMA."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
@@ -25,11 +26,11 @@ def render(outcome: Verification) -> str:
         "summary": outcome.verdicts(),
         "totals": coverage_object(outcome.coverage())
         | {"small_text_bytes": outcome.small_text(), "rodata": rodata_object(outcome.rodata())}
-        | outcome.findings()
+        | outcome.severities()
         | {"accepted": outcome.accepted()},
     }
     if outcome.fixed:
-        document["fixed"] = [{"path": path, "id": rule, "flags": flags} for path, rule, flags in outcome.fixed]
+        document["fixed"] = [{"path": path, "code": code, "flags": flags} for path, code, flags in outcome.fixed]
     return json.dumps(document, indent=2) + "\n"
 
 
@@ -37,8 +38,8 @@ def file_object(file: FileResult) -> "dict[str, Any]":
     """Return what is known about one file."""
     report = file.report
     document: dict[str, Any] = {"path": printable(report.path), "verdict": file.verdict}
-    if file.reason or report.coverage is None:
-        return document | {"reason": file.reason, "findings": []}
+    if report.problem or report.coverage is None:
+        return document | {"problem": diagnosis_object(report.problem), "diagnoses": []}
     if report.build_id:
         document["build_id"] = report.build_id
     if report.fix_level:
@@ -54,13 +55,13 @@ def file_object(file: FileResult) -> "dict[str, Any]":
         {name: getattr(s, name) for name in _SEGMENT} | {"coverage": coverage_object(part)}
         for s, part in zip(report.segments, report.coverages, strict=True)
     ]
-    document["findings"] = [finding_object(finding) for finding in file.findings]
+    document["diagnoses"] = [diagnosis_object(diagnosis) for diagnosis in file.diagnoses]
     if file.accepted:
         document["accepted"] = [
-            finding_object(accepted.finding) | ({"reason": printable(accepted.reason)} if accepted.reason else {})
+            {"diagnosis": diagnosis_object(accepted.diagnosis), "reason": printable(accepted.reason) or None}
             for accepted in file.accepted
         ]
-    document["kernels"] = [kernel._asdict() for kernel in report.kernels]
+    document["kernels"] = [{name: getattr(kernel, name) for name in _KERNEL} for kernel in report.kernels]
     return document
 
 
@@ -81,17 +82,4 @@ def rodata_object(rodata: RodataCoverage) -> dict[str, int]:
         "huge_bytes": rodata.huge,
         "windows": rodata.windows,
         "pad_bytes": rodata.pad,
-    }
-
-
-def finding_object(finding: Finding) -> dict[str, object]:
-    """Return one finding."""
-    return {
-        "id": finding.rule.id,
-        "severity": finding.rule.severity,
-        "title": finding.rule.title,
-        "message": finding.message,
-        "segment": finding.segment.index,
-        "flags": finding.segment.flags,
-        "fix": finding.rule.fix,
     }

@@ -7,13 +7,13 @@ non-characters are all unprintable.
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
+from hugealign.diagnosis import forms, render
 from hugealign.io.units import printable
-from hugealign.verification.formats.words import summary
-from hugealign.verification.model import FAILED, OK, UNKNOWN
-from hugealign.verification.result import FileResult, Verification
+from hugealign.verification.formats.text import summary
+from hugealign.verification.result import FAILED, OK, UNKNOWN, FileResult, Verification
 
 
-def render(outcome: Verification) -> str:
+def render_junit(outcome: Verification) -> str:
     """Return the document.  A file that could not be checked is an error; one with too little text to gain, skipped."""
     verdicts = outcome.verdicts()
     skipped = sum(_skipped(file) for file in outcome.files)
@@ -37,16 +37,16 @@ def _skipped(file: FileResult) -> bool:
 
 
 def _result(file: FileResult) -> "Iterator[str]":
-    if file.verdict == UNKNOWN:
-        yield f'      <error type="not checked" message={quoteattr(file.reason)}/>'
+    if file.report.problem:
+        yield f'      <error type="not checked" message={quoteattr(render.text(file.report.problem))}/>'
         return
-    told = [f"{f.rule.severity}[{f.rule.id}]: {f.message}\n  fix: {f.rule.fix}" for f in file.findings]
+    words = escape("\n".join(map(forms.junit, file.diagnoses)))
     if file.verdict == FAILED:
-        kind = file.findings[0].rule.id
-        message = f"{summary(file.report)}; {', '.join(dict.fromkeys(f.rule.id for f in file.findings))}"
-        yield f'      <failure type="{kind}" message={quoteattr(message)}>{escape(chr(10).join(told))}</failure>'
+        codes = dict.fromkeys(diagnosis.code for diagnosis in file.diagnoses)
+        message = quoteattr(f"{summary(file.report)}; {', '.join(codes)}")
+        yield f'      <failure type="{next(iter(codes))}" message={message}>{words}</failure>'
         return
     if _skipped(file):
         yield f"      <skipped message={quoteattr(summary(file.report))}/>"
-    if told:
-        yield f"      <system-out>{escape(chr(10).join(told))}</system-out>"
+    if words:
+        yield f"      <system-out>{words}</system-out>"
