@@ -70,7 +70,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         facts.debug or covered.text < policy.min_text,
         coverages=tuple(parts),
         file_size=image.file_size,
-        kernels=() if facts.debug else eligibility(image, policy.page_size, facts.kind),
+        kernels=() if facts.debug else eligibility(image, policy.page_size, facts.kind, parts),
         build_id=facts.notes.build_id,
         debug=facts.debug,
         fix_level=level,

@@ -12,7 +12,6 @@ from hugealign.version import __version__
 #: The version of the JSON's shape; ``verify-1.schema.json`` beside this package describes it.
 SCHEMA = "hugealign.verify/1"
 _SEGMENT = ("index", "flags", "p_vaddr", "p_offset", "p_filesz", "p_memsz", "p_align")
-_KERNEL = ("system", "title", "answer", "windows", "reason", "source")
 TOOL = {"name": "hugealign", "version": __version__}
 
 
@@ -61,7 +60,11 @@ def file_object(file: FileResult) -> "dict[str, Any]":
             {"diagnosis": diagnosis_object(accepted.diagnosis), "reason": printable(accepted.reason) or None}
             for accepted in file.accepted
         ]
-    document["kernels"] = [{name: getattr(kernel, name) for name in _KERNEL} for kernel in report.kernels]
+    document["kernels"] = [
+        {name: getattr(kernel.system, name) for name in ("system", "title", "source")}
+        | {"answer": kernel.answer, "windows": kernel.windows}
+        for kernel in report.kernels
+    ]
     return document
 
 

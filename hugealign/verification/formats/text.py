@@ -87,8 +87,7 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
     if style.kernels:
         for kernel in report.kernels:
             windows = counted(kernel.windows, "window")
-            yield f"  {kernel.title:40}  {kernel.answer:7}  {windows:>10}"
-            yield from _wrapped(kernel.reason, 6, 6)
+            yield f"  {kernel.system.title:46}  {kernel.answer:7}  {windows:>10}"
 
 
 def diagnosis_lines(diagnosis: Diagnosis, style: Style, lead: str = "") -> list[str]:
