@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         recursive=args.recursive,
     )
     stream = sys.stdout if args.output in (None, "-") else None
-    style = Style(colour=output.colour_wanted("auto", stream, os.environ))
+    style = Style(colour=output.colour_wanted(stream, os.environ))
     output.write(formats.render_comparison(args.format, compared, style), args.output, utf8=args.format == "json")
     return compared.status
 

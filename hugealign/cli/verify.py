@@ -108,7 +108,6 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
         choices=_FAIL_ON,
         help="the mildest finding that fails a file (default: error)",
     )
-    add("--strict", action="store_true", help="the same as --fail-on warning")
     add("--baseline", metavar="FILE", help="accept the findings in FILE, an earlier run's --format json")
     configured = group.add_mutually_exclusive_group()
     configured.add_argument(
@@ -133,12 +132,6 @@ def _add_output(group: "argparse._ArgumentGroup") -> None:
         help="text: add a table of coverage by file and segment, what is fixed since the baseline, what was skipped",
     )
     add("--kernels", action="store_true", help="text: say what each known kernel and loader would do with the text")
-    add(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="text: colours (default: auto: on a terminal; NO_COLOR and FORCE_COLOR are obeyed)",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -166,7 +159,7 @@ def run(args: argparse.Namespace) -> int:
     jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
     unpacked = parse_size(*config.chosen("max-unpacked", args.max_unpacked, "16G"))
     stream = sys.stdout if args.output in (None, "-") else None
-    style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, stream, os.environ))
+    style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(stream, os.environ))
     baseline = config.chosen("baseline", args.baseline)
     with Progress("hugealign: verify") as progress:
         found = verify(
@@ -222,9 +215,7 @@ def _configuration(args: argparse.Namespace) -> "Configuration":
 def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection":
     from hugealign.verification.selection import Selection
 
-    if args.strict and args.fail_on not in (None, "warning"):
-        raise UsageError(f"--strict and --fail-on {args.fail_on} contradict each other")
-    level = config.chosen("fail-on", "warning" if args.strict else args.fail_on, "error")
+    level = config.chosen("fail-on", args.fail_on, "error")
     if level.value not in _FAIL_ON:
         raise UsageError(f"{level.where}: not one of {', '.join(_FAIL_ON)}")
     select, ignore = config.chosen("select", args.select), config.chosen("ignore", args.ignore)

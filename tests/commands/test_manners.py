@@ -208,7 +208,6 @@ def test_processes() -> None:
     ("words", "wanted"),
     [
         ("verify", "verify: no file; example: hugealign verify ./server"),
-        ("verify --strict --fail-on error x", "--strict and --fail-on error contradict each other"),
         ("fix --dry-run --undo /", "fix: a directory cannot be undone; give the files"),
         ("fix --dry-run --segments text,rodata /", "fix: a directory is ranked by text; leave out --segments"),
         ("fix x", "fix: where to? give -o OUT, --in-place, or --dry-run to see what it would do"),
