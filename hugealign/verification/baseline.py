@@ -1,18 +1,18 @@
 """Diagnoses that are known and accepted: the JSON report of an earlier run, read again."""
 
-import itertools
 import json
 import os
 from collections import Counter
 from typing import Any
 
 from hugealign.diagnosis.values import Diagnosis
-from hugealign.errors import UsageError, cause
+from hugealign.errors import UsageError
+from hugealign.io import regular
 from hugealign.io.units import printable
 from hugealign.verification.formats.json import SCHEMA
 from hugealign.verification.result import Key
 
-_PIECE, _PIECES = 1 << 20, 255  # bytes of a piece of the report, and pieces behind the first one, at most
+_LARGEST = 1 << 28  # bytes of a report
 _VALUE = 8  # bytes of a report for each value in it, at least: an empty list is 2 in a file, and 64 in memory
 
 
@@ -39,14 +39,10 @@ class Baseline:
 def read(path: str, option: str = "--baseline") -> Baseline:
     """Return the baseline in the file at *path*, which *option* named.  Raises UsageError."""
     try:
-        with open(path, "rb") as stream:
-            # Piece by piece: one read of the limit would allocate that much memory first, whatever the file's size.
-            # A file that does not begin like a report, such as /dev/zero, is not read to its end.
-            first = stream.read(_PIECE)
-            rest = iter(lambda: stream.read(_PIECE), b"") if first.lstrip().startswith(b"{") else ()
-            data = b"".join((first, *itertools.islice(rest, _PIECES)))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{option}: {printable(path)}: {cause(error)}") from None
+        with regular.opened(path) as fd:
+            data = os.pread(fd, min(os.fstat(fd).st_size, _LARGEST), 0)
+    except regular.FileError as error:
+        raise UsageError(f"{option}: {printable(path)}: {error}") from None
     return parse(data, path, option)
 
 
