@@ -42,7 +42,6 @@ Written by `make docs` from the docstrings.
 #: The records that come back, in the order of the page, with their modules.
 RESULTS = {
     "Verification": "verification.result",
-    "FileResult": "verification.result",
     "FileReport": "verification.result",
     "Coverage": "elf.coverage",
     "Comparison": "verification.compare",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hugealign.verification.baseline import Baseline
     from hugealign.verification.configuration import Configuration
-    from hugealign.verification.result import FileResult, Verification
+    from hugealign.verification.result import FileReport, Verification
     from hugealign.verification.selection import Selection
 
 _MOST_WINDOWS = 1 << 20
@@ -176,7 +176,7 @@ def run(args: argparse.Namespace) -> int:
     if not found.files and not found.empty:
         messages.error("no files on standard input")
     if args.output and os.path.isfile(args.output):  # a program that was found in a directory or a list
-        programs = (file.report.path.partition("!")[0] for file in found.files if file.report.coverage)
+        programs = (file.path.partition("!")[0] for file in found.files if file.coverage)
         output.keep_apart({"-o": args.output}, programs)
     if args.format == "text":
         found = _with_edits(found, policy.page_size)
@@ -230,17 +230,17 @@ def _with_edits(found: "Verification", page_size: int) -> "Verification":
     lacking = [
         file
         for file in found.files
-        if not file.report.fix_level and any(diagnosis.code in LACK_WINDOWS for diagnosis in file.diagnoses)
+        if not file.fix_level and any(diagnosis.code in LACK_WINDOWS for diagnosis in file.diagnoses)
     ]
-    tried = {id(file) for file in lacking[:_MOST_EDITS] if os.path.isfile(file.report.path)}
+    tried = {id(file) for file in lacking[:_MOST_EDITS] if os.path.isfile(file.path)}
     if not tried:
         return found
     from hugealign.fixing import remedies
 
-    def with_edit(file: "FileResult") -> "FileResult":
+    def with_edit(file: "FileReport") -> "FileReport":
         if id(file) not in tried:
             return file
-        edit = remedies.edit(file.report.path, page_size)
+        edit = remedies.edit(file.path, page_size)
         return file.changed(
             diagnoses=tuple(
                 diagnosis.changed(remedy=edit.changed(kind="fix-or-relink"))

@@ -6,7 +6,7 @@ from hugealign.diagnosis.catalogue import ERROR
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.coverage import Coverage
 from hugealign.records import Record
-from hugealign.verification.result import NEVER, UNKNOWN, FileReport, FileResult, at_or_above
+from hugealign.verification.result import NEVER, UNKNOWN, FileReport, at_or_above
 from hugealign.verification.rules import Policy
 
 BETTER, SAME, WORSE = "better", "same", "worse"
@@ -21,24 +21,24 @@ class Pair:
 
     __slots__ = ("gained", "graver", "lost", "lower", "new", "old")
 
-    def __init__(self, new: FileResult | None, old: FileResult | None, fail_on: str, policy: Policy) -> None:
+    def __init__(self, new: FileReport | None, old: FileReport | None, fail_on: str, policy: Policy) -> None:
         self.new = new
         self.old = old
         self.gained = _without(new, old)
         self.lost = _without(old, new)
         self.graver = any(at_or_above(diagnosis, fail_on) for diagnosis in self.gained)
-        self.lower = bool(new and old and _lower(new.report, old.report, policy))
+        self.lower = bool(new and old and _lower(new, old, policy))
 
     @property
     def verdict(self) -> str:
         """BETTER, SAME, WORSE, or UNKNOWN if a side could not be checked."""
-        if any(side and side.report.problem for side in (self.new, self.old)):
+        if any(side and side.problem for side in (self.new, self.old)):
             return UNKNOWN
         if self.graver or self.lower:
             return WORSE
         if self.new is None:
             return SAME
-        new, old = (side.report.coverage if side else None for side in (self.new, self.old))
+        new, old = (side.coverage if side else None for side in (self.new, self.old))
         more = new is not None and old is not None and _share(new, old) > _share(old, new)
         return BETTER if (self.lost and not self.gained) or more else SAME
 
@@ -60,7 +60,7 @@ class Comparison(Record):
 
 
 def pairs(
-    new: list[tuple[str, FileResult]], old: list[tuple[str, FileResult]], fail_on: str, policy: Policy
+    new: list[tuple[str, FileReport]], old: list[tuple[str, FileReport]], fail_on: str, policy: Policy
 ) -> list[Pair]:
     """Return the pairs of *new* and *old* files, which are (name within its argument, outcome).
 
@@ -73,7 +73,7 @@ def pairs(
     return [Pair(after.get(name), before.get(name), fail_on, policy) for name in names]
 
 
-def _without(side: FileResult | None, other: FileResult | None) -> list[Diagnosis]:
+def _without(side: FileReport | None, other: FileReport | None) -> list[Diagnosis]:
     """Return the diagnoses of *side* that *other* does not have, by rule and protection of the segment."""
     left = Counter(map(_kind, other.diagnoses if other else ()))
     rest = []

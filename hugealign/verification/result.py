@@ -31,15 +31,22 @@ class Placed(Record):
     placed: int | None
 
 
+class Accepted(Record):
+    """A diagnosis that does not count, and the configuration's *reason*, which is empty if a baseline accepts it."""
+
+    diagnosis: Diagnosis
+    reason: str = ""
+
+
 class FileReport(Record):
-    """What is known about one file: the *diagnoses*, or the *problem* that kept it from being checked.
+    """What is known about one file: the *diagnoses* that count, or the *problem* that kept it from being checked.
 
     *coverages* has an entry for each of *segments*, and *coverage* is their sum; *file_size* is in bytes.  *small*: the
     text is too small to gain.  *kernels* says what each known kernel and loader would do with the text.  *build_id* is
     hexadecimal, empty if there is none.  *debug*: it is a separate debug file, which has no text.  *fix_level* is the
     level of the `hugealign fix` that made the file; *undoable*: no other tool has changed its headers since.  *rodata*
     is the coverage of read-only data, counted separately from the text.  *order* says what became of the profile's
-    order that the link was given.
+    order that the link was given.  *accepted* are the diagnoses that do not count.  *fail_on* is a severity or NEVER.
     """
 
     path: str
@@ -57,37 +64,21 @@ class FileReport(Record):
     rodata: RodataCoverage | None = None
     undoable: bool = False
     order: Placed | None = None
+    accepted: tuple[Accepted, ...] = ()
+    fail_on: str = ERROR
 
     @property
     def verdict(self) -> str:
-        """OK unless a diagnosis is an error; UNKNOWN if the file could not be checked."""
-        return _verdict(self.problem, self.diagnoses, ERROR)
-
-
-class Accepted(Record):
-    """A diagnosis that does not count, and the configuration's *reason*, which is empty if a baseline accepts it."""
-
-    diagnosis: Diagnosis
-    reason: str = ""
-
-
-class FileResult(Record):
-    """One file: the *diagnoses* that count, and the *accepted* ones, which do not.  *fail_on*: a severity or NEVER."""
-
-    report: FileReport
-    diagnoses: tuple[Diagnosis, ...]
-    accepted: tuple[Accepted, ...]
-    fail_on: str
-
-    @property
-    def verdict(self) -> str:
-        """OK, FAILED or UNKNOWN."""
+        """OK, FAILED if a diagnosis is as grave as *fail_on*, or UNKNOWN if the file could not be checked."""
+        if self.problem:
+            return UNKNOWN
         # --fail-on=never spares only the exit status; the report still says what is so.
-        return _verdict(self.report.problem, self.diagnoses, ERROR if self.fail_on == NEVER else self.fail_on)
+        level = ERROR if self.fail_on == NEVER else self.fail_on
+        return FAILED if any(at_or_above(diagnosis, level) for diagnosis in self.diagnoses) else OK
 
     def every(self) -> tuple[Diagnosis, ...]:
         """Return the diagnoses that count, and the problem if there is one."""
-        return (self.report.problem, *self.diagnoses) if self.report.problem else self.diagnoses
+        return (self.problem, *self.diagnoses) if self.problem else self.diagnoses
 
 
 class Verification(Record):
@@ -96,7 +87,7 @@ class Verification(Record):
     *empty* counts the archives and directories that hold no program and are allowed not to.
     """
 
-    files: tuple[FileResult, ...]
+    files: tuple[FileReport, ...]
     page_size: int
     fail_on: str = ERROR
     fixed: tuple[Key, ...] = ()
@@ -118,18 +109,17 @@ class Verification(Record):
 
     def coverage(self) -> Coverage:
         """Return the coverage of all files that were checked, taken together."""
-        return total([file.report.coverage for file in self.files if file.report.coverage])
+        return total([file.coverage for file in self.files if file.coverage])
 
     def rodata(self) -> RodataCoverage:
         """Return the coverage of the read-only data of all files that were checked."""
-        parts = [file.report.rodata for file in self.files if file.report.rodata]
+        parts = [file.rodata for file in self.files if file.rodata]
         sums = (sum(getattr(part, name) for part in parts) for name in ("size", "huge", "windows", "pad"))
         return RodataCoverage(*sums)
 
     def small_text(self) -> int:
         """Return the bytes of text in files that are too small to gain."""
-        reports = [file.report for file in self.files]
-        return sum(report.coverage.text for report in reports if report.coverage and report.small)
+        return sum(file.coverage.text for file in self.files if file.coverage and file.small)
 
     @property
     def status(self) -> int:
@@ -150,9 +140,3 @@ def unreadable(path: str, error: Exception) -> Diagnosis:
 def at_or_above(diagnosis: Diagnosis, level: str) -> bool:
     """Return whether *diagnosis* is as grave as the severity *level* or graver; nothing is as grave as NEVER."""
     return level != NEVER and SEVERITIES.index(row(diagnosis.code).severity) <= SEVERITIES.index(level)
-
-
-def _verdict(problem: Diagnosis | None, diagnoses: tuple[Diagnosis, ...], level: str) -> str:
-    if problem:
-        return UNKNOWN
-    return FAILED if any(at_or_above(diagnosis, level) for diagnosis in diagnoses) else OK

@@ -5,7 +5,7 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import UsageError
 from hugealign.io.suggest import hint
 from hugealign.io.units import printable
-from hugealign.verification.result import Accepted, FileReport, FileResult
+from hugealign.verification.result import Accepted, FileReport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Selection:
         self.fail_on = fail_on
         self._exceptions = [(exempt, _codes(exempt.ignore.value, exempt.ignore.where)) for exempt in exceptions]
 
-    def judge(self, report: FileReport, baseline: "Baseline | None" = None) -> FileResult:
-        """Return the result of *report* under this selection, without what exceptions or *baseline* accept."""
+    def judge(self, report: FileReport, baseline: "Baseline | None" = None) -> FileReport:
+        """Return *report* under this selection, without what exceptions or *baseline* accept."""
         counting: list[Diagnosis] = []
         accepted: list[Accepted] = []
         here = [
@@ -56,7 +56,7 @@ class Selection:
                 accepted.append(Accepted(diagnosis, reason))
             else:
                 counting.append(diagnosis)
-        return FileResult(report, tuple(counting), tuple(accepted), self.fail_on)
+        return report.changed(diagnoses=tuple(counting), accepted=tuple(accepted), fail_on=self.fail_on)
 
 
 def _codes(words: list[str], option: str) -> set[str]:

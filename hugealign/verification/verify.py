@@ -14,7 +14,7 @@ from hugealign.verification.archives.limits import Allowance
 from hugealign.verification.compare import Comparison, pairs
 from hugealign.verification.inputs import Step, steps
 from hugealign.verification.opening import Terms, check_path, empty
-from hugealign.verification.result import FileReport, FileResult, Verification
+from hugealign.verification.result import FileReport, Verification
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
 
@@ -68,7 +68,7 @@ def verify(
         else:
             kept.append(selection.judge(report, baseline))
     files = tuple(kept)
-    fixed = baseline.fixed([file.report.path for file in files], selection.rules) if baseline else []
+    fixed = baseline.fixed([file.path for file in files], selection.rules) if baseline else []
     return Verification(files, policy.page_size, selection.fail_on, tuple(fixed), passed, nothing)
 
 
@@ -87,10 +87,10 @@ def compare(
     if len(new) != len(old):
         raise UsageError(f"verify: {len(new)} FILE and {len(old)} OLD; give one OLD for each FILE")
 
-    def side(path: "Path") -> list[tuple[str, FileResult]]:
+    def side(path: "Path") -> list[tuple[str, FileReport]]:
         word = os.fspath(path)
         files = verify(word, policy, selection, recursive=recursive, jobs=jobs, max_unpacked=max_unpacked).files
-        return [(file.report.path.removeprefix(word).lstrip("/"), file) for file in files]
+        return [(file.path.removeprefix(word).lstrip("/"), file) for file in files]
 
     compared = [
         pair

@@ -60,7 +60,7 @@ def test_verify_and_compare(tmp_path: Path) -> None:
     )
     assert [file.verdict for file in found.files] == ["ok", "unknown"]
     assert found.status == 3
-    problem = found.files[1].report.problem
+    problem = found.files[1].problem
     assert problem
     assert (problem.code, problem.facts) == ("file.unreadable", {"error": errno.ENOENT})
     assert found.coverage().windows

@@ -210,7 +210,7 @@ class Differ:
             yield from self._run(path, seen)
 
     def _verified(self, layout: Layout, path: Path, seen: Seen, command: list[str]) -> Iterator[str]:
-        report = hugealign.verify(str(path)).files[0].report
+        report = hugealign.verify(str(path)).files[0]
         rules = {diagnosis.code for diagnosis in report.diagnoses}
         claimed = report.coverage.windows if report.coverage else 0
         self.counts["started" if seen.started else "refused"] += 1
@@ -265,7 +265,7 @@ class Differ:
         self.counts["fixed"] += 1
         self.warm(new)
         after = self.look(layout, new, [*command[:-1], str(new)])
-        report = hugealign.verify(str(new)).files[0].report
+        report = hugealign.verify(str(new)).files[0]
         claimed = report.coverage.windows if report.coverage else 0
         if after.started != before.started:
             yield f"fix: started {before.started}, fixed {after.started}"
@@ -276,7 +276,7 @@ class Differ:
         if after.code < before.code and self.look(layout, path, command).code == before.code:
             yield f"fix: {before.code} windows become {after.code}{before.what}{after.what}"
         if report.verdict != "ok":
-            kept = {d.code for d in hugealign.verify(str(path)).files[0].report.diagnoses}
+            kept = {d.code for d in hugealign.verify(str(path)).files[0].diagnoses}
             new_rules = {d.code for d in report.diagnoses if catalogue.row(d.code).severity == "error"} - kept
             if new_rules or {"HA001", "HA003", "HA004"} & {d.code for d in report.diagnoses}:
                 yield f"fix: verify finds {[render.sentence(d) for d in report.diagnoses]}"
@@ -291,7 +291,7 @@ class Differ:
             self.counts["run"] += 1
             huge = sum(vma.pmd for vma in _vmas(pid, None))
             (verdict,) = hugealign.processes([str(pid)]).verdicts
-            report = hugealign.verify(str(path)).files[0].report
+            report = hugealign.verify(str(path)).files[0]
             written = any(diagnosis.code == "HA010" for diagnosis in report.diagnoses)  # by the loader
             lost = report.coverage and report.coverage.windows and not huge and not written
             if huge < verdict.huge or lost:

@@ -30,7 +30,7 @@ def render_text(comparison: Comparison, style: Style) -> str:
 
 def _pair(pair: Pair, style: Style) -> "Iterator[str]":
     verdict = style.paint(_WORDS.get(pair.verdict, pair.verdict), _COLOURS[pair.verdict])
-    sides = [side.report for side in (pair.new, pair.old) if side]
+    sides = [side for side in (pair.new, pair.old) if side]
     if len(sides) == 2:
         against = f"against {printable(sides[1].path)}"
     else:

@@ -6,7 +6,7 @@ from typing import Any
 from hugealign.diagnosis.render import document as diagnosis_object
 from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.io.units import printable
-from hugealign.verification.result import FileResult, Verification
+from hugealign.verification.result import FileReport, Verification
 from hugealign.version import __version__
 
 #: The version of the JSON's shape; ``verify-1.schema.json`` beside this package describes it.
@@ -33,26 +33,25 @@ def render_json(outcome: Verification) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def file_object(file: FileResult) -> "dict[str, Any]":
+def file_object(file: FileReport) -> "dict[str, Any]":
     """Return what is known about one file."""
-    report = file.report
-    document: dict[str, Any] = {"path": printable(report.path), "verdict": file.verdict}
-    if report.problem or report.coverage is None:
-        return document | {"problem": diagnosis_object(report.problem), "diagnoses": []}
-    if report.build_id:
-        document["build_id"] = report.build_id
-    if report.fix_level:
-        document["fix_level"] = report.fix_level
-    document["file_bytes"] = report.file_size
-    document["coverage"] = coverage_object(report.coverage)
-    if report.rodata:
-        document["rodata"] = rodata_object(report.rodata)
-    if report.order:
-        document["order"] = {"hot_functions": report.order.order, "placed_functions": report.order.placed}
-    document["small"] = report.small
+    document: dict[str, Any] = {"path": printable(file.path), "verdict": file.verdict}
+    if file.problem or file.coverage is None:
+        return document | {"problem": diagnosis_object(file.problem), "diagnoses": []}
+    if file.build_id:
+        document["build_id"] = file.build_id
+    if file.fix_level:
+        document["fix_level"] = file.fix_level
+    document["file_bytes"] = file.file_size
+    document["coverage"] = coverage_object(file.coverage)
+    if file.rodata:
+        document["rodata"] = rodata_object(file.rodata)
+    if file.order:
+        document["order"] = {"hot_functions": file.order.order, "placed_functions": file.order.placed}
+    document["small"] = file.small
     document["segments"] = [
         {name: getattr(s, name) for name in _SEGMENT} | {"coverage": coverage_object(part)}
-        for s, part in zip(report.segments, report.coverages, strict=True)
+        for s, part in zip(file.segments, file.coverages, strict=True)
     ]
     document["diagnoses"] = [diagnosis_object(diagnosis) for diagnosis in file.diagnoses]
     if file.accepted:
@@ -63,7 +62,7 @@ def file_object(file: FileResult) -> "dict[str, Any]":
     document["kernels"] = [
         {name: getattr(kernel.system, name) for name in ("system", "title", "source")}
         | {"answer": kernel.answer, "windows": kernel.windows}
-        for kernel in report.kernels
+        for kernel in file.kernels
     ]
     return document
 

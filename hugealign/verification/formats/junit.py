@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape, quoteattr
 from hugealign.diagnosis import forms, render
 from hugealign.io.units import printable
 from hugealign.verification.formats.text import summary
-from hugealign.verification.result import FAILED, OK, UNKNOWN, FileResult, Verification
+from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport, Verification
 
 
 def render_junit(outcome: Verification) -> str:
@@ -23,7 +23,7 @@ def render_junit(outcome: Verification) -> str:
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuites name="hugealign" {numbers}>']
     lines.append(f'  <testsuite name="hugealign verify" {numbers}>')
     for file in outcome.files:
-        name = printable(file.report.path)
+        name = printable(file.path)
         lines.append(f'    <testcase classname="hugealign.verify" name={quoteattr(name)}>')
         lines += _result(file)
         lines.append("    </testcase>")
@@ -31,22 +31,22 @@ def render_junit(outcome: Verification) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def _skipped(file: FileResult) -> bool:
-    coverage = file.report.coverage
-    return file.verdict == OK and (file.report.small or coverage is None or not coverage.text)
+def _skipped(file: FileReport) -> bool:
+    coverage = file.coverage
+    return file.verdict == OK and (file.small or coverage is None or not coverage.text)
 
 
-def _result(file: FileResult) -> "Iterator[str]":
-    if file.report.problem:
-        yield f'      <error type="not checked" message={quoteattr(render.text(file.report.problem))}/>'
+def _result(file: FileReport) -> "Iterator[str]":
+    if file.problem:
+        yield f'      <error type="not checked" message={quoteattr(render.text(file.problem))}/>'
         return
     words = escape("\n".join(map(forms.junit, file.diagnoses)))
     if file.verdict == FAILED:
         codes = dict.fromkeys(diagnosis.code for diagnosis in file.diagnoses)
-        message = quoteattr(f"{summary(file.report)}; {', '.join(codes)}")
+        message = quoteattr(f"{summary(file)}; {', '.join(codes)}")
         yield f'      <failure type="{next(iter(codes))}" message={message}>{words}</failure>'
         return
     if _skipped(file):
-        yield f"      <skipped message={quoteattr(summary(file.report))}/>"
+        yield f"      <skipped message={quoteattr(summary(file))}/>"
     if words:
         yield f"      <system-out>{words}</system-out>"

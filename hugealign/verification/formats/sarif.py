@@ -5,22 +5,22 @@ from collections.abc import Iterator
 from hugealign.diagnosis import catalogue, forms
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io.units import printable
-from hugealign.verification.result import FileReport, FileResult, Verification
+from hugealign.verification.result import FileReport, Verification
 
 
 def render_sarif(outcome: Verification, base: str) -> str:
     """Return the document; paths below *base* are made relative to it, as repository services want them."""
     rules = catalogue.rules()
     results = [
-        forms.sarif_result(diagnosis, rules, base, file.report.build_id, _region(file.report, diagnosis), accepted)
+        forms.sarif_result(diagnosis, rules, base, file.build_id, _region(file, diagnosis), accepted)
         for file in outcome.files
         for diagnosis, accepted in _judged(file)
     ]
-    unchecked = [file.report.problem for file in outcome.files if file.report.problem]
+    unchecked = [file.problem for file in outcome.files if file.problem]
     return forms.sarif(rules, results, unchecked, base)
 
 
-def _judged(file: FileResult) -> Iterator[tuple[Diagnosis, str]]:
+def _judged(file: FileReport) -> Iterator[tuple[Diagnosis, str]]:
     """Yield each diagnosis, and why it is accepted, empty if it counts."""
     yield from ((diagnosis, "") for diagnosis in file.diagnoses)
     for accepted in file.accepted:

@@ -12,7 +12,7 @@ from hugealign.elf.image import Segment
 from hugealign.io.units import counted, format_size, printable, without_commands
 from hugealign.records import Record
 from hugealign.verification.archives.counts import LINK, OBJECT, OTHER
-from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport, FileResult, Verification
+from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport, Verification
 
 _WIDTH = 80
 #: Terminal attributes (ECMA-48, SGR): bold red, yellow, cyan, green.
@@ -50,14 +50,13 @@ def render_text(outcome: Verification, style: Style) -> str:
     return log_lines(lines)
 
 
-def _file(file: FileResult, style: Style) -> "Iterator[str]":
-    report = file.report
-    name = printable(report.path)
-    if report.problem:
-        yield f"{name}: {style.paint('could not check', UNKNOWN)}: {render.text(report.problem)}"
+def _file(file: FileReport, style: Style) -> "Iterator[str]":
+    name = printable(file.path)
+    if file.problem:
+        yield f"{name}: {style.paint('could not check', UNKNOWN)}: {render.text(file.problem)}"
         return
-    yield f"{name}: {style.paint('ok' if file.verdict == OK else 'FAILED', file.verdict)}  {summary(report)}"
-    segments = {segment.index: segment for segment in report.segments}
+    yield f"{name}: {style.paint('ok' if file.verdict == OK else 'FAILED', file.verdict)}  {summary(file)}"
+    segments = {segment.index: segment for segment in file.segments}
     for index, diagnoses in itertools.groupby(file.diagnoses, lambda diagnosis: diagnosis.facts["segment"]):
         for diagnosis in diagnoses:
             yield from diagnosis_lines(diagnosis, style)
@@ -65,16 +64,14 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
             yield segment_line(segments[index])
     for fix in filter(None, dict.fromkeys(map(render.cure, file.diagnoses))):
         yield from _wrapped(f"fix: {fix}", 4, 9)
-    if report.fix_level:
+    if file.fix_level:
         since = (
-            "; --undo gives the old file back"
-            if report.undoable
-            else ", and by another tool since: it cannot be undone"
+            "; --undo gives the old file back" if file.undoable else ", and by another tool since: it cannot be undone"
         )
-        yield from _wrapped(f"changed by hugealign fix --level={report.fix_level}{since}", 2, 4)
-    if style.verbose and report.order:
-        asked = counted(report.order.order, "hot function")
-        there = report.order.placed
+        yield from _wrapped(f"changed by hugealign fix --level={file.fix_level}{since}", 2, 4)
+    if style.verbose and file.order:
+        asked = counted(file.order.order, "hot function")
+        there = file.order.placed
         placed = "no symbols say how many it placed" if there is None else f"{counted(there, 'function')} placed"
         yield f"  order of {asked}: {placed}"
     for reason in dict.fromkeys(accepted.reason for accepted in file.accepted):
@@ -85,7 +82,7 @@ def _file(file: FileResult, style: Style) -> "Iterator[str]":
         else:
             yield f"  {counted(len(codes), 'finding')} accepted by the baseline: {rules}"
     if style.kernels:
-        for kernel in report.kernels:
+        for kernel in file.kernels:
             windows = counted(kernel.windows, "window")
             yield f"  {kernel.system.title:46}  {kernel.answer:7}  {windows:>10}"
 
@@ -120,14 +117,13 @@ def _table(outcome: Verification) -> "Iterator[str]":
     """Yield a line for each file and each of its text segments, and their sum."""
     yield f"{'TEXT':>10}  {'IN WINDOWS':>10}  {'COVERED':>7}  {'WINDOWS':>7}  {'PAD':>10}  FILE"
     for file in outcome.files:
-        report = file.report
-        if report.coverage is None:
+        if file.coverage is None:
             continue
-        yield _row(report.coverage, printable(report.path))
-        for segment, part in zip(report.segments, report.coverages, strict=True):
+        yield _row(file.coverage, printable(file.path))
+        for segment, part in zip(file.segments, file.coverages, strict=True):
             yield _row(part, f"  LOAD {segment.index} {segment.flags}")
-        if report.rodata:
-            yield _row(_as_row(report.rodata), "  read-only data")
+        if file.rodata:
+            yield _row(_as_row(file.rodata), "  read-only data")
     yield _row(outcome.coverage(), "TOTAL")
     yield _row(_as_row(outcome.rodata()), "TOTAL of read-only data")
 

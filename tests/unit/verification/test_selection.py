@@ -6,13 +6,13 @@ import pytest
 
 from hugealign.errors import UsageError
 from hugealign.verification import baseline, compare
-from hugealign.verification.result import FileReport, FileResult, Verification
+from hugealign.verification.result import FileReport, Verification
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
 from tests.unit.verification.test_formats import M, outcome, rendered, report
 
 
-def ids(file: FileResult) -> list[str]:
+def ids(file: FileReport) -> list[str]:
     return [diagnosis.code for diagnosis in file.diagnoses]
 
 
@@ -77,7 +77,7 @@ def known(*reports: FileReport) -> baseline.Baseline:
     return baseline.parse(rendered("json", outcome(*reports)).encode(), "known.json")
 
 
-def judge(accepted: baseline.Baseline, *reports: FileReport) -> list[FileResult]:
+def judge(accepted: baseline.Baseline, *reports: FileReport) -> list[FileReport]:
     return [Selection().judge(one, accepted) for one in reports]
 
 
@@ -162,12 +162,12 @@ def test_gained_warnings_count_when_asked() -> None:
 
 
 def test_pairing() -> None:
-    def side(*names: str) -> list[tuple[str, FileResult]]:
+    def side(*names: str) -> list[tuple[str, FileReport]]:
         return [(name, Selection().judge(report(name))) for name in names]
 
-    def names(new: list[tuple[str, FileResult]], old: list[tuple[str, FileResult]]) -> list[tuple[str | None, ...]]:
+    def names(new: list[tuple[str, FileReport]], old: list[tuple[str, FileReport]]) -> list[tuple[str | None, ...]]:
         found = compare.pairs(new, old, "error", Policy())
-        return [tuple(side.report.path if side else None for side in (p.new, p.old)) for p in found]
+        return [tuple(side.path if side else None for side in (p.new, p.old)) for p in found]
 
     assert names(side("x"), side("y")) == [("x", "y")]
     assert names(side("a", "b"), side("b", "c")) == [("a", None), ("b", "b"), (None, "c")]

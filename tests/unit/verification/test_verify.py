@@ -30,7 +30,7 @@ def test_what_fails() -> None:
 def test_what_cannot_be_checked_is_no_exception(tmp_path: Path) -> None:
     found = verify([tmp_path / "missing", tmp_path])
     assert found.status == 3
-    problems = [file.report.problem for file in found.files]
+    problems = [file.problem for file in found.files]
     assert [problem and problem.code for problem in problems] == ["file.unreadable", "file.directory"]
     assert verify([]).status == 3
 
@@ -40,7 +40,7 @@ def test_a_directory(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("text " * 50)
     for jobs in (1, 2):
         found = verify(tmp_path, recursive=True, jobs=jobs)
-        assert [file.report.path for file in found.files] == [str(tmp_path / "a")]
+        assert [file.path for file in found.files] == [str(tmp_path / "a")]
         assert found.skipped == {"others": 1}
 
 
