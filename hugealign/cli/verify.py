@@ -96,11 +96,6 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
         metavar="SIZE",
         help=f"a tail up to this is ok (default: {DEFAULT_PAD_THRESHOLD})",
     )
-    add(
-        "--cpu",
-        metavar="NAME",
-        help="report text with more windows than this processor has 2 MiB instruction TLB entries (HA016)",
-    )
     add("--select", action="append", metavar="IDS", help="only these rules, as HA001,HA004 (default: all)")
     add("--ignore", action="append", metavar="IDS", help="not these rules")
     add(
@@ -141,21 +136,20 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.verification import formats
     from hugealign.verification.formats.text import Style
     from hugealign.verification.inputs import parse_jobs
-    from hugealign.verification.verify import policy_for, verify
+    from hugealign.verification.rules import Policy
+    from hugealign.verification.verify import verify
 
     if not args.paths:
         raise UsageError("verify: no file; example: hugealign verify ./server")
     output.keep_apart({"-o": args.output}, args.paths)
     config = _configuration(args)
     selection = _selection(args, config)
-    cpu = config.chosen("cpu", args.cpu, "")
-    policy = policy_for(
+    policy = Policy(
         parse_page_size(*config.chosen("page-size", args.page_size, DEFAULT_PAGE_SIZE)),
         parse_size(*config.chosen("min-text", args.min_text, DEFAULT_MIN_TEXT)),
         parse_size(*config.chosen("pad-threshold", args.pad_threshold, DEFAULT_PAD_THRESHOLD)),
-        cpu.value,
-        cpu.where,
-    ).changed(min_windows=_number(*config.chosen("min-windows", args.min_windows, "0")))
+        _number(*config.chosen("min-windows", args.min_windows, "0")),
+    )
     jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
     unpacked = parse_size(*config.chosen("max-unpacked", args.max_unpacked, "16G"))
     stream = sys.stdout if args.output in (None, "-") else None

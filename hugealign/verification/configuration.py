@@ -32,7 +32,6 @@ KEYS = {
     "min-windows": _TEXT,
     "pad-threshold": _TEXT,
     "max-unpacked": _TEXT,
-    "cpu": _TEXT,
     "jobs": _TEXT,
     "baseline": _TEXT,
     "allow-empty": _FLAG,

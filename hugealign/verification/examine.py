@@ -56,8 +56,6 @@ def _large(facts: Facts, policy: Policy, text: Segment, windows: int) -> Iterato
         yield from _thp(facts, policy)
     yield from _base(facts.image, policy, text)
     yield from _lost_pad(facts, policy, text)
-    if policy.itlb_2m and windows > policy.itlb_2m:
-        yield found("HA016", text, windows=windows, cpu=policy.cpu, entries=policy.itlb_2m)
 
 
 def _loader(facts: Facts, text: Segment) -> Iterator[Diagnosis]:

@@ -40,16 +40,14 @@ DATA_IN_TEXT = "HA009"
 
 
 class Policy(Record):
-    """What is required of a file.  Sizes are bytes; *itlb_2m* is how many 2 MiB entries *cpu* has, 0 if not asked.
+    """What is required of a file.
 
-    *min_windows* is how many whole windows of text it needs, however little text it has.
+    Sizes are bytes; *min_windows* is how many whole windows of text it needs, however little text it has.
     """
 
     page_size: int = PAGE_SIZE
     min_text: int = MIN_TEXT
     pad_threshold: int = PAD_THRESHOLD
-    cpu: str = ""
-    itlb_2m: int = 0
     min_windows: int = 0
 
 

@@ -9,7 +9,6 @@ from collections import Counter
 
 from hugealign.errors import UsageError
 from hugealign.io.progress import silent
-from hugealign.io.units import printable
 from hugealign.verification.archives.limits import Allowance
 from hugealign.verification.compare import Comparison, pairs
 from hugealign.verification.inputs import Step, steps
@@ -98,21 +97,6 @@ def compare(
         for pair in pairs(side(after), side(before), selection.fail_on, policy)
     ]
     return Comparison(tuple(compared), policy.page_size, selection.fail_on)
-
-
-def policy_for(page_size: int, min_text: int, pad_threshold: int, cpu: str = "", option: str = "--cpu") -> Policy:
-    """Return the policy with these sizes, in bytes, for the processor called *cpu*, which *option* named.
-
-    Raises UsageError.
-    """
-    if not cpu:
-        return Policy(page_size, min_text, pad_threshold)
-    from hugealign.system import processors as table
-
-    found = table.find(cpu)
-    if not found.itlb_2m:
-        raise UsageError(f"{option}: no source gives the 2 MiB instruction TLB entries of {printable(found.name)}")
-    return Policy(page_size, min_text, pad_threshold, cpu=found.name, itlb_2m=found.itlb_2m)
 
 
 def check_all(

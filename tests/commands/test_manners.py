@@ -177,7 +177,7 @@ def test_json_is_short_for_format_json_everywhere() -> None:
     [
         ("4", "did you mean HA004?"),
         ("HA4", "did you mean HA004?"),
-        ("ha-016", "did you mean HA016?"),
+        ("ha-015", "did you mean HA015?"),
         ("HA999", "`hugealign explain` lists them"),
         ("x", "`hugealign explain` lists them"),
     ],

@@ -294,7 +294,7 @@ def test_help_is_complete_and_narrow() -> None:
     text = run(HUGEALIGN, "verify", "--help", check=True, COLUMNS="80").stdout
     assert max(map(len, text.splitlines())) <= 80
     for option in (
-        "-r", "-0", "-j", "--max-unpacked", "--page-size", "--min-text", "--pad-threshold", "--cpu", "--select",
+        "-r", "-0", "-j", "--max-unpacked", "--page-size", "--min-text", "--pad-threshold", "--select",
         "--ignore", "--config", "--no-config",
         "--fail-on", "--baseline", "--format", "-o", "-q", "-v", "--kernels",
     ):  # fmt: skip
@@ -355,7 +355,6 @@ def test_odd_files_get_a_verdict_and_no_traceback(tmp_path: Path) -> None:
         ["diff", "--format", "sarif", "x", "y"],
         ["verify", "-q", "-v", "x"],
         ["verify", "--select", "HA999", "x"],
-        ["verify", "--cpu", "no such", "x"],
         ["verify", "--jobs", "-3", "x"],
         ["verify", "--max-unpacked", "x", "x"],
         ["--no-such"],

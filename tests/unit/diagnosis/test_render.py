@@ -115,8 +115,6 @@ RULES: list[tuple[str, dict[str, int | str], str]] = [
     ("HA013", {"end": 0x5000, "mapped": 0x4000}, "RELRO ends at 0x5000, what is mapped there at 0x4000"),
     ("HA014", {"left": 1}, "the last 1 byte of RELRO stay writable"),
     ("HA015", {"address": 0x10}, "the padding holds something else than traps at 0x10"),
-    ("HA016", {"windows": 9, "cpu": "x", "entries": 8}, "9 windows of text; the processor x has 8 entries for them"),
-    ("HA016", {"windows": 9, "cpu": "", "entries": 8}, "9 windows of text; the processor has 8 entries for them"),
     (
         "HA017",
         {"page_size": W, "meant": 9, "windows": 0},

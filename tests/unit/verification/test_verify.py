@@ -7,7 +7,6 @@ import pytest
 
 from hugealign import Policy, Selection, compare, verify
 from hugealign.errors import UsageError
-from hugealign.verification.verify import policy_for
 
 TRUE = Path("/bin/true")
 STRICT = Policy(min_text=0)  # /bin/true has some KiB of text, which no window holds
@@ -49,10 +48,3 @@ def test_before_and_after() -> None:
     assert (compared.status, [pair.verdict for pair in compared.pairs]) == (0, ["same"])
     with pytest.raises(UsageError, match="2 FILE and 1 OLD"):
         compare([TRUE, TRUE], [TRUE])
-
-
-def test_a_policy_for_a_processor() -> None:
-    assert policy_for(1 << 21, 0, 0, "skylake").itlb_2m > 0
-    assert policy_for(1 << 21, 0, 0).itlb_2m == 0
-    with pytest.raises(UsageError):
-        policy_for(1 << 21, 0, 0, "abacus")
