@@ -190,8 +190,8 @@ def test_rules(typed: str, wanted: str) -> None:
 
 def test_processors() -> None:
     wanted = "hugealign: error: unknown CPU"
-    assert said("verify", "--cpu", "skylak", "/bin/sh") == (2, f"{wanted} skylak; did you mean skylake?")
-    status, line = said("verify", "--cpu", "8086", "/bin/sh")
+    assert said("order", "--cpu", "skylak", "-b", "/bin/sh", "x") == (2, f"{wanted} skylak; did you mean skylake?")
+    status, line = said("order", "--cpu", "8086", "-b", "/bin/sh", "x")
     assert status == 2
     assert line.startswith(f"{wanted} 8086; known are ")
 
