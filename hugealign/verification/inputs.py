@@ -10,7 +10,7 @@ from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
 from hugealign.io.numbers import decimal
 from hugealign.records import Record
-from hugealign.verification.archives.counts import LINK, OTHER
+from hugealign.verification.archives import LINK, OTHER
 from hugealign.verification.result import unreadable
 
 TYPE_CHECKING = False

@@ -15,8 +15,7 @@ from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.image import ET_CORE, ET_REL
 from hugealign.io.descriptors import using
 from hugealign.records import Record
-from hugealign.verification.archives import kinds
-from hugealign.verification.archives.counts import OBJECT, OTHER
+from hugealign.verification.archives import OBJECT, OTHER, kinds
 from hugealign.verification.archives.limits import Allowance, Work
 from hugealign.verification.checking import check_fd
 from hugealign.verification.inputs import Task

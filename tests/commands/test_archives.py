@@ -25,8 +25,8 @@ import pytest
 from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.verification import rules
+from hugealign.verification.archives import OBJECT, OTHER
 from hugealign.verification.archives import tar as tar_reader
-from hugealign.verification.archives.counts import OBJECT, OTHER
 from hugealign.verification.archives.limits import Allowance, Work
 from hugealign.verification.archives.source import FileSource
 from hugealign.verification.result import UNKNOWN, FileReport

@@ -48,22 +48,25 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "text"),
+    ("name", "status", "codes"),
     [
-        ("good", 0, "ok  100 % of 2.9 MiB of text in 2 windows"),
-        ("small", 0, "small, 4 KiB pages serve it"),
-        ("plain", 1, "error[HA001]"),
-        ("truncated", 3, "lies beyond the end of the file"),
-        ("object", 3, "an object file"),
-        ("i386.o", 3, "an object file"),
-        ("archive.a", 3, "archive of 1 object file"),
-        ("core", 3, "a core file"),
+        ("good", 0, []),
+        ("small", 0, []),
+        ("plain", 1, ["HA001", "HA003", "HA004"]),
+        ("truncated", 3, ["file.damaged"]),
+        ("object", 3, ["file.object"]),
+        ("i386.o", 3, ["file.object"]),
+        ("archive.a", 3, ["file.archive"]),
+        ("core", 3, ["file.core"]),
     ],
 )
-def test_verdicts(name: str, status: int, text: str, files: dict[str, Path]) -> None:
-    done = run(HUGEALIGN, "verify", files[name])
+def test_verdicts(name: str, status: int, codes: list[str], files: dict[str, Path]) -> None:
+    done = run(HUGEALIGN, "verify", "--json", files[name])
     assert (done.returncode, done.stderr) == (status, "")
-    assert text in done.stdout
+    (file,) = json.loads(done.stdout)["files"]
+    assert [diagnosis["code"] for diagnosis in [*file["diagnoses"], file.get("problem")] if diagnosis] == codes
+    text = run(HUGEALIGN, "verify", files[name]).stdout
+    assert all(code in text or code.startswith("file.") for code in codes)
 
 
 def test_worst_verdict_decides(files: dict[str, Path]) -> None:

@@ -10,8 +10,7 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
 from hugealign.errors import HugealignError, MalformedElfError
 from hugealign.records import Record
-from hugealign.verification.archives import ar, containers, cpio, packed, tar, zip  # noqa: A004  # the format's name
-from hugealign.verification.archives.counts import OBJECT, OTHER
+from hugealign.verification.archives import OBJECT, OTHER, ar, containers, cpio, packed, tar, zip  # noqa: A004  # the format's name
 from hugealign.verification.archives.kinds import AR, CPIO, DEBIAN, ELF, HEAD, RPM, TAR, THIN, ZIP, ZSTD, elf_type, kind
 from hugealign.verification.archives.limits import ArchiveError, LimitError, Work
 from hugealign.verification.archives.source import (

@@ -8,14 +8,8 @@ if TYPE_CHECKING:
     from hugealign.verification.formats.text import Style
     from hugealign.verification.result import Verification
 
-FORMS = {
-    "text": "text",
-    "json": "json",
-    "sarif": "sarif",
-    "github": "annotations",
-    "junit": "junit",
-    "gcc": "annotations",
-}  # and the modules that have them
+#: The forms of the report for people and for programs, and the modules that have them.
+FORMS = {"text": "text", "json": "json", "sarif": "tools", "github": "tools", "junit": "tools", "gcc": "tools"}
 WITH_BASE = ("sarif", "github")
 
 

@@ -11,7 +11,7 @@ from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.elf.image import Segment
 from hugealign.io.units import counted, format_size, printable, without_commands
 from hugealign.records import Record
-from hugealign.verification.archives.counts import LINK, OBJECT, OTHER
+from hugealign.verification.archives import LINK, OBJECT, OTHER
 from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport, Verification
 
 _WIDTH = 80
