@@ -1,6 +1,5 @@
 """From the words of the command line to the files to check: directories, lists of names, batches."""
 
-import contextlib
 import os
 import stat
 from collections import Counter
@@ -84,11 +83,16 @@ def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
     """Yield the files of *paths* in order, in batches; a named directory begins and ends one."""
     batch: list[Task] = []
     for path in paths:
-        status = None
-        with contextlib.suppress(OSError, ValueError):  # check_path says why
+        if _full(batch):
+            yield Step(batch)
+            batch = []
+        try:
             status = os.stat(path)
-        if status is None or not stat.S_ISDIR(status.st_mode):
-            batch.append(Task(path, named=True, size=status.st_size if status else 0))
+        except (OSError, ValueError):
+            batch.append(Task(path, named=True))  # check_path says why
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            batch.append(Task(path, named=True, size=status.st_size))
         elif not recursive:
             batch.append(Task(path, problem=Diagnosis("file.directory", path, {}, Remedy("recurse"))))
         else:
@@ -96,9 +100,6 @@ def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
                 yield Step(batch)
                 batch = []
             yield from _tree(path)
-        if _full(batch):
-            yield Step(batch)
-            batch = []
     if batch:
         yield Step(batch)
 
@@ -115,7 +116,7 @@ def _tree(top: str) -> Iterator[Step]:
 
 
 def _full(batch: list[Task]) -> bool:
-    return len(batch) == _BATCH or sum(task.size for task in batch) >= _BATCH_BYTES
+    return len(batch) >= _BATCH or sum(task.size for task in batch) >= _BATCH_BYTES
 
 
 def below(top: str, passed: "Counter[str]") -> Iterator[Task]:

@@ -1,7 +1,6 @@
 """The report for people: 80 columns, where names allow.  Pure: returns a string, never prints."""
 
 import itertools
-import textwrap
 from collections.abc import Iterator
 
 from hugealign.diagnosis import render
@@ -103,6 +102,8 @@ def segment_line(segment: Segment) -> str:
 
 
 def _wrapped(text: str, indent: int, further: int) -> list[str]:
+    import textwrap  # where nothing is wrong, there is nothing to wrap
+
     return textwrap.wrap(
         text,
         _WIDTH,
