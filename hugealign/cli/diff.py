@@ -60,8 +60,8 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.verification.verify import compare
 
     compared = compare(
-        [args.new],
-        [args.old],
+        args.old,
+        args.new,
         Policy(parse_page_size(args.page_size, "--page-size")),
         Selection(fail_on=args.fail_on),
         recursive=args.recursive,

@@ -7,7 +7,6 @@
 import os
 from collections import Counter
 
-from hugealign.errors import UsageError
 from hugealign.io.progress import silent
 from hugealign.verification.archives.limits import Allowance
 from hugealign.verification.compare import Comparison, pairs
@@ -19,7 +18,7 @@ from hugealign.verification.selection import Selection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from hugealign.verification.baseline import Baseline
 
@@ -72,30 +71,22 @@ def verify(
 
 
 def compare(
-    new: "Sequence[Path]",
-    old: "Sequence[Path]",
+    old: "Path",
+    new: "Path",
     policy: Policy | None = None,
     selection: Selection | None = None,
     *,
     recursive: bool = False,
-    jobs: int = 1,
-    max_unpacked: int = MAX_UNPACKED,
 ) -> Comparison:
-    """Compare each of *new* with the *old* in the same position; the files in them, with those of the same name."""
+    """Compare *new* with *old*: two files, or the programs in two archives or directories that have the same name."""
     policy, selection = policy or Policy(), selection or Selection()
-    if len(new) != len(old):
-        raise UsageError(f"verify: {len(new)} FILE and {len(old)} OLD; give one OLD for each FILE")
 
     def side(path: "Path") -> list[tuple[str, FileReport]]:
         word = os.fspath(path)
-        files = verify(word, policy, selection, recursive=recursive, jobs=jobs, max_unpacked=max_unpacked).files
+        files = verify(word, policy, selection, recursive=recursive).files
         return [(file.path.removeprefix(word).lstrip("/"), file) for file in files]
 
-    compared = [
-        pair
-        for after, before in zip(new, old, strict=True)
-        for pair in pairs(side(after), side(before), selection.fail_on, policy)
-    ]
+    compared = pairs(side(new), side(old), selection.fail_on, policy)
     return Comparison(tuple(compared), policy.page_size, selection.fail_on)
 
 

@@ -64,8 +64,8 @@ def test_verify_and_compare(tmp_path: Path) -> None:
     assert problem
     assert (problem.code, problem.facts) == ("file.unreadable", {"error": errno.ENOENT})
     assert found.coverage().windows
-    assert hugealign.compare([PYTHON], [fixed]).status == 1
-    assert hugealign.compare([fixed], [PYTHON]).status == 0
+    assert hugealign.compare(fixed, PYTHON).status == 1
+    assert hugealign.compare(PYTHON, fixed).status == 0
 
 
 def test_order(tmp_path: Path) -> None:
