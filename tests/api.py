@@ -19,10 +19,11 @@ path or the wheel installed.
 
 ```python
 import hugealign
+from hugealign.diagnosis import render
 
 found = hugealign.verify("build/server")
 if found.status:
-    print([finding.message for file in found.files for finding in file.findings])
+    print([render.text(diagnosis) for file in found.files for diagnosis in file.diagnoses])
 
 hugealign.fix("/opt/server", hugealign.FixOptions(in_place=True))
 text = hugealign.warm("/opt/server")
@@ -41,8 +42,7 @@ Written by `make docs` from the docstrings.
 #: The records that come back, in the order of the page, with their modules.
 RESULTS = {
     "Verification": "verification.result",
-    "FileResult": "verification.result",
-    "FileReport": "verification.model",
+    "FileReport": "verification.result",
     "Coverage": "elf.coverage",
     "Comparison": "verification.compare",
     "Pair": "verification.compare",

@@ -24,14 +24,12 @@ _MARKS = (
 )
 
 
-def colour_wanted(mode: str, stream: "TextIO | None", environ: "Mapping[str, str]") -> bool:
-    """Return whether to use colours, for *mode* ``always``, ``never`` or ``auto``: on a terminal, unless disabled.
+def colour_wanted(stream: "TextIO | None", environ: "Mapping[str, str]") -> bool:
+    """Return whether to use colours: on a terminal, unless disabled.
 
     *stream* is the destination, None for a file.  ``NO_COLOR`` (https://no-color.org) overrides ``FORCE_COLOR`` and
     ``CLICOLOR_FORCE``, and these override ``CLICOLOR=0`` (https://bixense.com/clicolors); empty is unset.
     """
-    if mode != "auto":
-        return mode == "always"
     if environ.get("NO_COLOR"):
         return False
     if any(environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
@@ -44,7 +42,7 @@ def colour_wanted(mode: str, stream: "TextIO | None", environ: "Mapping[str, str
 def painted(text: str) -> str:
     """Return the report *text* for standard output: `without_commands`, and in colour if that is wanted."""
     text = without_commands(text)
-    if not colour_wanted("auto", sys.stdout, os.environ):
+    if not colour_wanted(sys.stdout, os.environ):
         return text
     import re
 

@@ -5,7 +5,6 @@ See System V ABI, chapter 5, "Dynamic Section".  Every number is untrusted: each
 
 import os
 import struct
-from typing import NamedTuple
 
 from hugealign.elf.image import (
     DF_1_PIE,
@@ -19,6 +18,7 @@ from hugealign.elf.image import (
     read_or_nothing,
 )
 from hugealign.elf.windows import file_offset
+from hugealign.records import Record
 
 _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 1, 5, 10, 14, 15, 29
 _DT_VERNEED, _DT_VERNEEDNUM, _DF_1_NODEFLIB = 0x6FFFFFFE, 0x6FFFFFFF, 0x800
@@ -29,7 +29,7 @@ _VERSIONS_LIMIT = 1 << 12  # versions needed, of all libraries together
 _STRINGS_LIMIT = 1 << 24  # bytes of the string table, which holds the names of all dynamic symbols too
 
 
-class Dynamic(NamedTuple):
+class Dynamic(Record):
     """The requests of one file; names and search paths as in the file, untrusted.
 
     *rpath* and *runpath* are None if there is none.  *nodeflib*: the default directories are not searched.

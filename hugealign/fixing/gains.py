@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from hugealign.diagnosis import render
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FIX, FixOptions, made, refuse_copy
 from hugealign.io import replacing
@@ -15,7 +16,6 @@ from hugealign.io.regular import opened
 from hugealign.io.units import printable
 from hugealign.process import processes, smaps
 from hugealign.verification import inputs
-from hugealign.verification.model import FileReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
         if named:
             yield top
             continue
-        for found in inputs.below(top):
-            if isinstance(found, inputs.Sized):
-                yield found.task.path
-            elif isinstance(found, FileReport) and found.path == top:
-                raise HugealignError(f"{printable(top)}: {found.reason}")
+        for task in inputs.below(top, Counter()):
+            if not task.problem:
+                yield task.path
+            elif task.path == top:
+                raise HugealignError(f"{printable(top)}: {render.text(task.problem)}")
 
 
 def _running() -> "Counter[object]":

@@ -1,6 +1,7 @@
 """The functions behind the commands, used as another program would use them."""
 
 import dataclasses
+import errno
 import os
 import re
 import subprocess
@@ -58,10 +59,13 @@ def test_verify_and_compare(tmp_path: Path) -> None:
         [fixed, tmp_path / "absent"], hugealign.Policy(2 << 20), hugealign.Selection(fail_on="error")
     )
     assert [file.verdict for file in found.files] == ["ok", "unknown"]
-    assert (found.status, found.files[1].reason) == (3, "No such file or directory")
+    assert found.status == 3
+    problem = found.files[1].problem
+    assert problem
+    assert (problem.code, problem.facts) == ("file.unreadable", {"error": errno.ENOENT})
     assert found.coverage().windows
-    assert hugealign.compare([PYTHON], [fixed]).status == 1
-    assert hugealign.compare([fixed], [PYTHON]).status == 0
+    assert hugealign.compare(fixed, PYTHON).status == 1
+    assert hugealign.compare(PYTHON, fixed).status == 0
 
 
 def test_order(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hugealign
+from hugealign.diagnosis import catalogue, render
 from hugealign.errors import HugealignError
 from tests.differential.elffile import FIXED, LIBRARY, PAGE, WINDOW, Layout, Part, R, W, X, assembled, generate, write
 
@@ -209,8 +210,8 @@ class Differ:
             yield from self._run(path, seen)
 
     def _verified(self, layout: Layout, path: Path, seen: Seen, command: list[str]) -> Iterator[str]:
-        report = hugealign.verify(str(path)).files[0].report
-        rules = {finding.rule.id for finding in report.findings}
+        report = hugealign.verify(str(path)).files[0]
+        rules = {diagnosis.code for diagnosis in report.diagnoses}
         claimed = report.coverage.windows if report.coverage else 0
         self.counts["started" if seen.started else "refused"] += 1
         self.counts[f"{layout.kind}: {claimed} windows"] += 1
@@ -264,7 +265,7 @@ class Differ:
         self.counts["fixed"] += 1
         self.warm(new)
         after = self.look(layout, new, [*command[:-1], str(new)])
-        report = hugealign.verify(str(new)).files[0].report
+        report = hugealign.verify(str(new)).files[0]
         claimed = report.coverage.windows if report.coverage else 0
         if after.started != before.started:
             yield f"fix: started {before.started}, fixed {after.started}"
@@ -275,10 +276,10 @@ class Differ:
         if after.code < before.code and self.look(layout, path, command).code == before.code:
             yield f"fix: {before.code} windows become {after.code}{before.what}{after.what}"
         if report.verdict != "ok":
-            kept = {f.rule.id for f in hugealign.verify(str(path)).files[0].report.findings}
-            new_rules = {f.rule.id for f in report.findings if f.rule.severity == "error"} - kept
-            if new_rules or {"HA001", "HA003", "HA004"} & {f.rule.id for f in report.findings}:
-                yield f"fix: verify finds {[f.message for f in report.findings]}"
+            kept = {d.code for d in hugealign.verify(str(path)).files[0].diagnoses}
+            new_rules = {d.code for d in report.diagnoses if catalogue.row(d.code).severity == "error"} - kept
+            if new_rules or {"HA001", "HA003", "HA004"} & {d.code for d in report.diagnoses}:
+                yield f"fix: verify finds {[render.sentence(d) for d in report.diagnoses]}"
 
     def _run(self, path: Path, before: Seen) -> Iterator[str]:
         if not before.started:
@@ -290,8 +291,8 @@ class Differ:
             self.counts["run"] += 1
             huge = sum(vma.pmd for vma in _vmas(pid, None))
             (verdict,) = hugealign.processes([str(pid)]).verdicts
-            report = hugealign.verify(str(path)).files[0].report
-            written = any(finding.rule.id == "HA010" for finding in report.findings)  # by the loader
+            report = hugealign.verify(str(path)).files[0]
+            written = any(diagnosis.code == "HA010" for diagnosis in report.diagnoses)  # by the loader
             lost = report.coverage and report.coverage.windows and not huge and not written
             if huge < verdict.huge or lost:
                 yield f"run --fix: {huge} bytes huge, before {before.bytes}; ps {verdict.huge}"

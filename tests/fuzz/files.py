@@ -241,6 +241,6 @@ def baseline(chance: Chance) -> bytes:
     document = json.loads(_report())
     odd: Any = chance.choice((None, -1, 1e999, "x", [], {}, [[]], "\x1b[31m\n", {"a": 1}, True))
     (document if chance.random() < 0.5 else document["files"][0])[
-        chance.choice(("schema", "files", "path", "findings", "accepted", "page_size"))
+        chance.choice(("schema", "files", "path", "diagnoses", "accepted", "page_size"))
     ] = odd
     return json.dumps(document).encode()

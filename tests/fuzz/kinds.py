@@ -89,7 +89,7 @@ _VERIFY = (
     ("verify", "-q", "@"),
     ("verify", "-v", "--kernels", "@"),
     ("verify", "--format=json", "@"),
-    ("verify", "--format=sarif", "--strict", "@"),
+    ("verify", "--format=sarif", "--fail-on=warning", "@"),
     ("verify", "--format=github", "@"),
     ("verify", "--format=junit", "@"),
     ("verify", "--format=gcc", "--min-text=0", "@"),

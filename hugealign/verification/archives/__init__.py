@@ -3,3 +3,6 @@
 Nothing is ever extracted to a path that an archive names: a member that begins like an ELF file is copied to an
 unnamed temporary file, and everything else is passed over.
 """
+
+#: What is passed over without a report of its own, by what it is: keys of a `collections.Counter`.
+OBJECT, OTHER, LINK = "objects", "others", "links"

@@ -6,10 +6,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
-from hugealign.errors import HugealignError, MalformedElfError, cause
+from hugealign.errors import HugealignError, MalformedElfError
 from hugealign.io import unpacking
-from hugealign.io.units import counted, format_size
 from hugealign.io.unpacking import (
     Budget,
     ByteSource,
@@ -21,25 +21,23 @@ from hugealign.io.unpacking import (
     unnamed_file,
 )
 from hugealign.records import Record
-from hugealign.verification.archives import ar, containers, cpio, tar, zip  # noqa: A004  # the format's name
+from hugealign.verification.archives import OBJECT, OTHER, ar, containers, cpio, tar, zip  # noqa: A004  # the format's name
 from hugealign.verification.archives.kinds import (
     AR,
     CPIO,
     DEBIAN,
     ELF,
     HEAD,
-    OBJECT,
-    OTHER,
     RPM,
     TAR,
     THIN,
     ZIP,
     ZSTD,
-    Counts,
     Member,
     elf_type,
     kind,
 )
+from hugealign.verification.result import unreadable
 
 DEPTH = 3  # archives within one another
 
@@ -47,30 +45,30 @@ _PACKED = ("gzip", "bzip2", "xz", ZSTD)
 
 
 class Program(Record):
-    """A program at *path*, its content behind *fd* until the next is asked for; or the *reason* why there is none."""
+    """A program at *path*, its content behind *fd* until the next is asked for; or the *problem* with what is there."""
 
     path: str
     fd: int = -1
-    reason: str = ""
+    problem: Diagnosis | None = None
 
 
-def programs(fd: int, name: str, budget: Budget, counts: Counts, *, named: bool) -> Iterator[Program]:
+def programs(fd: int, name: str, budget: Budget, counts: "Counter[str]", *, named: bool) -> Iterator[Program]:
     """Yield the programs in the archive behind *fd*, which is called *name*; *counts* adds up what was passed over.
 
-    A static archive that was *named* gets a reason of its own, as its objects have none.
+    A static archive that was *named* is a problem of its own, as its objects are none.
     """
     try:
         with unnamed_file() as member:
             whole = FileSource(fd, 0, os.fstat(fd).st_size)
             yield from _Search(budget, counts, member.fileno()).content(whole, name, DEPTH, named=named)
     except (HugealignError, OSError) as error:
-        yield Program(name, reason=_reason(error))
+        yield Program(name, problem=_problem(name, error))
 
 
 class _Search:
     """The search of one named file: the work that it may cause, the counts, the file that members are copied to."""
 
-    def __init__(self, budget: Budget, counts: Counts, member: int) -> None:
+    def __init__(self, budget: Budget, counts: "Counter[str]", member: int) -> None:
         self._budget = budget
         self._counts = counts
         self._member = member
@@ -90,7 +88,7 @@ class _Search:
         elif what == THIN or (what == AR and DEBIAN not in head[8:24]):
             yield from self._static(source, name, thin=what == THIN, named=named)
         elif depth <= 0:
-            yield Program(name, reason=f"more than {DEPTH} archives deep; unpack it first")
+            raise UnpackError(f"more than {DEPTH} archives deep; unpack it first")
         elif what == AR:
             yield from self._deb(source, name, depth)
         else:
@@ -108,8 +106,7 @@ class _Search:
 
     def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Program]:
         if depth < 0:
-            yield Program(name, reason="compressed too many times over; unpack it first")
-            return
+            raise UnpackError("compressed too many times over; unpack it first")
         inner = self._unpack(what, source, depth)
         try:
             inner.peek(HEAD)
@@ -139,7 +136,7 @@ class _Search:
             except LimitError:
                 raise
             except HugealignError as error:
-                yield Program(path, reason=str(error))
+                yield Program(path, problem=unreadable(path, error))
 
     def _tar(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
         yield from self._members(
@@ -171,11 +168,12 @@ class _Search:
                 whole = stack.enter_context(unnamed_file()).fileno()
                 spool(source, whole, self._budget)
                 source = FileSource(whole, 0, os.fstat(whole).st_size)
-            passed: Counter[str] = Counter()
+            passed: Counter[int] = Counter()
             members = zip.members(source.fd, source.start, source.end, self._budget, passed)
             yield from self._members(members, name, depth)
-        for reason, count in passed.items():
-            yield Program(name, reason=f"{counted(count, 'file')} in it {reason}")
+        for method, files in passed.items():
+            code = "file.members-packed" if method else "file.members-encrypted"
+            yield Program(name, problem=Diagnosis(code, name, {"files": files, "method": method}))
 
     def _static(self, source: ByteSource, name: str, *, thin: bool, named: bool) -> Iterator[Program]:
         objects = text = 0
@@ -188,13 +186,8 @@ class _Search:
                 yield from self.content(member.source, f"{name}!{member.name}", 0)
         self._counts[OBJECT] += objects
         if named and objects:
-            files = counted(objects, "object file")
-            what = (
-                f"a thin archive of {files}, which lie elsewhere"
-                if thin
-                else f"a static archive of {files} with {format_size(text)} of text, which has no segments"
-            )
-            yield Program(name, reason=what + "; link it first")
+            code = "file.thin-archive" if thin else "file.archive"
+            yield Program(name, problem=Diagnosis(code, name, {"objects": objects, "text": text}))
 
     def _text(self, source: ByteSource) -> int:
         """Return the bytes of code in one object file; 0 if its headers are damaged."""
@@ -205,6 +198,7 @@ class _Search:
             return 0
 
 
-def _reason(error: HugealignError | OSError) -> str:
-    full = getattr(error, "errno", 0) == errno.ENOSPC
-    return cause(error) + (f" in {temporary_directory()}; TMPDIR names another place" if full else "")
+def _problem(name: str, error: HugealignError | OSError) -> Diagnosis:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return Diagnosis("file.no-room", name, {"directory": temporary_directory()})
+    return unreadable(name, error)
