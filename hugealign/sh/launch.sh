@@ -212,8 +212,8 @@ case $name in
         done
         case ${1-} in
             # <<< commands: written by make tables
-            '' | -h | --help | -V | --version | verify | diff | ps | top | advise | adapt | warm | run | stage | \
-                oci-hook | enable | disable | order | profile | map | fix | build | plugin | path | doctor | explain | \
+            '' | -h | --help | -V | --version | build | plugin | path | verify | diff | explain | fix | order | map | \
+                profile | run | warm | stage | enable | disable | oci-hook | ps | top | advise | adapt | doctor | \
                 help | trace | simulate | order-trace)
             # >>> commands
                 # A build hands these on to its links; every other command has options of its own.

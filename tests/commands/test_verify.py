@@ -303,7 +303,7 @@ def test_help_is_complete_and_narrow() -> None:
     ):  # fmt: skip
         assert re.search(rf"^  (-\w, |-\w [A-Z]+, )?{option}\b", text, re.MULTILINE), option
     assert "\nexamples:\n" in text
-    assert "\nexit status: 0 ok" in text
+    assert "\nexit status:\n  0  ok\n" in text
 
 
 def test_help_loads_nothing_of_the_check() -> None:

@@ -26,7 +26,7 @@ from hugealign.watch.adapt import AdaptOptions, keep_adapting, undo
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, chill, hugealign
 from tests.support import need
 
-SCHEMA = json.loads((ROOT / "hugealign" / "live" / "adapt-1.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "adapt-1.schema.json").read_text(encoding="utf-8"))
 SHORT = AdaptOptions(windows=2, seconds=0.4, rate=100)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to advise other processes")

@@ -17,7 +17,7 @@ import hugealign as api
 from hugealign.process.followed import follow
 from tests.live.programs import NOBODY, ROOT, chill, hugealign
 
-SCHEMA = json.loads((ROOT / "hugealign" / "live" / "advise-1.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "advise-1.schema.json").read_text(encoding="utf-8"))
 # argv[1] functions, each on a page of its own, are called in turn for argv[2] milliseconds.
 _SPREAD = """\
 #define _GNU_SOURCE

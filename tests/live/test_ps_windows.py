@@ -17,7 +17,7 @@ from hugealign.process.pagemap import State
 from hugealign.watch import mapped_files
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 
-SCHEMA = json.loads((ROOT / "hugealign" / "ps" / "ps-1.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "ps-1.schema.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture

@@ -293,7 +293,7 @@ def test_upgrade_at_the_last_moment_stays(place: Path) -> None:
     shutil.copy(path, fresh)
     with fresh.open("ab") as file:
         file.write(b"upgraded")
-    code = f"from hugealign import replacing\nreplacing.replace({str(path)!r}, lambda _: True)"
+    code = f"from hugealign.io import replacing\nreplacing.replace({str(path)!r}, lambda _: True)"
     slowly = ("-e", "trace=linkat", "-e", "inject=linkat:delay_exit=2000000")
     words = ["strace", "-f", "-o", "/dev/null", *slowly, sys.executable, "-c", code]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as child:
