@@ -464,10 +464,8 @@ def spool(source: ByteSource, fd: int, budget: Budget) -> None:
     os.ftruncate(fd, 0)
     size = 0
     while data := source.read(CHUNK):
-        if data == (_ZEROS if len(data) == CHUNK else _ZEROS[: len(data)]):
-            budget.spend(len(data))
-        else:
-            budget.spend(len(data))
+        budget.spend(len(data))
+        if data != _ZEROS[: len(data)]:
             write_all(fd, data, size)
         size += len(data)
     os.ftruncate(fd, size)

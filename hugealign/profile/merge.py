@@ -131,7 +131,7 @@ class _Reader:
 
 def file_bytes(path: str) -> bytes:
     """Return the bytes of the file at *path*, unpacked.  Raises ProfileError."""
-    with read.unpacked(path, counts.LIMIT) as (stream, *_):
+    with read.unpacked(path, 2 * counts.LIMIT) as (stream, *_):  # `counts.whole` reads no more than half of that
         return counts.whole(stream)
 
 
