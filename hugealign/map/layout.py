@@ -14,8 +14,7 @@ from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import load_bias, text_windows
 from hugealign.errors import HugealignError
-from hugealign.ordering.alignment import alignment, place
-from hugealign.ordering.windows import WindowPlan
+from hugealign.ordering.windows import WindowPlan, alignment, place
 from hugealign.profile.match import Matched
 from hugealign.profile.ran import Ran
 from hugealign.system.budget import Budget

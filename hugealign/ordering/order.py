@@ -16,7 +16,6 @@ from hugealign.orderfile import OrderFile
 from hugealign.ordering.blocks import Laid, divided, laid, share_names
 from hugealign.ordering.carried import Carried, carried
 from hugealign.ordering.compose import compose
-from hugealign.ordering.misses import Misses
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.debugfiles import DebugFiles
@@ -46,8 +45,17 @@ class ThinError(HugealignError):
 
 
 @dataclass(frozen=True, slots=True)
+class Simulated:
+    """A number of windows chosen by simulation: *why*, in a table of *lines*, and in a part of a JSON *document*."""
+
+    why: str
+    lines: Sequence[str]
+    document: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
-    """The *plan* made of what *ran*; *misses* come from a simulation, if there was one.
+    """The *plan* made of what *ran*; *simulated* says how many windows miss least, if that was simulated.
 
     *blocks* are the blocks of the functions to divide, by index, None if that was not asked for.  *carried* says how
     much was found again of the build that the profile is of, if that is not the one to order.
@@ -56,7 +64,7 @@ class Order:
     ran: Ran
     budget: Budget
     plan: WindowPlan
-    misses: Misses | None = None
+    simulated: Simulated | None = None
     blocks: Mapping[int, Laid] | None = None
     carried: Carried | None = None
 

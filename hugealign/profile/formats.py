@@ -11,14 +11,13 @@ from hugealign.profile import (
     fdata,
     folded,
     gcov,
-    order_list,
+    lists,
     otlp,
     perf,
     perf_addresses,
     perf_text,
     pprof,
     profdata,
-    symbol_list,
 )
 from hugealign.profile.model import Profile
 from hugealign.profile.source import ProfileSource
@@ -102,7 +101,7 @@ _FORMATS = (
     _tool("gcda", rb"adcg|gcda", gcov.read_data),
     Format("pprof", _pprof, pprof.read_proto, binary=True),
     Format("otlp", otlp.looks_like, otlp.read, binary=True),
-    _text("order", rb"# hugealign\.order/1[ \t\r]*\n", _of_lines(order_list.read)),
+    _text("order", rb"# hugealign\.order/1[ \t\r]*\n", _of_lines(lists.read_order)),
     _text("counts", rb"# hugealign\.counts/", counted.read),
     _text("bolt-yaml", rb"(?:---[ \t\r]*\n)?header:[ \t\r]*\n[ \t]+profile-version:", bolt_yaml.read),
     _text(
@@ -146,7 +145,7 @@ _FORMATS = (
         perf_addresses.read,
     ),
     _text("folded", rb"(?:#.*\n)*\S.* \d+\s*\n", _of_lines(folded.read)),
-    Format("symbols", symbol_list.looks_like, _of_lines(symbol_list.read)),
+    Format("symbols", lists.looks_like, _of_lines(lists.read_symbols)),
 )
 
 #: The formats by name.

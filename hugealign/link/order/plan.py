@@ -1,5 +1,6 @@
 """One link in the order of a profile: the words for the linker, and the build note."""
 
+import marshal
 import os
 import struct
 
@@ -8,15 +9,17 @@ from hugealign.elf import notes
 from hugealign.elf.windows import text_windows
 from hugealign.errors import HugealignError
 from hugealign.io import checksum
-from hugealign.io.descriptors import using
+from hugealign.io.descriptors import forked, using
 from hugealign.link import linkers
 from hugealign.link.order import dialects
 from hugealign.link.order.inputs import Sections, UnsplitObject, find, in_one_piece, pieces, whole
-from hugealign.link.order.second_process import SecondProcess
 from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from hugealign.elf.image import Image
     from hugealign.link.job import Job
     from hugealign.link.order.copies import Copies
@@ -300,6 +303,24 @@ class OrderedLink(Record):
             placed = "the sections of some inputs are not known before the link"
         objects, count = whole(self.job.command)
         return f"order: {placed}; {len(objects)} of {count} objects without -ffunction-sections: {_some(objects)}"
+
+
+class SecondProcess:
+    """A process that does *work* while this one does other work that the linker also waits for.
+
+    The result must be of types that `marshal` knows: numbers, bytes, lists, ....
+    """
+
+    def __init__(self, work: "Callable[[], Any]") -> None:
+        self.work = work
+        self.pid, self.fd = forked(lambda: marshal.dumps(work()))
+
+    def result(self) -> "Any":
+        """Wait for the work and return its result; if it failed there, do it again here."""
+        with open(self.fd, "rb") as pipe:
+            data = pipe.read()
+        _, status = os.waitpid(self.pid, 0)
+        return self.work() if status else marshal.loads(data)  # noqa: S302 - from our own process
 
 
 def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:

@@ -11,7 +11,6 @@ from hugealign.code.references import References
 from hugealign.io.progress import silent
 from hugealign.io.units import printable
 from hugealign.ordering.blocks import Laid
-from hugealign.ordering.misses import Misses
 from hugealign.ordering.order import Order, OrderOptions, carry, check_names, of_blocks, of_ran, parts
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted, sort
@@ -21,6 +20,7 @@ from hugealign.profile.match import placeable
 from hugealign.profile.model import Flow
 from hugealign.system.budget import RESERVE, Budget, budget_of, of_entries
 from hugealign_lab.geometry import Geometry, named
+from hugealign_lab.misses import Misses, simulated
 from hugealign_lab.placement import WINDOW, ordered
 from hugealign_lab.ran import Traced, traced
 from hugealign_lab.simulate import simulate, without
@@ -74,7 +74,8 @@ def order_of_trace(
     if fill:
         code = ran.binary, whole.functions
         problem = replace(problem, fill=Calls(*code), references=References(*code))
-    return Order(ran, budget, of_sorted(problem, sequence, misses.chosen if misses else None), misses, laid)
+    plan = of_sorted(problem, sequence, misses.chosen if misses else None)
+    return Order(ran, budget, plan, simulated(misses) if misses else None, laid)
 
 
 def _entries(cpu: Geometry) -> int:

@@ -15,8 +15,7 @@ from hugealign.link.order import dialects
 from hugealign.link.order.copies import group, is_hot
 from hugealign.link.order.dialects import Choices, LinkOrder
 from hugealign.link.order.inputs import Sections
-from hugealign.link.order.plan import OrderedLink
-from hugealign.link.order.second_process import SecondProcess
+from hugealign.link.order.plan import OrderedLink, SecondProcess
 from hugealign.settings import Settings
 
 

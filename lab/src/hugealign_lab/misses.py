@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hugealign.io.units import printable
+from hugealign.ordering.order import Simulated
 
 _HARDLY = 3  # per cent more misses, for which no further window is taken: memory costs, too
 
@@ -64,10 +65,11 @@ def why(misses: Misses) -> str:
     return f"{fewest}; min(needed, budget): {rule}"
 
 
-def as_json(misses: Misses) -> dict[str, object]:
-    """Return the misses as a part of a JSON document."""
-    return {
+def simulated(misses: Misses) -> Simulated:
+    """Return the choice as the report of an order shows it."""
+    document = {
         "rule": misses.rule,
         "cpus": list(misses.cpus),
         "misses": [{"windows": count, "misses": list(row)} for count, row in enumerate(misses.counts)],
     }
+    return Simulated(why(misses), list(lines(misses)), document)
