@@ -69,7 +69,7 @@ class Look:
         elif what == THIN or (what == AR and DEBIAN not in head[8:24]):
             yield from self._static(source, name, thin=what == THIN, named=named)
         elif depth <= 0:
-            raise ArchiveError(f"more than {DEPTH} archives deep; unpack it first")
+            yield _too_deep(name)
         elif what == AR:
             yield from self._deb(source, name, depth)
         else:
@@ -87,7 +87,8 @@ class Look:
 
     def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Found]:
         if depth < 0:
-            raise ArchiveError("compressed too many times over; unpack it first")
+            yield _too_deep(name)
+            return
         inner = self._unpack(what, source, depth)
         try:
             inner.peek(HEAD)
@@ -176,6 +177,10 @@ class Look:
             return sum(s.sh_size for s in read_image(fd).sections if s.sh_flags & SHF_EXECINSTR)
         except MalformedElfError:
             return 0
+
+
+def _too_deep(name: str) -> Found:
+    return Found(name, problem=Diagnosis("file.too-deep", name, {"depth": DEPTH}))
 
 
 def _problem(name: str, error: HugealignError | OSError) -> Diagnosis:
