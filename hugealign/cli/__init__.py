@@ -15,8 +15,7 @@ import sys
 from hugealign.cli import messages, output
 from hugealign.environment import reserve_standard_descriptors
 from hugealign.errors import HugealignError
-from hugealign.io.suggest import nearest
-from hugealign.io.units import printable
+from hugealign.io.units import nearest, printable
 from hugealign.settings import VARIABLES
 from hugealign.version import __version__
 

@@ -135,7 +135,7 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
 
     from hugealign.fixing import report
     from hugealign.fixing.fix import FixOptions, fix_into
-    from hugealign.verification.archives.source import temporary_directory, unnamed_file
+    from hugealign.io.unpacking import temporary_directory, unnamed_file
 
     (path,) = args.files
     if args.format == "json":

@@ -36,7 +36,7 @@ def add_reading(add: Callable[..., object]) -> None:
     add(
         "--max-unpacked",
         metavar="SIZE",
-        help="refuse packed profiles that unpack to more (default: 64M, and 128 times their own size)",
+        help="give up on a packed profile that unpacks to more (default: 64M, and 128 times its own size)",
     )
     add_debuginfo(add)
 

@@ -9,7 +9,7 @@ from hugealign.cli.arguments import StrictParser, add_format
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.units import parse_page_size, parse_size
-from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD, DEFAULT_PAGE_SIZE
+from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAGE_SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _add_inputs(add: "Callable[..., object]") -> None:
     add(
         "--max-unpacked",
         metavar="SIZE",
-        help="give up on an archive that unpacks to more than this (default: 16G)",
+        help="give up on an archive that unpacks to more (default: 64M, and 128 times its own size)",
     )
     add(
         "--allow-empty",
@@ -91,11 +91,6 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
         "covers)",
     )
     add("--min-windows", metavar="N", help="fail files with fewer whole windows of text (HA030; default: 0)")
-    add(
-        "--pad-threshold",
-        metavar="SIZE",
-        help=f"a tail up to this is ok (default: {DEFAULT_PAD_THRESHOLD})",
-    )
     add("--select", action="append", metavar="IDS", help="only these rules, as HA001,HA004 (default: all)")
     add("--ignore", action="append", metavar="IDS", help="not these rules")
     add(
@@ -147,11 +142,10 @@ def run(args: argparse.Namespace) -> int:
     policy = Policy(
         parse_page_size(*config.chosen("page-size", args.page_size, DEFAULT_PAGE_SIZE)),
         parse_size(*config.chosen("min-text", args.min_text, DEFAULT_MIN_TEXT)),
-        parse_size(*config.chosen("pad-threshold", args.pad_threshold, DEFAULT_PAD_THRESHOLD)),
         _number(*config.chosen("min-windows", args.min_windows, "0")),
     )
     jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
-    unpacked = parse_size(*config.chosen("max-unpacked", args.max_unpacked, "16G"))
+    unpacked = config.chosen("max-unpacked", args.max_unpacked)
     stream = sys.stdout if args.output in (None, "-") else None
     style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(stream, os.environ))
     baseline = config.chosen("baseline", args.baseline)
@@ -162,7 +156,7 @@ def run(args: argparse.Namespace) -> int:
             selection,
             recursive=args.recursive,
             jobs=jobs,
-            max_unpacked=unpacked,
+            max_unpacked=parse_size(*unpacked) if unpacked.value else None,
             baseline=_baseline(*baseline) if baseline.value else None,
             allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
             progress=progress.say,

@@ -36,7 +36,7 @@ from hugealign.elf.windows import (
     BASE_PAGE,
     align_down,
     align_up,
-    drift,
+    load_bias,
     rodata_windows,
     text_windows,
     windows_holding,
@@ -284,7 +284,7 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
     for before, after in itertools.pairwise(loads):
         if _page_end(before) > align_down(after.p_vaddr, BASE_PAGE) or _file_end(before) > after.p_offset:
             raise RefusalError("fix.segments-overlap", first=before.index, second=after.index)
-    if drift(image) % page_size or (not image.fixed and image.load_segments[0].p_vaddr % BASE_PAGE):
+    if load_bias(image) % page_size or (not image.fixed and image.load_segments[0].p_vaddr % BASE_PAGE):
         raise RefusalError("fix.image-base", page_size=page_size)
     end = end_of_contents(image)
     if end > image.file_size:

@@ -2,7 +2,8 @@
 
 from hugealign.elf.guards import Guards
 from hugealign.elf.image import Image
-from hugealign.elf.relocatable import UNREADABLE, members, opened, section_names
+from hugealign.elf.relocatable import UNREADABLE, opened, section_names
+from hugealign.io import ar
 from hugealign.link.command import Command
 from hugealign.link.linkers import Linker
 from hugealign.settings import Settings
@@ -39,7 +40,7 @@ def _says_of_the_stack(command: "Command") -> bool:
     """Return whether an object among the inputs has a ``.note.GNU-stack``; the linker may leave out archive members."""
     for _, fd in opened(command.inputs):
         try:
-            whole = next(members(fd))
+            whole = next(ar.members(fd))
             if not whole[0] and _STACK_NOTE in (section_names(fd, *whole[1:]) or b""):
                 return True
         except (*UNREADABLE, StopIteration):
@@ -60,7 +61,7 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
 
     if settings.check == "off":
         return ""
-    policy = rules.Policy(settings.page_size, settings.min_text, settings.pad_threshold)
+    policy = rules.Policy(settings.page_size, settings.min_text)
     found = [diagnosis for diagnosis in rules.check(image, policy) if diagnosis.code not in _LEFT_TO_VERIFY]
     if not found:
         return ""

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from hugealign.elf.image import Image, read_image
 from hugealign.elf.notes import BuildNote, read_notes
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift_unasked, file_offset, windows_holding
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, file_offset, unasked_load_bias, windows_holding
 from hugealign.elf.windows import rodata_windows as rodata_runs
 from hugealign.elf.windows import text_windows as text_runs
 from hugealign.errors import HugealignError
@@ -143,14 +143,14 @@ def _note(fd: int, page_size: int) -> BuildNote | None:
 def _whole_text(fd: int, image: Image, page_size: int) -> list[tuple[int, int]]:
     """Return the ranges of *fd* that are whole windows of text in a process on this machine."""
     found = text_runs(image, page_size)
-    unasked = None if found else drift_unasked(image, page_size)
+    unasked = None if found else unasked_load_bias(image, page_size)
     if unasked is not None and _placed_so(fd, image, unasked, page_size):
         found = text_runs(image, page_size, page_size, unasked)
     return [(file_offset(segment, first), file_offset(segment, end)) for segment, first, end in found]
 
 
-def _placed_so(fd: int, image: Image, drift: int, page_size: int) -> bool:
-    """Return whether mmap puts the file behind *fd* where *drift* says, modulo the window.
+def _placed_so(fd: int, image: Image, load_bias: int, page_size: int) -> bool:
+    """Return whether mmap puts the file behind *fd* where *load_bias* says, modulo the window.
 
     Twice, with sizes that are not alike, since one time in many it is by chance.  Where the dynamic linker asks for an
     address, or maps room of a certain size first, a mapping in our process tells nothing.
@@ -166,9 +166,9 @@ def _placed_so(fd: int, image: Image, drift: int, page_size: int) -> bool:
             return False
         libc().munmap(address, size + more)
         bias = address - base
-        if image.load_alignment > BASE_PAGE:  # of a static PIE, see `drift_unasked`
+        if image.load_alignment > BASE_PAGE:  # of a static PIE, see `unasked_load_bias`
             bias = align_down(address, image.load_alignment) - align_up(loads[0].p_vaddr, BASE_PAGE)
-        if (bias - drift) % page_size:
+        if (bias - load_bias) % page_size:
             return False
     return True
 

@@ -9,8 +9,7 @@ from hugealign.errors import HugealignError
 from hugealign.io import mounts
 from hugealign.io.descriptors import using
 from hugealign.io.numbers import decimal
-from hugealign.io.suggest import hint
-from hugealign.io.units import printable
+from hugealign.io.units import hint, printable
 from hugealign.process import codefiles, pagemap, smaps, statx
 
 _PROC = "/proc"

@@ -22,7 +22,6 @@ from hugealign.io.units import printable
 from hugealign.profile import counts, read
 from hugealign.profile.counts import Counts
 from hugealign.profile.model import ProfileError
-from hugealign.profile.packed import UnpackAllowance
 
 MOST_WEIGHT = 10**6
 MOST_GROUPS = 1000
@@ -149,7 +148,7 @@ class _Reader:
 
 def file_bytes(path: str) -> bytes:
     """Return the bytes of the file at *path*, unpacked.  Raises ProfileError."""
-    with read.unpacked(path, UnpackAllowance(counts.LIMIT)) as (stream, *_):
+    with read.unpacked(path, counts.LIMIT) as (stream, *_):
         return counts.whole(stream)
 
 

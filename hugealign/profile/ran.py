@@ -13,7 +13,6 @@ from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Flow, Profile
-from hugealign.profile.packed import UnpackAllowance
 from hugealign.profile.source import Others
 
 #: If less than this share of samples is found, the profile is taken to be of another program.
@@ -62,14 +61,14 @@ def what_ran(
     """
     if form is not None and form not in FORMATS:
         raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
-    debug, allowance = DebugFiles(debuginfo), UnpackAllowance(max_unpacked)
+    debug = DebugFiles(debuginfo)
     functions, others = debug.named(functions_of(binary)), Others(debug)
     profile, sources = Profile(flow=flow), []
     for path in profiles:
         progress(f"reading {printable(path)}")
         profile = profile.following()
         try:
-            found = read.add(path, profile, functions, binary, form, allowance, others)
+            found = read.add(path, profile, functions, binary, form, max_unpacked, others)
         except HugealignError as error:
             raise HugealignError(f"{printable(path)}: {error}") from None
         sources.append((path, found))

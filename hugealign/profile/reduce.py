@@ -18,7 +18,6 @@ from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import match
 from hugealign.profile.model import Flow, Profile, ProfileError
-from hugealign.profile.packed import UnpackAllowance
 from hugealign.profile.programs import programs
 from hugealign.profile.ran import remarks
 from hugealign.profile.source import Others
@@ -75,17 +74,19 @@ def reduce_profiles(
     ours = []
     said: set[str] = set()
     debug = DebugFiles(options.debuginfo)
-    mapped = {build: file for path in profiles for build, file in read.builds(path, _allowance(options)).items()}
+    mapped = {build: file for path in profiles for build, file in read.builds(path, options.max_unpacked).items()}
     chosen = [*_programs(asked, mapped, debug)]
     apart = frozenset(mapped) & {one.build_id for one in chosen}
     for program in chosen:
-        functions, allowance = program.functions(debug), _allowance(options)
+        functions = program.functions(debug)
         others = Others(debug, apart - {program.build_id})
         there = False
         for path in profiles:
             profile = Profile(flow=Flow() if options.blocks else None)
             try:
-                sources[path] = read.add(path, profile, functions, program.path, options.form, allowance, others)
+                sources[path] = read.add(
+                    path, profile, functions, program.path, options.form, options.max_unpacked, others
+                )
                 there |= _add(found, profile, functions, program, _builds(path, sources[path]))
             except HugealignError as error:
                 raise HugealignError(f"{printable(path)}: {error}") from None
@@ -100,10 +101,6 @@ def reduce_profiles(
     if not ours:
         raise HugealignError("nothing in the profile is of these programs; give the binary that ran (-b)")
     return Reduced(found, ours, list(sources.items()))
-
-
-def _allowance(options: ReduceOptions) -> UnpackAllowance:
-    return UnpackAllowance(options.max_unpacked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from hugealign.errors import HugealignError, cause
-from hugealign.io import trust
+from hugealign.io import resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, lock, opened_at, real_path
 from hugealign.io.units import format_size, printable
@@ -419,7 +419,7 @@ def _check(fd: int, place: str) -> None:
 
 def _check_trust(fd: int, place: str) -> None:
     try:
-        trust.check_directory(fd, place)
+        resources.check_directory(fd, place)
     except HugealignError as error:
         raise StageError(f"{printable(place)}: others may write there, or to a directory above it") from error
 

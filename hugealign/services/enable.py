@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError, NotElfError
-from hugealign.io import replacing, trust
+from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import opened
 from hugealign.io.resources import PACKAGE
@@ -181,7 +181,7 @@ def _command() -> str:
     for directory in (os.path.dirname(os.path.realpath(path)), PACKAGE):
         try:
             with using(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
-                trust.check_directory(fd, directory)
+                resources.check_directory(fd, directory)
         except HugealignError as error:
             said = f"{printable(directory)}: others may write there; install hugealign elsewhere"
             raise ServiceError(said) from error

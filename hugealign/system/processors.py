@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hugealign.errors import UsageError
-from hugealign.io.suggest import hint
-from hugealign.io.units import printable
+from hugealign.io.units import hint, printable
 
 INTEL, AMD, ARM64 = "GenuineIntel", "AuthenticAMD", "aarch64"
 

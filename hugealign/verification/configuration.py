@@ -6,8 +6,7 @@ Only the command reads it.  A link never does, and neither does `hugealign.verif
 import os
 
 from hugealign.errors import UsageError
-from hugealign.io.suggest import hint
-from hugealign.io.units import printable
+from hugealign.io.units import hint, printable
 from hugealign.records import Record
 
 TYPE_CHECKING = False
@@ -30,7 +29,6 @@ KEYS = {
     "page-size": _TEXT,
     "min-text": _TEXT,
     "min-windows": _TEXT,
-    "pad-threshold": _TEXT,
     "max-unpacked": _TEXT,
     "jobs": _TEXT,
     "baseline": _TEXT,

@@ -11,7 +11,7 @@ from hugealign.elf import edit
 from hugealign.elf.coverage import code_size, coverage, pad_sections
 from hugealign.elf.dynamic import Dynamic
 from hugealign.elf.image import PF_X, PT_GNU_RELRO, PT_GNU_STACK, SHT_NOBITS, Image, Segment
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift, text_windows, whole_windows
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, load_bias, text_windows, whole_windows
 from hugealign.verification.facts import LIBRARY, STATIC_PIE, Facts
 from hugealign.verification.kernels import thp_eligible
 from hugealign.verification.rules import Policy, found, startable
@@ -96,21 +96,21 @@ def _glibc_version(name: str) -> tuple[int, int]:
 
 def _base(image: Image, policy: Policy, text: Segment) -> Iterator[Diagnosis]:
     page = policy.page_size
-    base = align_down(image.load_segments[0].p_vaddr, BASE_PAGE) if image.fixed else -drift(image)
+    base = align_down(image.load_segments[0].p_vaddr, BASE_PAGE) if image.fixed else -load_bias(image)
 
-    def windows(moved: int) -> int:
-        first, last = whole_windows(text, page, image.fixed, moved, image.load_alignment)
+    def windows(bias: int) -> int:
+        first, last = whole_windows(text, page, image.fixed, bias, image.load_alignment)
         return last - first
 
     # On a better base the linker would move all addresses, or only those before the text.
-    if base % page and max(windows(0), windows(-(base % page))) > windows(drift(image)):
+    if base % page and max(windows(0), windows(-(base % page))) > windows(load_bias(image)):
         yield found("HA024", text, base=base, page_size=page)
 
 
 def _lost_pad(facts: Facts, policy: Policy, text: Segment) -> Iterator[Diagnosis]:
     image, page = facts.image, policy.page_size
     end = align_up(text.p_vaddr + text.p_memsz, BASE_PAGE)
-    tail = (end + drift(image)) % page
+    tail = (end + load_bias(image)) % page
     if not code_size(image, end - tail, end):
         return  # a text that ends with a window gets a pad of one byte
     if any(section.name == ".hugealign.fix" for section in image.sections):

@@ -16,7 +16,6 @@ from hugealign.elf.image import ET_CORE, ET_REL
 from hugealign.io.descriptors import using
 from hugealign.records import Record
 from hugealign.verification.archives import OBJECT, OTHER, kinds
-from hugealign.verification.archives.limits import Allowance, Work
 from hugealign.verification.checking import check_fd
 from hugealign.verification.inputs import Task
 from hugealign.verification.result import FileReport, unreadable
@@ -27,8 +26,7 @@ class Terms(Record):
     """The settings that are the same for every file."""
 
     policy: Policy
-    max_unpacked: int
-    allowance: Allowance
+    max_unpacked: int | None = None
 
 
 def check_path(task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[FileReport]:
@@ -79,17 +77,19 @@ def _opened(path: str) -> int:
 
 
 def _archive(fd: int, task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[FileReport]:
-    from hugealign.verification.archives.look import Look  # heavy, and not needed for plain files
+    # Heavy, and not needed for plain files.
+    from hugealign.io.unpacking import Budget
+    from hugealign.verification.archives.programs import programs
 
     own: Counter[str] = Counter()
     reports = 0
-    work = Work(os.fstat(fd).st_size, terms.max_unpacked, terms.allowance)
-    for found in Look(work, own).archive(fd, task.path, named=task.named):
+    budget = Budget(os.fstat(fd).st_size, terms.max_unpacked)
+    for program in programs(fd, task.path, budget, own, named=task.named):
         reports += 1
-        if found.problem:
-            yield FileReport(found.path, problem=found.problem)
+        if program.problem:
+            yield FileReport(program.path, problem=program.problem)
         else:
-            yield check_fd(found.fd, found.path, terms.policy)
+            yield check_fd(program.fd, program.path, terms.policy)
     passed.update(own)
     if task.named and not reports:
         yield FileReport(task.path, problem=empty(task.path, own))

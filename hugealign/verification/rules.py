@@ -12,10 +12,10 @@ from hugealign.elf.windows import (
     BASE_PAGE,
     align_down,
     align_up,
-    drift,
-    drift_unasked,
     joined,
+    load_bias,
     text_windows,
+    unasked_load_bias,
     whole_windows,
 )
 from hugealign.records import Record
@@ -47,8 +47,12 @@ class Policy(Record):
 
     page_size: int = PAGE_SIZE
     min_text: int = MIN_TEXT
-    pad_threshold: int = PAD_THRESHOLD
     min_windows: int = 0
+
+    @property
+    def pad_threshold(self) -> int:
+        """The bytes of tail up to which a window is not worth a pad, as for a link."""
+        return min(PAD_THRESHOLD, self.min_text)
 
 
 def found(code: str, segment: "Segment", **facts: int | str) -> "Diagnosis":
@@ -144,26 +148,26 @@ def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[
     page = policy.page_size
     if not code_size(image, segment.p_vaddr, segment.p_vaddr + segment.p_memsz):
         return
-    moved, alignment, fixed = drift(image), image.load_alignment, image.fixed
+    bias, alignment, fixed = load_bias(image), image.load_alignment, image.fixed
     if not fixed and (not alignment or alignment % page):
-        unasked = drift_unasked(image, page)
+        unasked = unasked_load_bias(image, page)
         if unasked is not None and text_windows(image, page, page, unasked):
             yield found("HA027", segment, align=segment.p_align, page_size=page)
-            moved, fixed = unasked, True
+            bias, fixed = unasked, True
         else:
             yield found("HA001", segment, align=segment.p_align, page_size=page)
-    start, end = segment.p_vaddr + moved, segment.p_vaddr + segment.p_memsz + moved
+    start, end = segment.p_vaddr + bias, segment.p_vaddr + segment.p_memsz + bias
     if (start - segment.p_offset) % page:
         yield found("HA002", segment, page_size=page)
     head = -align_down(start, BASE_PAGE) % page
-    lost = code_size(image, start - moved, min(start + head, end) - moved)
+    lost = code_size(image, start - bias, min(start + head, end) - bias)
     if head and lost:
         yield found("HA003", segment, head=lost)
     tail = align_up(end, BASE_PAGE) % page
-    lost = code_size(image, max(start, align_up(end, BASE_PAGE) - tail) - moved, end - moved)
+    lost = code_size(image, max(start, align_up(end, BASE_PAGE) - tail) - bias, end - bias)
     if lost > policy.pad_threshold and head < end - start:
         yield found("HA004", segment, tail=lost)
-    first, last = whole_windows(segment, page, fixed, moved, alignment)
+    first, last = whole_windows(segment, page, fixed, bias, alignment)
     for other in joined(image.load_segments):
         if other.index == segment.index or first == last:
             continue

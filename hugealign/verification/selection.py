@@ -3,8 +3,7 @@
 from hugealign.diagnosis.catalogue import ERROR, codes, rules
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import UsageError
-from hugealign.io.suggest import hint
-from hugealign.io.units import printable
+from hugealign.io.units import hint, printable
 from hugealign.verification.result import Accepted, FileReport
 
 TYPE_CHECKING = False

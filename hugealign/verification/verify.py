@@ -8,7 +8,6 @@ import os
 from collections import Counter
 
 from hugealign.io.progress import silent
-from hugealign.verification.archives.limits import Allowance
 from hugealign.verification.compare import Comparison, pairs
 from hugealign.verification.inputs import Step, steps
 from hugealign.verification.opening import Terms, check_path, empty
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
     _Checked = tuple[Step, Iterable[FileReport], Counter[str]]
 
-MAX_UNPACKED = 16 << 30  # bytes that one named archive may unpack to
-
 
 def verify(
     paths: "Path | Iterable[Path]",
@@ -35,7 +32,7 @@ def verify(
     *,
     recursive: bool = False,
     jobs: int = 1,
-    max_unpacked: int = MAX_UNPACKED,
+    max_unpacked: int | None = None,
     baseline: "Baseline | None" = None,
     allow_empty: bool = False,
     progress: "Callable[[str], None]" = silent,
@@ -43,9 +40,10 @@ def verify(
     """Check the programs and libraries in *paths* against the rules: files, archives and, if *recursive*, directories.
 
     *policy* says what is required of a file, *selection* which rules count and which of them fail it.  *jobs* processes
-    check in parallel; an archive may unpack to *max_unpacked* bytes.  With *allow_empty*, archives and directories
-    without a program are only counted.  *progress* is told how many files were checked.  If a file cannot be checked,
-    the `problem` of its report says why; that never raises an exception.
+    check in parallel; a named archive may unpack to *max_unpacked* bytes, by default in proportion to its size
+    (`hugealign.io.unpacking`).  With *allow_empty*, archives and directories without a program are only counted.
+    *progress* is told how many files were checked.  If a file cannot be checked, the `problem` of its report says why;
+    that never raises an exception.
     """
     policy, selection = policy or Policy(), selection or Selection()
     passed: Counter[str] = Counter()
@@ -96,7 +94,7 @@ def check_all(
     *,
     recursive: bool = False,
     jobs: int = 1,
-    max_unpacked: int = MAX_UNPACKED,
+    max_unpacked: int | None = None,
     passed: "Counter[str] | None" = None,
 ) -> "Iterator[FileReport]":
     """Yield a report per program in *paths*, in their order, and a report on each path that holds none.
@@ -104,7 +102,7 @@ def check_all(
     *recursive* allows directories; *jobs* processes check in parallel; *passed* adds up what was passed over.
     """
     passed = Counter() if passed is None else passed
-    terms = Terms(policy, max_unpacked, Allowance())
+    terms = Terms(policy, max_unpacked)
     todo = steps(paths, recursive=recursive)
     if jobs > 1:
         from hugealign.verification.parallel import results

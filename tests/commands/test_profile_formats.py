@@ -607,7 +607,7 @@ def test_packed(prog: Path, tmp_path: Path) -> None:
         assert load(tmp_path / name, prog)[1] == expected
         packed = (tmp_path / name).read_bytes()
         (tmp_path / "cut").write_bytes(packed[: len(packed) // 2])
-        with pytest.raises(ProfileError, match=r"cut short|zstd cannot read"):
+        with pytest.raises(ProfileError, match=r"truncated|damaged"):
             load(tmp_path / "cut", prog)
 
 

@@ -153,7 +153,7 @@ def test_baseline(files: dict[str, Path], tmp_path: Path) -> None:
     words = [HUGEALIGN, "verify", files["plain"]]
     assert run(*words, "--format", "json", "-o", known).returncode == 1
     assert run(*words, "--baseline", known).returncode == 0
-    done = run(*words, "--baseline", known, "--pad-threshold", "2M", "-v")
+    done = run(*words, "--baseline", known, "--min-text", "1G", "-v")
     assert f"fixed since the baseline: {files['plain']}: HA004\n" in done.stdout
     document = json.loads(run(*words, "--baseline", known, "--format", "json").stdout)
     validate(document)
@@ -297,7 +297,7 @@ def test_help_is_complete_and_narrow() -> None:
     text = run(HUGEALIGN, "verify", "--help", check=True, COLUMNS="80").stdout
     assert max(map(len, text.splitlines())) <= 80
     for option in (
-        "-r", "-0", "-j", "--max-unpacked", "--page-size", "--min-text", "--pad-threshold", "--select",
+        "-r", "-0", "-j", "--max-unpacked", "--page-size", "--min-text", "--select",
         "--ignore", "--config", "--no-config",
         "--fail-on", "--baseline", "--format", "-o", "-q", "-v", "--kernels",
     ):  # fmt: skip

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import hugealign.cli
 from hugealign.elf.fixrecord import LEVELS
-from tests.fuzz import archives, binaries, files, links, profiles, readers
+from tests.fuzz import archives, files, links, profiles, readers
 from tests.fuzz import fix as fixes
 
 SECONDS_PER_MEBIBYTE = 10.0  # docs/verify.md
@@ -151,10 +151,7 @@ _OF_ELF = (
     ("order", "folded", "-b", "@", "--force", "--cpu=skylake", "-o", OUT),
     ("map", "@", "--profile", "folded", "--force", "--itlb-2m=2"),
 )
-#: docs/verify.md: what is unpacked, and what of it is copied, together.
-_UNPACKED = (256 + 64 + 1) << 20, 500 + 100
-#: docs/order.md
-_UNPACKED_PROFILE = 65 << 20, 128
+_UNPACKED = 65 << 20, 128  # docs/verify.md, docs/order.md: the budget of a packed file
 KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY, temporary=_UNPACKED) for name, make in archives.KINDS.items()} | {
     "elf": Kind(files.elf, _VERIFY),
     "elf-fix": Kind(files.elf, _FIX, run=_fix_and_back),
@@ -162,16 +159,16 @@ KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY, temporary=_UNPACKED) for nam
     "elf-fixed": Kind(files.fixed, _FIX_AGAIN),
     "elf-others": Kind(files.elf, _OF_ELF, beside=files.beside),
     "blocks": Kind(files.blocks, _BLOCKS, beside=files.beside_blocks),
-    "profile": Kind(files.profile, _PROFILE, beside=files.beside, temporary=_UNPACKED_PROFILE),
+    "profile": Kind(files.profile, _PROFILE, beside=files.beside, temporary=_UNPACKED),
     "profile-made": Kind(files.profile, _MADE, run=_order, beside=files.beside),
-    "counts": Kind(files.counts, _COUNTS, beside=files.beside, run=_counts, temporary=_UNPACKED_PROFILE),
+    "counts": Kind(files.counts, _COUNTS, beside=files.beside, run=_counts, temporary=_UNPACKED),
     "order": Kind(files.order, _ORDER, beside=files.beside),
     **{
         name: Kind(
             make,
             words,
             beside=files.beside,
-            temporary=_UNPACKED_PROFILE,
+            temporary=_UNPACKED,
             needs="yaml" if name == "profile-prog.yaml" else "",
         )
         for name, (make, words) in readers.KINDS.items()
@@ -179,17 +176,6 @@ KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY, temporary=_UNPACKED) for nam
     **{
         name: Kind(make, words, links.STATUSES, beside=links.beside, run=run)
         for name, (make, words, run) in links.KINDS.items()
-    },
-    **{
-        name: Kind(
-            binaries.make(name),
-            words,
-            beside=binaries.beside(name),
-            run=binaries.runs(name, command),
-            needs=tool,
-            temporary=_UNPACKED_PROFILE,
-        )
-        for name, (tool, words) in binaries.KINDS.items()
     },
     "configuration": Kind(files.configuration, (("verify", "--config", "@", "/bin/true"),)),
     "baseline": Kind(files.baseline, (("verify", "--baseline", "@", "/bin/true"),)),

@@ -219,7 +219,7 @@ def test_no_compiler_named() -> None:
         ("HUGEALIGN_CHECK", "maybe"),
         ("HUGEALIGN_MIN_TEXT", "big"),
         ("HUGEALIGN_MIN_TEXT", "$(touch hacked)"),
-        ("HUGEALIGN_PAD_THRESHOLD", "-1"),
+        ("HUGEALIGN_MIN_TEXT", "-1"),
         ("HUGEALIGN_PAGE_SIZE", "2x"),
         ("HUGEALIGN_PAGE_SIZE", "\x1b[31m"),
     ],

@@ -1,4 +1,4 @@
-"""Programs inside archives: one module per format, each a forward-only reader of members; `look` combines them.
+"""Programs inside archives: one module per format, each a forward-only reader of members; `programs` combines them.
 
 Nothing is ever extracted to a path that an archive names: a member that begins like an ELF file is copied to an
 unnamed temporary file, and everything else is passed over.

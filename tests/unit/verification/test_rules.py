@@ -124,7 +124,7 @@ def test_data_among_the_text_is_a_warning() -> None:
 def test_thresholds() -> None:
     tail = load(RX, M, M + 0x1000)
     assert check(image(tail), Policy()) == []
-    assert [d.code for d in check(image(tail), Policy(pad_threshold=0))] == ["HA004"]
+    assert [d.code for d in check(image(tail), Policy(min_text=0))] == ["HA004"]
     small = load(R, 0, 0x1000, p_align=0x1000), load(RX, 0x1000, 0x3FFFF, p_align=0x1000)
     assert check(image(*small), Policy()) == []
     assert [d.code for d in check(image(*small), Policy(min_text=0))] == ["HA001", "HA003"]

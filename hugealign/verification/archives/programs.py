@@ -1,4 +1,4 @@
-"""Look into an archive, and into archives within it, for programs."""
+"""Find the programs in an archive, and in archives within it."""
 
 import contextlib
 import errno
@@ -9,17 +9,33 @@ from collections.abc import Iterator
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
 from hugealign.errors import HugealignError, MalformedElfError
-from hugealign.records import Record
-from hugealign.verification.archives import OBJECT, OTHER, ar, containers, cpio, packed, tar, zip  # noqa: A004  # the format's name
-from hugealign.verification.archives.kinds import AR, CPIO, DEBIAN, ELF, HEAD, RPM, TAR, THIN, ZIP, ZSTD, elf_type, kind
-from hugealign.verification.archives.limits import ArchiveError, LimitError, Work
-from hugealign.verification.archives.source import (
+from hugealign.io import unpacking
+from hugealign.io.unpacking import (
+    Budget,
     ByteSource,
     FileSource,
-    Member,
+    LimitError,
+    UnpackError,
     spool,
     temporary_directory,
     unnamed_file,
+)
+from hugealign.records import Record
+from hugealign.verification.archives import OBJECT, OTHER, ar, containers, cpio, tar, zip  # noqa: A004  # the format's name
+from hugealign.verification.archives.kinds import (
+    AR,
+    CPIO,
+    DEBIAN,
+    ELF,
+    HEAD,
+    RPM,
+    TAR,
+    THIN,
+    ZIP,
+    ZSTD,
+    Member,
+    elf_type,
+    kind,
 )
 from hugealign.verification.result import unreadable
 
@@ -28,7 +44,7 @@ DEPTH = 3  # archives within one another
 _PACKED = ("gzip", "bzip2", "xz", ZSTD)
 
 
-class Found(Record):
+class Program(Record):
     """A program at *path*, its content behind *fd* until the next is asked for; or the *problem* with what is there."""
 
     path: str
@@ -36,27 +52,30 @@ class Found(Record):
     problem: Diagnosis | None = None
 
 
-class Look:
-    """The look at one named file: the work that it may cause, the counts, the file that members are copied to."""
+def programs(fd: int, name: str, budget: Budget, counts: "Counter[str]", *, named: bool) -> Iterator[Program]:
+    """Yield the programs in the archive behind *fd*, which is called *name*; *counts* adds up what was passed over.
 
-    def __init__(self, work: Work, counts: "Counter[str]") -> None:
-        self._work = work
+    A static archive that was *named* is a problem of its own, as its objects are none.
+    """
+    try:
+        with unnamed_file() as member:
+            whole = FileSource(fd, 0, os.fstat(fd).st_size)
+            yield from _Search(budget, counts, member.fileno()).content(whole, name, DEPTH, named=named)
+    except (HugealignError, OSError) as error:
+        yield Program(name, problem=_problem(name, error))
+
+
+class _Search:
+    """The search of one named file: the work that it may cause, the counts, the file that members are copied to."""
+
+    def __init__(self, budget: Budget, counts: "Counter[str]", member: int) -> None:
+        self._budget = budget
         self._counts = counts
+        self._member = member
 
-    def archive(self, fd: int, name: str, *, named: bool) -> Iterator[Found]:
-        """Yield the programs in the archive behind *fd*, which is called *name*.
-
-        A static archive that was *named* is a problem of its own, as its objects are none.
-        """
-        try:
-            with unnamed_file() as self._member_file:
-                yield from self._content(FileSource(fd, 0, os.fstat(fd).st_size), name, DEPTH, named=named)
-        except (HugealignError, OSError) as error:
-            yield Found(name, problem=_problem(name, error))
-
-    def _content(
+    def content(
         self, source: ByteSource, name: str, depth: int, *, named: bool = False, unpacked: bool = False
-    ) -> Iterator[Found]:
+    ) -> Iterator[Program]:
         """Yield the programs that *source* holds.  Raises HugealignError, OSError."""
         head = source.peek(HEAD)
         what = kind(head)
@@ -76,111 +95,112 @@ class Look:
             readers = {TAR: self._tar, CPIO: self._cpio, RPM: self._rpm, ZIP: self._zip}
             yield from readers[what](source, name, depth)
 
-    def _elf(self, source: ByteSource, name: str, head: bytes) -> Iterator[Found]:
+    def _elf(self, source: ByteSource, name: str, head: bytes) -> Iterator[Program]:
         if elf_type(head) == ET_REL:
             self._counts[OBJECT] += 1
         elif elf_type(head) == ET_CORE:
             self._counts[OTHER] += 1
         else:
-            spool(source, self._member_file.fileno(), self._work)
-            yield Found(name, self._member_file.fileno())
+            spool(source, self._member, self._budget)
+            yield Program(name, self._member)
 
-    def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Found]:
+    def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Program]:
         if depth < 0:
             yield _too_deep(name)
             return
         inner = self._unpack(what, source, depth)
         try:
             inner.peek(HEAD)
-        except ArchiveError:
+        except UnpackError:
             if named or what == ZSTD:
                 raise
             self._counts[OTHER] += 1  # begins like compressed data by chance, or as a test for other tools
             return
-        yield from self._content(inner, name, depth, named=named, unpacked=True)
+        yield from self.content(inner, name, depth, named=named, unpacked=True)
 
     def _unpack(self, what: str, source: ByteSource, depth: int) -> ByteSource:
         if what == ZSTD:
-            return packed.Zstd(source, self._work)
+            return unpacking.Zstd(source, self._budget)
         if what == "xz":
             # Each xz in an xz takes a window: the deeper ones get less, so that all together stay in bounds.
-            return packed.xz(source, self._work, packed.WINDOW >> (0 if depth > 1 else 2))
-        return packed.gzip(source, self._work) if what == "gzip" else packed.bzip2(source, self._work)
+            return unpacking.xz(source, self._budget, unpacking.WINDOW >> (0 if depth > 1 else 2))
+        return unpacking.gzip(source, self._budget) if what == "gzip" else unpacking.bzip2(source, self._budget)
 
     def _members(
         self, members: Iterator[Member], name: str, depth: int, layers: containers.Layers | None = None
-    ) -> Iterator[Found]:
+    ) -> Iterator[Program]:
         for member in members:
             inner = member.name.removeprefix("./")
             path = f"{name}!{layers.name(inner) if layers else inner}"
             try:
-                yield from self._content(member.source, path, depth - 1)
+                yield from self.content(member.source, path, depth - 1)
             except LimitError:
                 raise
             except HugealignError as error:
-                yield Found(path, problem=unreadable(path, error))
+                yield Program(path, problem=unreadable(path, error))
 
-    def _tar(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
-        yield from self._members(tar.members(source, self._work), name, depth, containers.Layers(source, self._work))
+    def _tar(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
+        yield from self._members(
+            tar.members(source, self._budget), name, depth, containers.Layers(source, self._budget)
+        )
         source.finish()
 
-    def _cpio(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
-        yield from self._members(cpio.members(source, self._work), name, depth)
+    def _cpio(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
+        yield from self._members(cpio.members(source, self._budget), name, depth)
         source.finish()
 
-    def _rpm(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
-        header = cpio.payload(source, self._work)
+    def _rpm(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
+        header = cpio.payload(source, self._budget)
         what = kind(source.peek(HEAD))
         payload = self._unpack(what, source, depth) if what in _PACKED else source
-        yield from self._members(cpio.members(payload, self._work, header), name, depth)
+        yield from self._members(cpio.members(payload, self._budget, header), name, depth)
         payload.finish()
 
-    def _deb(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
-        for member in ar.members(source, self._work):
+    def _deb(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
+        for member in ar.members(source, self._budget):
             if member.name.startswith("data.tar"):
                 if not kind(member.source.peek(HEAD)):
-                    raise ArchiveError("a Debian package whose compression is not known here")
-                yield from self._content(member.source, name, depth)
+                    raise UnpackError("a Debian package whose compression is not known here")
+                yield from self.content(member.source, name, depth)
 
-    def _zip(self, source: ByteSource, name: str, depth: int) -> Iterator[Found]:
+    def _zip(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
         with contextlib.ExitStack() as stack:
             if not isinstance(source, FileSource):
                 whole = stack.enter_context(unnamed_file()).fileno()
-                spool(source, whole, self._work)
+                spool(source, whole, self._budget)
                 source = FileSource(whole, 0, os.fstat(whole).st_size)
             passed: Counter[int] = Counter()
-            members = zip.members(source.fd, source.start, source.end, self._work, passed)
+            members = zip.members(source.fd, source.start, source.end, self._budget, passed)
             yield from self._members(members, name, depth)
         for method, files in passed.items():
             code = "file.members-packed" if method else "file.members-encrypted"
-            yield Found(name, problem=Diagnosis(code, name, {"files": files, "method": method}))
+            yield Program(name, problem=Diagnosis(code, name, {"files": files, "method": method}))
 
-    def _static(self, source: ByteSource, name: str, *, thin: bool, named: bool) -> Iterator[Found]:
+    def _static(self, source: ByteSource, name: str, *, thin: bool, named: bool) -> Iterator[Program]:
         objects = text = 0
-        for member in ar.members(source, self._work):
+        for member in ar.members(source, self._budget):
             head = member.source.peek(HEAD)
             if thin or (kind(head) == ELF and elf_type(head) == ET_REL):
                 objects += 1
                 text += self._text(member.source) if named and not thin else 0
             else:
-                yield from self._content(member.source, f"{name}!{member.name}", 0)
+                yield from self.content(member.source, f"{name}!{member.name}", 0)
         self._counts[OBJECT] += objects
         if named and objects:
             code = "file.thin-archive" if thin else "file.archive"
-            yield Found(name, problem=Diagnosis(code, name, {"objects": objects, "text": text}))
+            yield Program(name, problem=Diagnosis(code, name, {"objects": objects, "text": text}))
 
     def _text(self, source: ByteSource) -> int:
         """Return the bytes of code in one object file; 0 if its headers are damaged."""
-        fd = self._member_file.fileno()
-        spool(source, fd, self._work)
+        spool(source, self._member, self._budget)
         try:
-            return sum(s.sh_size for s in read_image(fd).sections if s.sh_flags & SHF_EXECINSTR)
+            return sum(s.sh_size for s in read_image(self._member).sections if s.sh_flags & SHF_EXECINSTR)
         except MalformedElfError:
             return 0
 
 
-def _too_deep(name: str) -> Found:
-    return Found(name, problem=Diagnosis("file.too-deep", name, {"depth": DEPTH}))
+def _too_deep(name: str) -> Program:
+    return Program(name, problem=Diagnosis("file.too-deep", name, {"depth": DEPTH}))
 
 
 def _problem(name: str, error: HugealignError | OSError) -> Diagnosis:
