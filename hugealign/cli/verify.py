@@ -93,7 +93,6 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
         "covers)",
     )
     add("--min-windows", metavar="N", help="fail files with fewer whole windows of text (HA030; default: 0)")
-    add()
     add("--select", action="append", metavar="IDS", help="only these rules, as HA001,HA004 (default: all)")
     add("--ignore", action="append", metavar="IDS", help="not these rules")
     add(

@@ -22,7 +22,6 @@ from hugealign.verification.result import FileReport
 _AHEAD = 4  # batches per process that may wait for an earlier one
 _Checked = tuple[list[FileReport], "Counter[str]"]
 _CONTEXT = multiprocessing.get_context("fork")  # starts in 1 ms, with everything imported
-_terms: list[Terms] = []  # of a worker: its own, as all that it checks shares one allowance
 
 
 def results(steps: Iterable[Step], terms: Terms, jobs: int) -> Iterator[tuple[Step, list[FileReport], "Counter[str]"]]:
@@ -54,12 +53,13 @@ class _Pool:
 
     def __init__(self, terms: Terms, jobs: int) -> None:
         theirs, self._ours = _CONTEXT.Pipe(duplex=False)
-        self._executor = ProcessPoolExecutor(jobs, _CONTEXT, _begin, (terms, theirs, self._ours))
+        self._terms = terms
+        self._executor = ProcessPoolExecutor(jobs, _CONTEXT, _begin, (theirs, self._ours))
 
     def submit(self, tasks: list[Task]) -> "Future[_Checked]":
         """Have *tasks* checked; if a process has died, the future holds that at once."""
         try:
-            return self._executor.submit(_check, tasks)
+            return self._executor.submit(_check, tasks, self._terms)
         except BrokenProcessPool as error:
             future: Future[_Checked] = Future()
             future.set_exception(error)
@@ -96,11 +96,10 @@ def _one_by_one(tasks: list[Task], terms: Terms) -> _Checked:
     return reports, passed
 
 
-def _begin(terms: Terms, pipe: Connection, parents: Connection) -> None:
+def _begin(pipe: Connection, parents: Connection) -> None:
     """Begin a worker: an interrupt ends it at once, silently, and so does the end of *pipe*."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parents.close()
-    _terms.append(terms)
     threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
 
 
@@ -109,6 +108,6 @@ def _end_with(pipe: Connection) -> None:
     os._exit(1)
 
 
-def _check(tasks: list[Task]) -> _Checked:
+def _check(tasks: list[Task], terms: Terms) -> _Checked:
     passed: Counter[str] = Counter()
-    return [report for task in tasks for report in check_path(task, _terms[-1], passed)], passed
+    return [report for task in tasks for report in check_path(task, terms, passed)], passed

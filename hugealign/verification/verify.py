@@ -41,9 +41,9 @@ def verify(
 
     *policy* says what is required of a file, *selection* which rules count and which of them fail it.  *jobs* processes
     check in parallel; a named archive may unpack to *max_unpacked* bytes, by default in proportion to its size
-    (`hugealign.io.unpacking`).  With *allow_empty*, archives and directories
-    without a program are only counted.  *progress* is told how many files were checked.  If a file cannot be checked,
-    the `problem` of its report says why; that never raises an exception.
+    (`hugealign.io.unpacking`).  With *allow_empty*, archives and directories without a program are only counted.
+    *progress* is told how many files were checked.  If a file cannot be checked, the `problem` of its report says why;
+    that never raises an exception.
     """
     policy, selection = policy or Policy(), selection or Selection()
     passed: Counter[str] = Counter()

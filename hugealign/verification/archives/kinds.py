@@ -1,12 +1,10 @@
-"""The kind of a file, by its first bytes; the members of archives, and how many files were passed over."""
+"""The kind of a file, by its first bytes; the members of archives."""
 
 import os
-from collections import Counter
 
 from hugealign.errors import NumberFormatError
 from hugealign.io import ar
 from hugealign.io.numbers import octal
-from hugealign.io.units import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +13,6 @@ if TYPE_CHECKING:
 HEAD = 512  # bytes from which the kind of a file is known
 
 ELF, AR, THIN, CPIO, RPM, TAR, ZIP, ZSTD = "elf", "ar", "thin", "cpio", "rpm", "tar", "zip", "zstd"
-#: What a file is that was passed over without a report of its own.
-OBJECT, OTHER, LINK = "object file", "other file", "further hard link"
 DEBIAN = b"debian-binary"  # the first member of a package
 NEWC, NEWC_CRC, STRIPPED, RPM_LEAD = b"070701", b"070702", b"07070X", b"\xed\xab\xee\xdb"
 TAR_BLOCK = 512
@@ -82,11 +78,3 @@ class Member:
     def __init__(self, name: bytes, source: "ByteSource") -> None:
         self.name = os.fsdecode(name)
         self.source = source
-
-
-class Counts(Counter[str]):
-    """How many files were passed over, by what they are."""
-
-    def skipped(self) -> str:
-        """Return what was passed over, in words: ``3 object files, 12 other files``; empty if nothing was."""
-        return ", ".join(counted(self[noun], noun) for noun in (OBJECT, OTHER, LINK) if self[noun])

@@ -88,7 +88,7 @@ class _Search:
         elif what == THIN or (what == AR and DEBIAN not in head[8:24]):
             yield from self._static(source, name, thin=what == THIN, named=named)
         elif depth <= 0:
-            raise UnpackError(f"more than {DEPTH} archives deep; unpack it first")
+            yield _too_deep(name)
         elif what == AR:
             yield from self._deb(source, name, depth)
         else:
@@ -106,7 +106,8 @@ class _Search:
 
     def _unpacked(self, what: str, source: ByteSource, name: str, depth: int, *, named: bool) -> Iterator[Program]:
         if depth < 0:
-            raise UnpackError("compressed too many times over; unpack it first")
+            yield _too_deep(name)
+            return
         inner = self._unpack(what, source, depth)
         try:
             inner.peek(HEAD)
@@ -196,6 +197,10 @@ class _Search:
             return sum(s.sh_size for s in read_image(self._member).sections if s.sh_flags & SHF_EXECINSTR)
         except MalformedElfError:
             return 0
+
+
+def _too_deep(name: str) -> Program:
+    return Program(name, problem=Diagnosis("file.too-deep", name, {"depth": DEPTH}))
 
 
 def _problem(name: str, error: HugealignError | OSError) -> Diagnosis:

@@ -76,6 +76,7 @@ W = 2 << 20
             None,
             "a thin archive of 1 object file, which lie elsewhere; link it first",
         ),
+        ("file.too-deep", {"depth": 3}, None, "more than 3 archives deep, or compressed more often; unpack it first"),
         ("file.members-encrypted", {"files": 2}, None, "2 files in it encrypted; unpack it first"),
         (
             "file.members-packed",
