@@ -45,8 +45,8 @@ def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
         return Diagnosis("cache.dirty", path, {"dirty": kept.dirty + kept.writeback}, Remedy("prepare", ("sync",)))
     if kept and kept.cached:
         return Diagnosis("cache.held", path, {"pages": kept.cached}, replace.changed(kind="find-holder"))
-    if system == "tmpfs" and (denial := _denial(path)):
-        return denial
+    if system == "tmpfs" and (denied := denial(path)):
+        return denied
     if lack := _lack(path, hits):
         return lack
     if warmth.collapse not in (0, errno.EINVAL):
@@ -59,7 +59,7 @@ def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
 
 def after_copying(warmth: Warmth, hits: int) -> Diagnosis:
     """Return why windows of a copy in memory are small; *hits* is `memory.limit_hits` before the attempt."""
-    if found := _denial("") or _lack("", hits):
+    if found := denial("") or _lack("", hits):
         return found
     if not warming.collapses():
         return Diagnosis("thp.no-collapse", "", {}, Remedy("newer-kernel"))
@@ -76,7 +76,8 @@ def after_cooling(fd: int, path: str) -> Diagnosis:
     return Diagnosis("cache.held", path, {}, Remedy("find-holder"))
 
 
-def _denial(path: str) -> Diagnosis | None:
+def denial(path: str) -> Diagnosis | None:
+    """Return why no file in memory can be huge; None if the system allows it."""
     if kernel.thp_mode("shmem_enabled") != "deny":
         return None
     return Diagnosis("thp.shmem-denied", path, {}, _setting("never", f"{kernel.THP}/shmem_enabled"))
@@ -86,10 +87,15 @@ def _lack(path: str, hits: int) -> Diagnosis | None:
     """Return what the kernel lacked for a huge page, as far as that can be seen."""
     if memory.limit_hits() > hits:
         return Diagnosis("memory.limit", path, {"limit": memory.limit() or 0}, Remedy("raise-limit"))
-    if memory.free_huge_pages() == 0:
-        facts = {"page_size": kernel.huge_page_size()}
-        return Diagnosis("memory.fragmented", path, facts, _setting("1", "/proc/sys/vm/compact_memory"))
-    return None
+    return fragmented(path)
+
+
+def fragmented(path: str) -> Diagnosis | None:
+    """Return that no free memory is in one piece; None if some is."""
+    if memory.free_huge_pages() != 0:
+        return None
+    facts = {"page_size": kernel.huge_page_size()}
+    return Diagnosis("memory.fragmented", path, facts, _setting("1", "/proc/sys/vm/compact_memory"))
 
 
 def _refused(path: str, warmth: Warmth) -> Diagnosis:
@@ -150,7 +156,7 @@ def _written(fd: int) -> bool | None:
 
 def _holder(file: tuple[int, int]) -> int:
     """Return the PID of a process that has *file*, a device and an inode, open for writing; 0 if we see none."""
-    from hugealign.process import processes, statx
+    from hugealign.process import processes
 
     for pid in processes.pids():
         with (
@@ -162,7 +168,7 @@ def _holder(file: tuple[int, int]) -> int:
                     # The mode of the link says whether the file is open for writing (tid_fd_update_inode in
                     # fs/proc/fd.c); unlike the mode of the file, it is known without a look at the file.
                     mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-                    if mode & stat.S_IWUSR and statx.identity(name, directory) == file:
+                    if mode & stat.S_IWUSR and processes.identity(name, directory) == file:
                         return pid
     return 0
 

@@ -14,9 +14,7 @@ _ODD = ["9" * 5000, "9" * 33, "1_0", "+1", " 1", "1e3", "nan", "inf", "٣", "0x1
     [
         ["ps", "--wait={}", "1"],
         ["ps", "--watch={}", "1"],
-        ["ps", "--after={}", "--", "true"],
         ["ps", "--min-coverage={}", "1"],
-        ["ps", "--page-size={}", "1"],
         ["warm", "--windows={}", "/bin/true"],
         ["warm", "--wait={}", "/bin/true"],
         ["warm", "--page-size={}", "/bin/true"],

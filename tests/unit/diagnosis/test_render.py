@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.diagnosis import catalogue, render
-from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
+from hugealign.diagnosis.values import ARGUMENTS, COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 
 ROOM = Path(render.__file__).parent
 SCHEMA = json.loads((ROOM / "diagnosis.schema.json").read_text(encoding="utf-8"))
@@ -53,6 +53,31 @@ W = 2 << 20
             Remedy("run", ("hugealign", "fix", "--in-place", "f"), "", 0, 1),
             "no whole 2.0 MiB window of text; run: hugealign fix --in-place f (0 -> 1 window)",
         ),
+        (
+            "cache.small-pages",
+            {"windows": 3},
+            Remedy("start", ("hugealign", "run", "a"), ARGUMENTS),
+            "the page cache does not hold its text in huge pages; start it with: hugealign run a [ARG]...",
+        ),
+        (
+            "file.replaced",
+            {},
+            Remedy("run", ("systemctl", "restart", "a.service"), ROOT, 0, 1),
+            "its file was deleted or replaced since it started; run: sudo systemctl restart a.service (0 -> 1 window)",
+        ),
+        (
+            "runtime.small-pages",
+            {"runtime": "HotSpot", "option": "-XX:+X"},
+            Remedy("adapt-or-option", ("hugealign", "adapt", "7")),
+            "code without a file (HotSpot) is on small pages; run: hugealign adapt 7, or start it with -XX:+X",
+        ),
+        ("runtime.no-window", {"runtime": "", "option": ""}, None, "code without a file lies in no whole window"),
+        (
+            "text.unaligned",
+            {"text": 5 << 20, "page_size": W},
+            Remedy("retry"),
+            "5.0 MiB of text, not aligned: its address and file offset differ modulo 2.0 MiB; try again",
+        ),
         ("thp.partial", {"huge": 1, "windows": 3}, None, "the kernel made only 1 of 3 windows huge"),
         ("thp.refused", {"error": "EAGAIN"}, Remedy("retry"), "the kernel refused to collapse it (EAGAIN); try again"),
     ],
@@ -66,6 +91,18 @@ def test_a_command_runs_as_it_stands_unless_it_needs_something() -> None:
     assert shlex.split(render.command(Remedy("fix", words))) == list(words)
     assert render.command(Remedy("fix", words, OUTPUT)) == "hugealign fix 'it'\"'\"'s' -o OUT"
     assert render.command(Remedy("relink")) == ""
+    script = ("sh", "-c", "hugealign enable a && systemctl restart a")
+    assert render.command(Remedy("run", script)) == script[2]
+    assert shlex.split(render.command(Remedy("run", script, ROOT))) == ["sudo", *script]
+
+
+def test_colours_are_those_of_the_severity() -> None:
+    found = Diagnosis("file.replaced", "f", {}, Remedy("run", ("systemctl", "restart", "a")))
+    assert render.lines(found) == [
+        "\x1b[31mits file was deleted or replaced since it started\x1b[0m",
+        "run: \x1b[36msystemctl restart a\x1b[0m",
+    ]
+    assert render.lines(Diagnosis("process.not-touched", "f", {})) == ["not touched yet"]
 
 
 def test_document() -> None:
@@ -117,6 +154,9 @@ def test_what_the_product_says_is_in_the_catalogue_and_nothing_else_is() -> None
     source = "".join(text for text in texts if "hugealign.diagnosis" in text or "RefusalError" in text)
     code = r'(?:Diagnosis|RefusalError)\(\s*(?:\{.*?: )?["\']([a-z-]+\.[a-z-]+)["\']'
     chosen = {"file.core", "file.no-program"}  # at the end of a table
+    areas = {code.partition(".")[0] for code in catalogue.codes()}
+    watch = "".join(path.read_text(encoding="utf-8") for path in (ROOM.parent / "watch").glob("*.py"))
+    chosen |= {word for word in re.findall(r'"([a-z-]+\.[a-z-]+)"', watch) if word.partition(".")[0] in areas}
     assert {*re.findall(code, source), *chosen} == set(catalogue.codes())
     kinds = re.findall(r'(?:Remedy|_command)\("([a-z-]+)"|(?:replace|found)\.changed\(kind="([a-z-]+)"', source)
     assert {first or second for first, second in kinds} == set(catalogue.REMEDIES)

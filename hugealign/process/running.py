@@ -21,11 +21,11 @@ Handler = Callable[[int, FrameType | None], object] | int | None
 Look = Callable[[int], Process]
 
 
-def sample(
+def look_until(
     command: Sequence[str],
     after: float | None = None,
     enough: Callable[[Process], bool] | None = None,
-    looking: Look = look,
+    look_at: Look = look,
 ) -> Process:
     """Run *command* and return the last look at it before it ended; raises ProcessError if there was none.
 
@@ -35,7 +35,7 @@ def sample(
     """
     with _running(command) as child, handling({signal.SIGINT: signal.SIG_IGN}):
         try:
-            seen = _watch(child, after, enough, looking)
+            seen = _watch(child, after, enough, look_at)
         finally:
             _end(child)
     if seen is None:
@@ -43,7 +43,7 @@ def sample(
     return seen
 
 
-def follow(command: Sequence[str], interval: float, looking: Look = look) -> Iterator[Process]:
+def look_every(command: Sequence[str], interval: float, look_at: Look = look) -> Iterator[Process]:
     """Run *command* and yield a look at it every *interval* seconds until it ends; end it if the caller stops early.
 
     Raises ProcessError if there was no look.  SIGTERM and SIGHUP are passed on to the command.
@@ -52,7 +52,7 @@ def follow(command: Sequence[str], interval: float, looking: Look = look) -> Ite
     with _running(command) as child:
         while child.poll() is None:
             with contextlib.suppress(ProcessError):
-                seen = looking(child.pid)
+                seen = look_at(child.pid)
                 looks += 1
                 yield seen
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -105,14 +105,14 @@ def handling(handlers: Mapping[int, Handler]) -> Iterator[Mapping[int, Handler]]
 
 
 def _watch(
-    child: subprocess.Popen[bytes], after: float | None, enough: Callable[[Process], bool] | None, looking: Look
+    child: subprocess.Popen[bytes], after: float | None, enough: Callable[[Process], bool] | None, look_at: Look
 ) -> Process | None:
     seen = None
     start = time.monotonic()
     while True:
         before = time.monotonic()
         try:
-            seen = looking(child.pid)
+            seen = look_at(child.pid)
         except ProcessError:
             if child.poll() is None and seen is None:
                 raise

@@ -1,6 +1,6 @@
 """Sample where a command and all its children run: instruction pointers, resolved as they come.
 
-This is like `hugealign.process.instructions`, except that the processes may be gone before their mappings could be
+This is like `hugealign.process.perf_samples`, except that the processes may be gone before their mappings could be
 read.  So the kernel reports each mapping, too (PERF_RECORD_MMAP2, perf_event_open(2)).
 """
 
@@ -19,8 +19,7 @@ from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.errors import NotRunnableError
 from hugealign.io.execution import become
 from hugealign.io.units import printable
-from hugealign.process.instructions import FREQUENCY, SamplingError, refusal
-from hugealign.process.ring import (
+from hugealign.process.perf_events import (
     LOST,
     SAMPLE,
     SAMPLE_CODE_PAGE_SIZE,
@@ -29,7 +28,8 @@ from hugealign.process.ring import (
     SAMPLE_TIME,
     Ring,
 )
-from hugealign.process.sampling import handling, passing_on
+from hugealign.process.perf_samples import FREQUENCY, SamplingError, refusal
+from hugealign.process.running import handling, passing_on
 
 #: The bits of struct perf_event_attr: disabled, inherit, exclude_kernel, exclude_hv, mmap, comm, freq, enable_on_exec,
 #: task, sample_id_all, mmap2, comm_exec.
@@ -49,7 +49,7 @@ Page = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class CommandSamples:
     """How often each page of 4 KiB was sampled, in all processes together, and the command's exit *status*.
 
     *larger* are those of the samples that the kernel mapped by larger pages, with the size of these in bytes; Linux
@@ -147,13 +147,13 @@ def _time(kind: int, body: bytes) -> int:
     return int.from_bytes(body[16:24] if kind == SAMPLE else body[-8:], "little")
 
 
-def follow(
+def sample_command(
     words: Sequence[str],
     seconds: float | None = None,
     frequency: int = FREQUENCY,
     waiting: Callable[[int], object] = lambda _: None,
     prepare: Callable[[], tuple[str, Mapping[bytes, bytes]]] = lambda: ("", as_given()),
-) -> Followed:
+) -> CommandSamples:
     """Run the command *words* and return where it and its children run, until it ends or *seconds* are over.
 
     *waiting* is called with the PID while that process waits to become the
@@ -207,7 +207,7 @@ def follow(
         records.take([record for ring in rings for record in ring.drain()])
         for ring in rings:
             ring.close()
-    return Followed(records.pages, status, records.lost, records.larger)
+    return CommandSamples(records.pages, status, records.lost, records.larger)
 
 
 def _ring(pid: int, frequency: int, cpu: int) -> Ring:
