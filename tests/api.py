@@ -67,7 +67,7 @@ RESULTS = {
     "Machine": "watch.top",
     "ProgramRow": "watch.top",
     "Order": "ordering.order",
-    "Budget": "ordering.budget",
+    "Budget": "system.budget",
     "Condition": "doctor.checks",
 }
 

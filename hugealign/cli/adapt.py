@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hugealign.cli import messages, output
 from hugealign.cli.arguments import TARGET, add_format, count, interval
-from hugealign.errors import UsageError
+from hugealign.errors import STATUSES, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import printable
 from hugealign.watch import adapt_report as report
@@ -26,14 +26,16 @@ pages, less one for others. More huge windows than entries make code slower, not
 faster. adapt needs Linux 6.1 and root (CAP_SYS_NICE, CAP_SYS_PTRACE).
 
 examples:
-  hugealign adapt java                                once, as many as the processor keeps
+  hugealign adapt java                             once, as many as the processor keeps
   hugealign adapt --watch 60 php8.2-fpm.service    again and again
   hugealign adapt --undo java
-
-exit status: 0 done; 1 some windows could not be changed as planned; 2 wrong
-usage; 3 could not look, or could not change anything; 130 --watch was ended
-by ^C.
 """
+STATUS = {
+    0: "done",
+    1: "the kernel refused some of the windows",
+    3: "no process could be sampled or changed",
+    130: STATUSES[130],
+}
 
 
 # argparse shows the name of this function when it raises ValueError.

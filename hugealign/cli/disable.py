@@ -12,9 +12,11 @@ in /run/hugealign.  A running service keeps its copies until it is restarted.
 
 example:
   hugealign disable mariadb && systemctl restart mariadb
-
-exit status: 0 done; 2 wrong usage; 3 a UNIT was left as it is.
 """
+STATUS = {
+    0: "done",
+    3: "a UNIT was left as it is",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

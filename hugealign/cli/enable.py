@@ -25,9 +25,11 @@ examples:
   hugealign enable --fix mariadb && systemctl restart mariadb
   hugealign ps mariadbd
   hugealign disable mariadb && systemctl restart mariadb
-
-exit status: 0 done; 2 wrong usage; 3 a UNIT was left as it is.
 """
+STATUS = {
+    0: "done",
+    3: "a UNIT was left as it is",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

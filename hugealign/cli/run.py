@@ -2,7 +2,7 @@
 
 from hugealign.cli import launching
 from hugealign.cli.words import command_words
-from hugealign.errors import UsageError
+from hugealign.errors import COMMAND_STATUSES, UsageError
 from hugealign.io.execution import execute
 
 TYPE_CHECKING = False
@@ -48,10 +48,8 @@ Example:
   hugealign run --libs -- postgres -D /var/lib/postgresql
   hugealign run --fix --file lib/python3.11/site-packages/a.so -- python t.py
   hugealign run --file ./server -- sh -c './server --port 80'
-
-exit status: COMMAND's own; 2 wrong usage; 126 COMMAND not executable;
-127 COMMAND not found.
 """
+STATUS = COMMAND_STATUSES
 
 
 #: How the arguments are read; `hugealign.cli` looks for these names in the module of a command.

@@ -132,11 +132,13 @@ class Remedies:
         if diagnosis.code == "process.text-written" and self._relocated(owner, part):
             return Remedied(diagnosis.changed(code="text.relocations", remedy=Remedy("compile-pic")))
         if diagnosis.code == "process.thp-disabled":
-            remedy = Remedy("allow-huge-pages", before=huge, after=wanted)
+            remedy = Remedy("allow-huge-pages")
         elif diagnosis.code in _RESTART:
-            remedy = Remedy("restart", before=huge, after=wanted)
+            remedy = Remedy("restart")
             if owner.service:
-                remedy = Remedy("run", ("systemctl", "restart", owner.service), _root(), huge, wanted)
+                remedy = Remedy("run", ("systemctl", "restart", owner.service), _root())
+            if diagnosis.code == "process.mapped-small":  # of other files it is not known what the page cache has
+                remedy = remedy.changed(before=huge, after=wanted)
         elif diagnosis.code in _ADAPT:
             remedy = Remedy("run", ("hugealign", "adapt", owner.adapt), _root())
             if diagnosis.facts.get("option"):

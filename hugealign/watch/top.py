@@ -232,9 +232,8 @@ def _lack(found: Group, remedies: Remedies, page_size: int, most: int) -> tuple[
     elif remedy and part.kind == CodeKind.CODE and not judged.possible:
         after = sum(part.text // page_size for _, part in found.members)
         remedy = remedy.changed(before=0, after=after)
-    elif remedy:
-        after = judged.wanted if remedy.after is None else remedy.after
-        remedy = remedy.changed(before=huge, after=after * count)
+    elif remedy and remedy.after is not None:
+        remedy = remedy.changed(before=huge, after=remedy.after * count)
     return replace(lack, diagnosis=diagnosis.changed(remedy=remedy)), remedies.kept(owner, part)
 
 
@@ -274,7 +273,7 @@ def _row(found: Group, diagnosis: Diagnosis | None, page_size: int) -> ProgramRo
     possible, huge = sum(part.possible(page_size) for part in parts), sum(part.huge(page_size) for part in parts)
     reachable = huge
     if diagnosis and diagnosis.remedy:
-        reachable = diagnosis.remedy.after or 0
+        reachable = possible if diagnosis.remedy.after is None else diagnosis.remedy.after
     elif diagnosis and diagnosis.code == "process.not-touched" and found.part.kind != CodeKind.CODE:
         reachable = min(possible, huge + int(diagnosis.facts["windows"]) * len(parts))
     return ProgramRow(

@@ -222,7 +222,7 @@ def test_processes() -> None:
         ("stage", "stage: no file; example: hugealign stage /usr/sbin/mariadbd"),
         ("stage --list x", "--list: goes with neither --drop nor FILE"),
         ("adapt --undo --windows 1 x", "adapt: --undo goes with no other option"),
-        ("advise", "advise: give either -p PID or -- and a command"),
+        ("advise", "advise: give either a process or -- and a command"),
         ("ps x -- true", "ps: give either processes or -- and a command"),
         ("ps --watch 1 --json -o x y", "ps: --watch in JSON is for a pipe; a FILE has one document"),
         ("top --watch 1 --json -o x", "top: --watch in JSON is for a pipe; a FILE has one document"),
