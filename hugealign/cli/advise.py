@@ -11,7 +11,7 @@ from hugealign.cli.words import command_words
 from hugealign.errors import STATUSES, HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.watch import advise_report as report
-from hugealign.watch.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise_launched, advise_process
+from hugealign.watch.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise, advise_process
 from hugealign.watch.advise_verdict import Answer
 
 PARSER = SplitParser
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.after:
         output.keep_apart({"-o": args.output}, [shutil.which(args.after[0])])
         launched, words = _launched(args.after)
-        found = advise_launched(words, launched, options)
+        found = advise(words, options, launched)
     else:
         with Progress("hugealign: advise") as progress:
             progress.at_once(f"sampling for {options.seconds:g} s")

@@ -26,6 +26,7 @@ from hugealign.watch import advise_verdict as verdict
 from hugealign.watch import heat, runtimes, top
 from hugealign.watch.advise_verdict import Answer, Counted, Entries, Judged
 from hugealign.watch.heat import Heat, Page
+from hugealign.watch.parts import CodeKind
 from hugealign.watch.remedies import Remedies
 
 SECONDS = 10.0
@@ -96,13 +97,8 @@ def _published(found: table.Cpu, why: str) -> Entries:
     return Entries(found.l1_4k.entries, found.l1_2m.entries, found.name, f"{found.name}, {why}")
 
 
-def advise(command: Sequence[str], options: AdviseOptions | None = None) -> Advice:
-    """Run *command*, and return whether it would gain from huge text.  Raises HugealignError."""
-    return advise_launched(command, None, options)
-
-
-def advise_launched(command: Sequence[str], launched: Launched | None, options: AdviseOptions | None = None) -> Advice:
-    """Run *command*, and return whether it would gain from more huge text than *launched* gives it.
+def advise(command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None) -> Advice:
+    """Run *command*, and return whether it would gain from huge text, or from more than *launched* gives it.
 
     Raises HugealignError.
     """
@@ -310,7 +306,8 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
         seen = texts.look(pid, size, size)
         rows = top.ranked(top.group([seen], {}), Remedies(size), size, budget_of().windows) if seen else ()
         # The hottest part first; another one if that cannot be helped.
-        return next((r.diagnosis for r in sorted(rows, key=lambda row: row.part != hottest) if r.remedy), None)
+        first = sorted(rows, key=lambda row: ("" if row.kind == CodeKind.CODE else row.part) != hottest)
+        return next((row.diagnosis for row in first if row.remedy), None)
     return None
 
 

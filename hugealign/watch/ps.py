@@ -15,7 +15,7 @@ from hugealign.system import kernel
 from hugealign.watch import mapped_files, runtimes, staged
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.runtimes import Runtime
-from hugealign.watch.verdict import Observed, Verdict, judge, judge_part, rodata
+from hugealign.watch.verdict import Observed, Verdict, judge, judge_part
 
 _PAUSE = 0.1  # seconds between looks while waiting
 
@@ -116,7 +116,7 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     short = [m for m in mappings if m.windows_huge(window) < m.windows_possible(window)]
     wanted = mapped_files.wanted(process.pid, mappings if short else (), window, process.is_program, process.elsewhere)
     observed = Observed(process.exe, process.thp_disabled, wanted=wanted)
-    constants = rodata(process.rodata(options.all), window) if options.rodata else None
+    constants = process.rodata(options.all) if options.rodata else None
     if not explain:
         return replace(judge(process, mappings, window, options.min_coverage, observed), rodata=constants)
     cached: dict[int, bool] = {}

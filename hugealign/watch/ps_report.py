@@ -11,7 +11,7 @@ from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.version import __version__
 from hugealign.watch.parts import CodeKind
-from hugealign.watch.verdict import PartVerdict, Rodata, Verdict, WindowRun, why_none
+from hugealign.watch.verdict import PartVerdict, Verdict, WindowRun, why_none
 
 SCHEMA = "hugealign.ps/1"
 
@@ -70,8 +70,8 @@ def lines(verdict: Verdict) -> list[str]:
         found += _indented(diagnosis, of + count, 2)
     for beside in verdict.besides:
         found += _beside_lines(beside)
-    if verdict.rodata:
-        found.append(f"  {_rodata_line(verdict.rodata)}")
+    if verdict.rodata is not None:
+        found.append(f"  {_rodata_line(verdict.rodata, verdict.page_size)}")
     return found
 
 
@@ -91,9 +91,11 @@ def _beside_lines(beside: PartVerdict) -> list[str]:
     return found
 
 
-def _rodata_line(found: Rodata) -> str:
-    size = f"{format_size(found.huge)} of {format_size(found.size)}"
-    return f"read-only data: {found.windows} of {found.possible} windows {are(found.windows)} huge ({size})"
+def _rodata_line(found: Sequence[Mapping], page_size: int) -> str:
+    data = _rodata(found, page_size)
+    size = f"{format_size(data['huge_bytes'])} of {format_size(data['rodata_bytes'])}"
+    huge, possible = data["windows_huge"], data["windows_possible"]
+    return f"read-only data: {huge} of {possible} windows {are(huge)} huge ({size})"
 
 
 def details(verdict: Verdict) -> list[str]:
@@ -172,7 +174,7 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
                     _mapping(m, runs, v) for one in v.parts for m, runs in zip(one.part.mappings, one.runs, strict=True)
                 ],
                 "besides": [_beside(beside) for beside in v.besides],
-                "rodata": _rodata(v.rodata, page_size) if v.rodata else None,
+                "rodata": None if v.rodata is None else _rodata(v.rodata, page_size),
             }
             for v in verdicts
         ],
@@ -225,12 +227,12 @@ def _beside(beside: PartVerdict) -> dict[str, Any]:
     }
 
 
-def _rodata(found: Rodata, page_size: int) -> dict[str, Any]:
+def _rodata(found: Sequence[Mapping], page_size: int) -> dict[str, Any]:
     return {
-        "rodata_bytes": found.size,
-        "huge_bytes": found.huge,
-        "windows_huge": found.windows,
-        "windows_possible": found.possible,
+        "rodata_bytes": sum(m.size for m in found),
+        "huge_bytes": sum(m.huge for m in found),
+        "windows_huge": sum(m.windows_huge(page_size) for m in found),
+        "windows_possible": sum(m.windows_possible(page_size) for m in found),
         "mappings": [
             {
                 "path": printable(m.path),
@@ -242,7 +244,7 @@ def _rodata(found: Rodata, page_size: int) -> dict[str, Any]:
                 "windows_huge": m.windows_huge(page_size),
                 "windows_possible": m.windows_possible(page_size),
             }
-            for m in found.mappings
+            for m in found
         ],
     }
 

@@ -55,10 +55,5 @@ def runtime(exe: str, files: tuple[str, ...]) -> Runtime | None:
     return None
 
 
-def code_name(found: Runtime | None) -> str:
-    """Return the name of the code without a file of *found* in tables."""
-    return f"{found.name} code" if found else "code without a file"
-
-
 def _base(path: str) -> str:
     return printable(path.rpartition("/")[2])

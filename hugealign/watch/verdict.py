@@ -68,35 +68,13 @@ class PartVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Rodata:
-    """Read-only data: *size* and *huge* are bytes, *windows* is the number of huge windows, *possible* that of all."""
-
-    mappings: tuple[Mapping, ...]
-    size: int
-    huge: int
-    windows: int
-    possible: int
-
-
-def rodata(mappings: tuple[Mapping, ...], page_size: int) -> Rodata:
-    """Return the state of the read-only *mappings*; they never count as text."""
-    return Rodata(
-        mappings,
-        sum(m.size for m in mappings),
-        sum(m.huge for m in mappings),
-        sum(m.windows_huge(page_size) for m in mappings),
-        sum(m.windows_possible(page_size) for m in mappings),
-    )
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """The state of one process: of the *parts* that were asked for, its program first.
 
     *min_coverage* is the share in per cent of the text bytes that has to be huge; without it, all windows have to be.
     *general* are diagnoses of no part.  *staged* has, by address, the state of each mapping of a staged copy
     (`hugealign.watch.staged`).  *besides* are large parts that were not asked for, and *rodata*, None if not asked for,
-    is the read-only data; neither counts in any number.
+    are the mappings of read-only data; neither counts in any number.
     """
 
     process: Process
@@ -106,7 +84,7 @@ class Verdict:
     general: tuple[Diagnosis, ...] = ()
     staged: MappingOf[int, str] = field(default_factory=dict)
     besides: tuple[PartVerdict, ...] = ()
-    rodata: Rodata | None = None
+    rodata: tuple[Mapping, ...] | None = None
 
     @property
     def mappings(self) -> tuple[Mapping, ...]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hugealign.watch.runtimes import code_name, runtime
+from hugealign.watch.runtimes import runtime
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,3 @@ from hugealign.watch.runtimes import code_name, runtime
 def test_runtimes_are_known_by_whole_names(exe: str, files: tuple[str, ...], name: str | None) -> None:
     found = runtime(exe, files)
     assert (found.name if found else None) == name
-    assert code_name(found) == (f"{name} code" if name else "code without a file")

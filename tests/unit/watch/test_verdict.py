@@ -12,7 +12,7 @@ from hugealign.process.smaps import Mapping
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.ps_report import details, document, ends, lines, text
 from hugealign.watch.runtimes import RUNTIMES
-from hugealign.watch.verdict import Observed, Verdict, WindowRun, judge, judge_part, rodata
+from hugealign.watch.verdict import Observed, Verdict, WindowRun, judge, judge_part
 
 M = 1 << 20
 WINDOW = 2 * M
@@ -280,7 +280,7 @@ def test_pages_of_64k_hide_their_runs() -> None:
 def test_one_window_is_huge(huge: int, words: str) -> None:
     mapping = replace(APP, file_pmd=huge * 2 * M, pages=None)
     assert plain(lines(judge(process(mapping), (mapping,), WINDOW))[0]) == f"app[7]: {words} huge"
-    verdict = replace(judge(process(APP), (APP,), WINDOW), rodata=rodata((mapping,), WINDOW))
+    verdict = replace(judge(process(APP), (APP,), WINDOW), rodata=(mapping,))
     assert lines(verdict)[-1].strip().startswith(f"read-only data: {words.replace('all', '3 of')} huge (")
 
 
@@ -289,7 +289,7 @@ def test_read_only_data_never_stand_for_text() -> None:
     constants = Mapping(0xA00000, 0xE00000, 0x800000, "/srv/app", permissions="r--p", rss=4 * M, file_pmd=4 * M)
     small = replace(APP, file_pmd=0)
     alone = judge(process(small), (small,), WINDOW)
-    verdict = replace(alone, rodata=rodata((constants,), WINDOW))
+    verdict = replace(alone, rodata=(constants,))
     assert (verdict.met, verdict.windows, verdict.huge, lines(verdict)[:-1]) == (False, 0, 0, lines(alone))
     (found,) = document([verdict], [], WINDOW)["processes"]
     assert (found["windows_huge"], found["huge_bytes"]) == (0, 0)
