@@ -126,23 +126,23 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
         cached |= mapped_files.cached(
             process.pid, mapping, missing, window, program=of_program, elsewhere=process.elsewhere
         )
-    others, runtime = _besides(process, mappings, window)
+    found, runtime = _other_parts(process, mappings, window)
     copies = staged.states(process.pid, mappings)
     outdated = frozenset(start for start, state in copies.items() if state != staged.CURRENT)
     observed = replace(observed, cached=cached, outdated=outdated, runtime=runtime)
     verdict = judge(process, mappings, window, options.min_coverage, observed)
-    besides = tuple(judge_part(part, window, observed) for part in others)
+    others = tuple(judge_part(part, window, observed) for part in found)
     general = list(verdict.general)
-    if outdated and all(one.held >= one.wanted for one in verdict.parts):
+    if outdated and all(one.wanted_huge >= one.wanted for one in verdict.parts):
         general.append(Diagnosis("copy.outdated", process.exe, {}, Remedy("restart")))  # huge, but of an earlier file
     if general and not options.all and not mappings:
         look = Remedy("look", ("hugealign", "ps", "--all", str(process.pid)))
         general[0] = general[0].changed(remedy=look)
-    verdict = replace(verdict, besides=besides, general=tuple(general), staged=copies, rodata=constants)
+    verdict = replace(verdict, others=others, general=tuple(general), staged=copies, rodata=constants)
     return _remedied(verdict)
 
 
-def _besides(process: Process, shown: Sequence[Mapping], page_size: int) -> tuple[list[CodePart], Runtime | None]:
+def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> tuple[list[CodePart], Runtime | None]:
     """Return the large parts of *process* without the mappings that are *shown* already, and its runtime."""
     with suppress(OSError, HugealignError):
         seen = texts.look(process.pid, page_size, page_size)
@@ -159,7 +159,7 @@ def _besides(process: Process, shown: Sequence[Mapping], page_size: int) -> tupl
 
 def _remedied(verdict: Verdict) -> Verdict:
     """Return *verdict* with a remedy for each diagnosis, and one command for all that a start helps."""
-    all_parts = (*verdict.parts, *verdict.besides)
+    all_parts = (*verdict.parts, *verdict.others)
     if not any(one.diagnoses for one in all_parts):
         return verdict
     from hugealign.watch.remedies import Owner, Remedies, together  # only if a window is missing
@@ -171,7 +171,7 @@ def _remedied(verdict: Verdict) -> Verdict:
     remedied = iter(found)
     parts = [replace(one, diagnoses=tuple(next(remedied).diagnosis for _ in one.diagnoses)) for one in all_parts]
     count = len(verdict.parts)
-    return replace(verdict, parts=tuple(parts[:count]), besides=tuple(parts[count:]))
+    return replace(verdict, parts=tuple(parts[:count]), others=tuple(parts[count:]))
 
 
 def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:

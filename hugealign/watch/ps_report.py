@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hugealign.diagnosis import render
-from hugealign.diagnosis.values import Diagnosis
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.windows import BASE_PAGE
 from hugealign.io.units import are, counted, format_size, printable
 from hugealign.process.pagemap import State
@@ -50,7 +50,7 @@ def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
 def lines(verdict: Verdict) -> list[str]:
     """Return the verdict in words, with reasons and remedies on lines of their own."""
     name = f"{printable(verdict.process.comm)}[{verdict.process.pid}]"
-    held, wanted, possible = verdict.held, verdict.wanted, verdict.possible
+    held, wanted, possible = verdict.wanted_huge, verdict.wanted, verdict.possible
     if not possible:
         head = "no window can be huge"
     else:
@@ -63,31 +63,36 @@ def lines(verdict: Verdict) -> list[str]:
         head += f"; {format_size(verdict.without)} of text have none"
     found = [f"{name}: {render.painted(head, 'ok' if verdict.met else 'warning')}"]
     several = len(verdict.diagnoses) > 1
+    told: set[Remedy | None] = set()
     for diagnosis in verdict.diagnoses:
         of = f"{printable(diagnosis.subject.rpartition('/')[2])}: " if diagnosis.subject != verdict.process.exe else ""
         windows = int(diagnosis.facts.get("windows", 0))
         count = f"{counted(windows, 'window')}: " if several and windows else ""
-        found += _indented(diagnosis, of + count, 2)
-    for beside in verdict.besides:
-        found += _beside_lines(beside)
+        found += _indented(diagnosis, of + count, 2, told)
+    for other in verdict.others:
+        found += _other_lines(other, told)
     if verdict.rodata is not None:
         found.append(f"  {_rodata_line(verdict.rodata, verdict.page_size)}")
     return found
 
 
-def _indented(diagnosis: Diagnosis, prefix: str, indent: int) -> list[str]:
+def _indented(diagnosis: Diagnosis, prefix: str, indent: int, told: set[Remedy | None]) -> list[str]:
+    """Return the lines of *diagnosis*, without a remedy that was *told* already: one start helps several parts."""
     what, *remedy = render.lines(diagnosis)
-    return [f"{' ' * indent}{prefix}{what}", *(f"{' ' * indent}{line}" for line in remedy)]
+    done = diagnosis.remedy and diagnosis.remedy.changed(before=None, after=None)
+    found = [f"{' ' * indent}{prefix}{what}", *(f"{' ' * indent}{line}" for line in remedy if done not in told)]
+    told.add(done)
+    return found
 
 
-def _beside_lines(beside: PartVerdict) -> list[str]:
-    part = beside.part
+def _other_lines(other: PartVerdict, told: set[Remedy | None]) -> list[str]:
+    part = other.part
     pieces = f" in {len(part.mappings)} mappings" if len(part.mappings) > 1 else ""
-    state = f"{beside.windows} of {beside.possible} windows huge" if beside.possible else "no window can be huge"
+    state = f"{other.windows} of {other.possible} windows huge" if other.possible else "no window can be huge"
     name = printable(part.path.rpartition("/")[2]) if part.kind == CodeKind.LIBRARY else "code without a file"
-    found = [f"  besides: {name}, {format_size(part.text)}{pieces}: {state}"]
-    for diagnosis in beside.diagnoses[:1]:
-        found += _indented(diagnosis, "", 4)
+    found = [f"  also: {name}, {format_size(part.text)}{pieces}: {state}"]
+    for diagnosis in other.diagnoses[:1]:
+        found += _indented(diagnosis, "", 4, told)
     return found
 
 
@@ -173,7 +178,7 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
                 "mappings": [
                     _mapping(m, runs, v) for one in v.parts for m, runs in zip(one.part.mappings, one.runs, strict=True)
                 ],
-                "besides": [_beside(beside) for beside in v.besides],
+                "others": [_other(other) for other in v.others],
                 "rodata": None if v.rodata is None else _rodata(v.rodata, page_size),
             }
             for v in verdicts
@@ -215,15 +220,15 @@ def _mapping(m: Mapping, runs: tuple[WindowRun, ...] | None, verdict: Verdict) -
     }
 
 
-def _beside(beside: PartVerdict) -> dict[str, Any]:
+def _other(other: PartVerdict) -> dict[str, Any]:
     return {
-        "kind": beside.part.kind.value,
-        "path": printable(beside.part.path),
-        "mappings": len(beside.part.mappings),
-        "text_bytes": beside.part.text,
-        "windows_huge": beside.windows,
-        "windows_possible": beside.possible,
-        "diagnoses": [render.document(diagnosis) for diagnosis in beside.diagnoses],
+        "kind": other.part.kind.value,
+        "path": printable(other.part.path),
+        "mappings": len(other.part.mappings),
+        "text_bytes": other.part.text,
+        "windows_huge": other.windows,
+        "windows_possible": other.possible,
+        "diagnoses": [render.document(diagnosis) for diagnosis in other.diagnoses],
     }
 
 

@@ -53,8 +53,8 @@ class PartVerdict:
     """The state of one *part* of a process.
 
     *windows* is the number of huge windows and *possible* that of all; *wanted* is the number that the build of the
-    file asks for, and *held* is how many of these are huge.  *diagnoses* say why not all of these are, with their
-    number of ``windows``, the largest first; without a possible window there is one that says why.  *runs* are the
+    file asks for, and *wanted_huge* is how many of these are huge.  *diagnoses* say why not all of these are, with the
+    number of ``windows``, largest first; without a possible window there is one that says why.  *runs* are the
     windows of each mapping, or None where only counts are known.
     """
 
@@ -62,7 +62,7 @@ class PartVerdict:
     windows: int
     possible: int
     wanted: int
-    held: int
+    wanted_huge: int
     diagnoses: tuple[Diagnosis, ...]
     runs: tuple[tuple[WindowRun, ...] | None, ...]
 
@@ -73,7 +73,7 @@ class Verdict:
 
     *min_coverage* is the share in per cent of the text bytes that has to be huge; without it, all windows have to be.
     *general* are diagnoses of no part.  *staged* has, by address, the state of each mapping of a staged copy
-    (`hugealign.watch.staged`).  *besides* are large parts that were not asked for, and *rodata*, None if not asked for,
+    (`hugealign.watch.staged`).  *others* are large parts that were not asked for, and *rodata*, None if not asked for,
     are the mappings of read-only data; neither counts in any number.
     """
 
@@ -83,7 +83,7 @@ class Verdict:
     min_coverage: float | None = None
     general: tuple[Diagnosis, ...] = ()
     staged: MappingOf[int, str] = field(default_factory=dict)
-    besides: tuple[PartVerdict, ...] = ()
+    others: tuple[PartVerdict, ...] = ()
     rodata: tuple[Mapping, ...] | None = None
 
     @property
@@ -117,9 +117,9 @@ class Verdict:
         return sum(one.wanted for one in self.parts)
 
     @property
-    def held(self) -> int:
+    def wanted_huge(self) -> int:
         """How many of the `wanted` windows are huge."""
-        return sum(one.held for one in self.parts)
+        return sum(one.wanted_huge for one in self.parts)
 
     @property
     def without(self) -> int:
@@ -130,7 +130,7 @@ class Verdict:
     def met(self) -> bool:
         """Whether the process has as much huge text as was asked for."""
         if self.min_coverage is None:
-            return 0 < self.wanted == self.held and not self.without
+            return 0 < self.wanted == self.wanted_huge and not self.without
         return self.text > 0 and coverage(self.huge, self.text) >= self.min_coverage
 
     @property

@@ -85,7 +85,7 @@ def test_copied_text_that_is_huge_counts(copier: Path) -> None:
         (seen,) = json.loads(done.stdout)["processes"]
         assert (done.returncode, seen["met"]) == (0, True)
         assert {m["how"] for m in seen["mappings"]} == {"file THP", "anon THP"}
-        assert seen["besides"] == []  # no code of a runtime
+        assert seen["others"] == []  # no code of a runtime
         rows = json.loads(hugealign("top", "--format", "json").stdout)["rows"]
         (row,) = [row for row in rows if pid in row["pids"]]
         assert (row["kind"], row["windows_huge"]) == ("program", seen["windows_huge"])

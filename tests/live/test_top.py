@@ -347,6 +347,7 @@ def test_service_is_enabled(program: Path) -> None:
     chill(program)
     with running(program, "5") as child, in_group("system.slice/hugealign-test.service", child.pid):
         (row,) = rows(top(), child.pid)
+        assert f"{program.name}[{child.pid}]: " in hugealign("ps", "hugealign-test.service").stdout
     service = "hugealign-test.service"
     assert row["diagnosis"]["remedy"]["argv"] == [
         "sh",

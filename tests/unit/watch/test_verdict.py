@@ -103,7 +103,7 @@ def test_windows_that_a_build_does_not_ask_for(leading_huge: bool, exact: bool) 
 def test_a_large_file_without_a_window_is_not_passed_over() -> None:
     verdict = judge(process(APP, LIBRARY), (APP, SHIFTED), WINDOW)
     assert (verdict.met, verdict.windows, verdict.possible, verdict.text) == (False, 3, 3, 12 * M)
-    assert (verdict.held, verdict.wanted, verdict.without) == (3, 3, SHIFTED.size)
+    assert (verdict.wanted_huge, verdict.wanted, verdict.without) == (3, 3, SHIFTED.size)
     assert codes(verdict) == [(0, "text.unaligned")]
     assert judge(process(APP, LIBRARY), (APP, SHIFTED), WINDOW, min_coverage=10).met
     small = replace(SHIFTED, end=SHIFTED.start + WINDOW - 0x1000)
@@ -116,7 +116,7 @@ def test_windows_without_code_do_not_count() -> None:
     assert (held.windows_possible(WINDOW), held.windows_huge(WINDOW)) == (1, 1)
     assert held.whole(WINDOW) == (range(2, 3),)
     verdict = judge(process(held), (held,), WINDOW, observed=replace(EXE, wanted={held.start: 1}))
-    assert (verdict.met, verdict.wanted, verdict.held, verdict.huge) == (True, 1, 1, APP.huge)
+    assert (verdict.met, verdict.wanted, verdict.wanted_huge, verdict.huge) == (True, 1, 1, APP.huge)
     nothing = replace(APP, code=())
     assert (nothing.windows_possible(WINDOW), list(nothing.missing(WINDOW))) == (0, [])
 
@@ -256,10 +256,10 @@ def test_code_of_a_runtime_has_its_name_and_option() -> None:
 def test_large_parts_besides_the_program_count_for_nothing() -> None:
     library = replace(LIBRARY, start=0x7001000, pages=())
     beside = judge_part(CodePart(CodeKind.LIBRARY, library.path, (library,)), WINDOW, EXE)
-    verdict = replace(judge(process(APP), (APP,), WINDOW), besides=(beside,))
+    verdict = replace(judge(process(APP), (APP,), WINDOW), others=(beside,))
     assert (verdict.met, codes(verdict)) == (True, [])
-    assert lines(verdict)[1] == "  besides: libc.so.6, 3.0 MiB: no window can be huge"
-    (shown,) = document([verdict], [], WINDOW)["processes"][0]["besides"]
+    assert lines(verdict)[1] == "  also: libc.so.6, 3.0 MiB: no window can be huge"
+    (shown,) = document([verdict], [], WINDOW)["processes"][0]["others"]
     assert (shown["kind"], shown["path"], shown["text_bytes"]) == ("library", "/lib/libc.so.6", 3 * M - 4096)
     assert shown["diagnoses"][0]["code"] == "text.unaligned"
 
