@@ -16,9 +16,20 @@ from hugealign.system import children, kernel, memory
 _IN_MEMORY = ("tmpfs", "ramfs")
 _PATIENCE = 5.0  # seconds to look for the process that has a file open for writing
 _RETRY = Remedy("retry")
+#: Lifts PR_SET_THP_DISABLE, which is 41, and becomes a command.
+_ALLOWED = (
+    "python3",
+    "-c",
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 0, 0, 0, 0); os.execvp(sys.argv[1], sys.argv[1:])",
+)
 
 #: A process and how many others there are: the facts of a diagnosis.
 Users = dict[str, int | str]
+
+
+def disabled(path: str) -> Diagnosis:
+    """Return why no process here has huge pages of the file at *path*: PR_SET_THP_DISABLE, which is inherited."""
+    return Diagnosis("process.thp-disabled", path, {}, Remedy("run", (*_ALLOWED, "hugealign", "run", "--"), COMMAND))
 
 
 def no_window(path: str, page_size: int) -> Diagnosis:
@@ -45,8 +56,8 @@ def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
         return Diagnosis("cache.dirty", path, {"dirty": kept.dirty + kept.writeback}, Remedy("prepare", ("sync",)))
     if kept and kept.cached:
         return Diagnosis("cache.held", path, {"pages": kept.cached}, replace.changed(kind="find-holder"))
-    if system == "tmpfs" and (denied := denial(path)):
-        return denied
+    if system == "tmpfs" and (denial := _denial(path)):
+        return denial
     if lack := _lack(path, hits):
         return lack
     if warmth.collapse not in (0, errno.EINVAL):
@@ -59,7 +70,7 @@ def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
 
 def after_copying(warmth: Warmth, hits: int) -> Diagnosis:
     """Return why windows of a copy in memory are small; *hits* is `memory.limit_hits` before the attempt."""
-    if found := denial("") or _lack("", hits):
+    if found := _denial("") or _lack("", hits):
         return found
     if not warming.collapses():
         return Diagnosis("thp.no-collapse", "", {}, Remedy("newer-kernel"))
@@ -76,10 +87,12 @@ def after_cooling(fd: int, path: str) -> Diagnosis:
     return Diagnosis("cache.held", path, {}, Remedy("find-holder"))
 
 
-def denial(path: str) -> Diagnosis | None:
-    """Return why no file in memory can be huge; None if the system allows it."""
-    if kernel.thp_mode("shmem_enabled") != "deny":
-        return None
+def _denial(path: str) -> Diagnosis | None:
+    return denied(path) if kernel.thp_mode("shmem_enabled") == "deny" else None
+
+
+def denied(path: str) -> Diagnosis:
+    """Return why the file at *path*, which is in memory only, is not huge where shmem_enabled is deny."""
     return Diagnosis("thp.shmem-denied", path, {}, _setting("never", f"{kernel.THP}/shmem_enabled"))
 
 
@@ -87,13 +100,11 @@ def _lack(path: str, hits: int) -> Diagnosis | None:
     """Return what the kernel lacked for a huge page, as far as that can be seen."""
     if memory.limit_hits() > hits:
         return Diagnosis("memory.limit", path, {"limit": memory.limit() or 0}, Remedy("raise-limit"))
-    return fragmented(path)
+    return fragmented(path) if memory.free_huge_pages() == 0 else None
 
 
-def fragmented(path: str) -> Diagnosis | None:
-    """Return that no free memory is in one piece; None if some is."""
-    if memory.free_huge_pages() != 0:
-        return None
+def fragmented(path: str) -> Diagnosis:
+    """Return why the file at *path* is not huge where no block of memory is free that is large enough."""
     facts = {"page_size": kernel.huge_page_size()}
     return Diagnosis("memory.fragmented", path, facts, _setting("1", "/proc/sys/vm/compact_memory"))
 

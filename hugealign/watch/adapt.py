@@ -21,7 +21,7 @@ from hugealign.process.perf_samples import Samples
 from hugealign.process.processes import GoneError
 from hugealign.process.smaps import Mapping
 from hugealign.process.texts import Executed
-from hugealign.system import kernel
+from hugealign.system import kernel, memory
 from hugealign.system.budget import budget_of
 from hugealign.watch import ranking, runtimes
 from hugealign.watch.parts import CodeKind, CodePart, split
@@ -314,8 +314,9 @@ class _Adapter:
         if mapping.is_file and not mapping.without_file and number == errno.EINVAL:
             start = self._remedied(seen, part, Diagnosis("cache.small-pages", subject, {}))
             return _refused(subject, number).changed(remedy=start.remedy)
-        denied = diagnose.denial(subject) if _common(mapping) else None
-        return denied or diagnose.fragmented(subject) or _refused(subject, number)
+        if _common(mapping) and kernel.thp_mode("shmem_enabled") == "deny":
+            return diagnose.denied(subject)
+        return diagnose.fragmented(subject) if memory.free_huge_pages() == 0 else _refused(subject, number)
 
     def _remedied(self, seen: Executed, part: CodePart, diagnosis: Diagnosis) -> Diagnosis:
         size = kernel.huge_page_size()

@@ -15,6 +15,7 @@ from hugealign.fixing import remedies
 from hugealign.io import mounts
 from hugealign.io.execution import which
 from hugealign.io.regular import opened
+from hugealign.pagecache import diagnose
 from hugealign.process import groups, processes
 from hugealign.process.smaps import Mapping
 from hugealign.watch import staged
@@ -133,6 +134,9 @@ class Remedies:
             return Remedied(diagnosis.changed(code="text.relocations", remedy=Remedy("compile-pic")))
         if diagnosis.code == "process.thp-disabled":
             remedy = Remedy("allow-huge-pages")
+            lifted = diagnose.disabled(part.path).remedy
+            if lifted and not owner.service:
+                remedy = Remedy("start", (*lifted.argv, owner.program), ARGUMENTS, huge, wanted)
         elif diagnosis.code in _RESTART:
             remedy = Remedy("restart")
             if owner.service:

@@ -149,7 +149,7 @@ def started(*words: str | Path) -> Iterator[int]:
         ("file.replaced", replaced, "restart"),
         ("process.text-written", written, "restart"),
         ("process.mapped-small", mapped_small, "restart"),
-        ("process.thp-disabled", disabled, "allow-huge-pages"),
+        ("process.thp-disabled", disabled, "start"),
         ("process.text-copied", text_copied, "run"),
         ("runtime.small-pages", arena, "run"),
         ("process.not-touched", partly_touched, None),

@@ -134,7 +134,7 @@ def test_huge_in_the_cache_but_not_in_the_process(program: Path) -> None:
     assert hugealign("warm", program).returncode == 0
     with running(*NO_THP, program, "5") as child:
         (row,) = rows(top(), child.pid)
-        assert told(row) == ("process.thp-disabled", "allow-huge-pages")
+        assert told(row) == ("process.thp-disabled", "start")
 
 
 def test_text_that_is_not_aligned_is_fixed_on_the_way(built: Programs) -> None:

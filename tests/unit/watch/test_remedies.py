@@ -75,7 +75,7 @@ OWNER = Owner(NOBODY, "/srv/app", "/srv/app", "", "app")
 @pytest.mark.parametrize(
     ("code", "facts", "kind", "words"),
     [
-        ("process.thp-disabled", {}, "allow-huge-pages", ""),
+        ("process.thp-disabled", {}, "start", "hugealign run -- /srv/app"),
         ("process.text-written", {}, "restart", ""),
         ("process.mapped-small", {}, "restart", ""),
         ("file.replaced", {}, "restart", ""),
@@ -94,7 +94,8 @@ OWNER = Owner(NOBODY, "/srv/app", "/srv/app", "", "app")
 def test_remedy_of_each_code(code: str, facts: dict[str, int | str], kind: str | None, words: str) -> None:
     found = Remedies(W).find(OWNER, PART, Diagnosis(code, "/srv/app", facts), 3).diagnosis
     assert (found.code, found.remedy.kind if found.remedy else None) == (code, kind)
-    assert " ".join(found.remedy.argv if found.remedy else ()) == words
+    named = " ".join(found.remedy.argv if found.remedy else ())
+    assert (named.endswith(words), bool(named)) == (True, bool(words))
 
 
 def test_a_service_is_restarted_by_its_manager() -> None:
@@ -102,6 +103,8 @@ def test_a_service_is_restarted_by_its_manager() -> None:
     found = Remedies(W).find(owner, PART, Diagnosis("file.replaced", "/srv/app", {}), 3).diagnosis
     assert found.remedy
     assert (found.remedy.kind, render.command(found.remedy).endswith("systemctl restart a.service")) == ("run", True)
+    found = Remedies(W).find(owner, PART, Diagnosis("process.thp-disabled", "/srv/app", {}), 3).diagnosis
+    assert found.remedy == Remedy("allow-huge-pages")
 
 
 def test_a_file_that_cannot_be_reached_is_told_apart() -> None:
