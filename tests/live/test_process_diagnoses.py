@@ -100,8 +100,11 @@ def mapped_small(programs: Programs, place: Path) -> Situation:
 
 
 def text_copied(_: Programs, place: Path) -> Situation:
-    allowed = SOURCE.replace("mprotect(to", "madvise(to, size, MADV_HUGEPAGE); mprotect(to")
-    (place / "main.c").write_text(allowed.replace('"x", 1)', '"ready\\n", 6)'), encoding="ascii")
+    # PR_SET_THP_DISABLE while it copies, not advice against huge pages, which would stay.
+    source = SOURCE.replace("madvise(to, size, c > 2 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)", "prctl(41, 1, 0, 0, 0)")
+    source = source.replace("mprotect(to", "prctl(41, 0, 0, 0, 0); mprotect(to").replace('"x", 1)', '"ready\\n", 6)')
+    source = source.replace("#include <unistd.h>", "#include <sys/prctl.h>\n#include <unistd.h>")
+    (place / "main.c").write_text(source, encoding="ascii")
     (place / "text.s").write_text(TEXT, encoding="ascii")
     words = ("-pie", "-fPIE", "-Wl,-z,max-page-size=0x200000", place / "main.c", place / "text.s", "-o", place / "own")
     subprocess.run(["gcc", *words], check=True)
