@@ -134,7 +134,7 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     others = tuple(judge_part(part, window, observed) for part in found)
     general = list(verdict.general)
     if outdated and all(one.wanted_huge >= one.wanted for one in verdict.parts):
-        general.append(Diagnosis("copy.outdated", process.exe, {}, Remedy("restart")))  # huge, but of an earlier file
+        general.append(Diagnosis("copy.outdated", process.exe, {}))  # huge, but of an earlier file
     if general and not options.all and not mappings:
         look = Remedy("look", ("hugealign", "ps", "--all", str(process.pid)))
         general[0] = general[0].changed(remedy=look)
@@ -160,7 +160,7 @@ def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> 
 def _remedied(verdict: Verdict) -> Verdict:
     """Return *verdict* with a remedy for each diagnosis, and one command for all that a start helps."""
     all_parts = (*verdict.parts, *verdict.others)
-    if not any(one.diagnoses for one in all_parts):
+    if not verdict.general and not any(one.diagnoses for one in all_parts):
         return verdict
     from hugealign.watch.remedies import Owner, Remedies, together  # only if a window is missing
 
@@ -171,7 +171,11 @@ def _remedied(verdict: Verdict) -> Verdict:
     remedied = iter(found)
     parts = [replace(one, diagnoses=tuple(next(remedied).diagnosis for _ in one.diagnoses)) for one in all_parts]
     count = len(verdict.parts)
-    return replace(verdict, parts=tuple(parts[:count]), others=tuple(parts[count:]))
+    general = tuple(
+        remedies.find(owner, verdict.parts[0].part, one, 0).diagnosis if one.code == "copy.outdated" else one
+        for one in verdict.general
+    )
+    return replace(verdict, parts=tuple(parts[:count]), others=tuple(parts[count:]), general=general)
 
 
 def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:
