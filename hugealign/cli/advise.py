@@ -7,7 +7,6 @@ import shutil
 
 from hugealign.cli import launching, output
 from hugealign.cli.arguments import TARGET, SplitParser, add_format, count, interval
-from hugealign.cli.words import command_words
 from hugealign.errors import STATUSES, HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.watch import advise_report as report
@@ -86,7 +85,7 @@ def _launched(words: list[str]) -> tuple[Launched | None, list[str]]:
     parser = argparse.ArgumentParser(prog="hugealign run")
     launching.configure(parser)
     asked = parser.parse_args(words[2:])
-    command = command_words(asked.words, "hugealign advise -- hugealign run -- ./server")
+    command = launching.command_words(asked.words, "hugealign advise -- hugealign run -- ./server")
     options = words[2 : len(words) - len(command)]
     if options[-1:] == ["--"]:
         options.pop()
