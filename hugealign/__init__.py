@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hugealign.version import __version__
     from hugealign.watch.adapt import AdaptOptions, adapt
     from hugealign.watch.advise import AdviseOptions, advise, advise_process
-    from hugealign.watch.looking import PsOptions, processes
+    from hugealign.watch.ps import PsOptions, processes
     from hugealign.watch.top import TopOptions, top
 
 #: The public API: each name and its module, which is imported on first use.
@@ -26,7 +26,7 @@ _API = {
     "MergeOptions": "hugealign.profile.merge",
     "OrderOptions": "hugealign.ordering.order",
     "Policy": "hugealign.verification.rules",
-    "PsOptions": "hugealign.watch.looking",
+    "PsOptions": "hugealign.watch.ps",
     "ReduceOptions": "hugealign.profile.reduce",
     "Selection": "hugealign.verification.selection",
     "TopOptions": "hugealign.watch.top",
@@ -42,7 +42,7 @@ _API = {
     "fix": "hugealign.fixing.fix",
     "merge_counts": "hugealign.profile.merge",
     "order": "hugealign.ordering.order",
-    "processes": "hugealign.watch.looking",
+    "processes": "hugealign.watch.ps",
     "reduce_profiles": "hugealign.profile.reduce",
     "top": "hugealign.watch.top",
     "verify": "hugealign.verification.verify",

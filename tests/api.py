@@ -28,7 +28,7 @@ if found.status:
 hugealign.fix("/opt/server", hugealign.FixOptions(in_place=True))
 text = hugealign.warm("/opt/server")
 print(text.huge, "of", len(text.offsets), "windows are huge;", text.diagnosis)
-print([(verdict.process.pid, verdict.reason) for verdict in hugealign.processes(["server"]).verdicts])
+print([(verdict.process.pid, verdict.diagnoses) for verdict in hugealign.processes(["server"]).verdicts])
 ```
 
 Every error is a `hugealign.errors.HugealignError`. Its text is one line for people, safe to print; its `exit_status`
@@ -52,22 +52,22 @@ RESULTS = {
     "CachedText": "pagecache.text",
     "Diagnosis": "diagnosis.values",
     "Remedy": "diagnosis.values",
-    "Seen": "ps.looking",
-    "Verdict": "ps.verdict",
-    "Beside": "ps.verdict",
-    "Advice": "live.advise",
-    "Judged": "live.verdict",
-    "Heat": "live.heat",
+    "Seen": "watch.ps",
+    "Verdict": "watch.verdict",
+    "PartVerdict": "watch.verdict",
+    "Advice": "watch.advise",
+    "Judged": "watch.advise_verdict",
+    "Heat": "watch.heat",
     "Estimate": "profile.goodturing",
-    "Entries": "live.entries",
-    "Counted": "live.verdict",
-    "Adapted": "live.adapt",
-    "Change": "live.adapt",
-    "Window": "live.ranking",
-    "Machine": "live.top",
-    "ProgramRow": "live.rows",
+    "Entries": "watch.advise_verdict",
+    "Counted": "watch.advise_verdict",
+    "Adapted": "watch.adapt",
+    "Change": "watch.adapt",
+    "Window": "watch.ranking",
+    "Machine": "watch.top",
+    "ProgramRow": "watch.top",
     "Order": "ordering.order",
-    "Budget": "ordering.budget",
+    "Budget": "system.budget",
     "Condition": "doctor.checks",
 }
 

@@ -8,6 +8,9 @@ from hugealign.io.numbers import decimal
 from hugealign.io.units import format_size, parse_page_size, printable
 from hugealign.settings import DEFAULT_PAGE_SIZE
 
+#: How processes are named.
+TARGET = "PID|NAME|UNIT.service"
+
 _COUNT_LIMIT = 10**9
 _SECONDS_LIMIT = 10**6
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from hugealign.environment import as_given
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.units import printable
 from hugealign.records import Record
@@ -31,6 +31,14 @@ class Asked(Record):
     rodata: bool = False
     wait: int = 0
     file: Sequence[str] = ()
+
+
+def command_words(words: list[str], example: str) -> list[str]:
+    """Return the command in *words*, after an optional ``--``.  Raises UsageError with the *example* if it is empty."""
+    words = words[1:] if words[:1] == ["--"] else words
+    if not words:
+        raise UsageError(f"{example.split()[1]}: no command; example: {example}")
+    return words
 
 
 def quick(words: list[str]) -> Asked | None:

@@ -1,7 +1,7 @@
 """``hugealign run -- COMMAND``: make a command's text huge, then become the command."""
 
 from hugealign.cli import launching
-from hugealign.cli.words import command_words
+from hugealign.cli.launching import command_words
 from hugealign.errors import COMMAND_STATUSES, UsageError
 from hugealign.io.execution import execute
 

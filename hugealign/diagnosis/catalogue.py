@@ -48,6 +48,8 @@ class Row(Record):
 #: The sentence for each kind of remedy: ``{command}`` is its command, ``{effect}`` its windows before and after, and
 #: other names are facts of the diagnosis.
 REMEDIES = {
+    "adapt-or-option": "run: {command}, or start it with {option}",
+    "allow-huge-pages": "start it from a process that does not disable them",
     "compile-pic": "compile with -fPIC",
     "copy-elsewhere": "copy it to another file system",
     "find-holder": "look for the process as root[, or replace the file: {command}]",
@@ -59,6 +61,7 @@ REMEDIES = {
     "look": "see: {command}",
     "newer-kernel": "Linux 6.1 can",
     "none": "",
+    "none-known": "no command is known that makes more of it huge",
     "other-file": "write another file: {command}",
     "other-linker": "relink with -fuse-ld=bfd",
     "patch-again": "if patchelf did that, patch the original with --page-size {page_size}",
@@ -67,8 +70,12 @@ REMEDIES = {
     "raise-limit": "raise the limit, then try again",
     "recurse": "give -r to check what is in it",
     "relink": 'relink with CC="hugealign gcc" (or hugealign clang, …)',
+    "restart": "start it again",
     "retry": "try again",
     "run": "run: {command}[ ({effect})]",
+    "set-option": "start it with {option}",
+    "start": "start it with: {command}[ ({effect})]",
+    "start-inside": "in its container, start it with: {command}[ ({effect})]",
     "stop": "stop it and try again[, or replace the file: {command}]",
     "unpack": "unpack it first",
     "wait": "wait until it closes the file, then try again",

@@ -3,7 +3,7 @@
 import os
 
 from hugealign.diagnosis.catalogue import REMEDIES, row
-from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, SUBJECT, Diagnosis, Remedy
+from hugealign.diagnosis.values import ARGUMENTS, COMMAND, OUTPUT, ROOT, SUBJECT, Diagnosis, Remedy
 from hugealign.io.units import counted, format_size, printable
 
 TYPE_CHECKING = False
@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-_PLACEHOLDERS = {COMMAND: " COMMAND", OUTPUT: " OUT", SUBJECT: " FILE"}
+_PLACEHOLDERS = {ARGUMENTS: " [ARG]...", COMMAND: " COMMAND", OUTPUT: " OUT", SUBJECT: " FILE"}
+#: By severity, and for what else stands out: the colours of a terminal (ECMA-48, SGR).
+_COLOURS = {"error": "31", "warning": "33", "ok": "32", "command": "36"}
+_SHELL = ("sh", "-c")
 
 
 def text(diagnosis: Diagnosis) -> str:
@@ -24,9 +27,11 @@ def sentence(diagnosis: Diagnosis) -> str:
     return _filled(row(diagnosis.code).sentence, diagnosis.facts)
 
 
-def cure(diagnosis: Diagnosis) -> str:
+def cure(diagnosis: Diagnosis, *, colour: bool = False) -> str:
     """Return what to do about it: the remedy, else what the catalogue advises; empty if there is nothing."""
-    return remedy(diagnosis.remedy, diagnosis.facts) if diagnosis.remedy else row(diagnosis.code).fix
+    if diagnosis.remedy:
+        return remedy(diagnosis.remedy, diagnosis.facts, colour=colour)
+    return row(diagnosis.code).fix
 
 
 def label(diagnosis: Diagnosis) -> str:
@@ -34,15 +39,32 @@ def label(diagnosis: Diagnosis) -> str:
     return f"{row(diagnosis.code).severity}[{diagnosis.code}]"
 
 
-def remedy(what: Remedy, facts: "Mapping[str, int | str] | None" = None) -> str:
+def remedy(what: Remedy, facts: "Mapping[str, int | str] | None" = None, *, colour: bool = False) -> str:
     """Return what to do about a diagnosis with *facts*."""
-    return _filled(REMEDIES[what.kind], {**(facts or {}), "command": command(what), "effect": effect(what)})
+    shown = painted(command(what), "command") if colour else command(what)
+    return _filled(REMEDIES[what.kind], facts or {}, {"command": shown, "effect": effect(what)})
+
+
+def lines(diagnosis: Diagnosis) -> list[str]:
+    """Return a line for what is wrong and one for what to do, both `painted`."""
+    found = [painted(sentence(diagnosis), row(diagnosis.code).severity)]
+    return [*found, remedy(diagnosis.remedy, diagnosis.facts, colour=True)] if diagnosis.remedy else found
+
+
+def painted(words: str, meaning: str) -> str:
+    """Return the *words* of a report in the colour of *meaning*: a severity, ``ok`` or ``command``.
+
+    Names have no escape sequences left, so `hugealign.cli.output` can take the colours out again.
+    """
+    return f"\x1b[{_COLOURS[meaning]}m{words}\x1b[0m" if words and meaning in _COLOURS else words
 
 
 def command(what: Remedy) -> str:
     """Return the command of a remedy, quoted for a shell, with a placeholder for what it lacks; empty without one."""
     if not what.argv:
         return ""
+    if what.argv[:2] == _SHELL and what.needs != ROOT:
+        return printable(what.argv[2])
     import shlex
 
     return f"{'sudo ' * (what.needs == ROOT)}{printable(shlex.join(what.argv))}{_PLACEHOLDERS.get(what.needs, '')}"
@@ -101,10 +123,10 @@ class _Fact:
 _FORMS = {"size": format_size, "hex": "{:#x}".format, "errno": os.strerror}
 
 
-def _filled(form: str, facts: "Mapping[str, int | str]") -> str:
-    """Return the sentence *form*, completed by *facts*; catalogue.py says how one is written."""
-    given = {name: _Fact(value) for name, value in facts.items()}
-    there = {name: fact for name, fact in given.items() if facts[name]}
+def _filled(form: str, facts: "Mapping[str, int | str]", words: "Mapping[str, str] | None" = None) -> str:
+    """Return the sentence *form*, completed by *facts* and finished *words*; catalogue.py says how one is written."""
+    given: dict[str, Any] = {name: _Fact(value) for name, value in facts.items()} | dict(words or {})
+    there = {name: given[name] for name, value in {**facts, **(words or {})}.items() if value}
     first, *rest = form.split("[")
     parts = [first.format_map(given)]
     for part in rest:
@@ -113,7 +135,7 @@ def _filled(form: str, facts: "Mapping[str, int | str]") -> str:
     return "".join(parts)
 
 
-def _optional(part: str, facts: "Mapping[str, _Fact]") -> str:
+def _optional(part: str, facts: "Mapping[str, Any]") -> str:
     try:
         return part.format_map(facts)
     except KeyError:

@@ -16,9 +16,20 @@ from hugealign.system import children, kernel, memory
 _IN_MEMORY = ("tmpfs", "ramfs")
 _PATIENCE = 5.0  # seconds to look for the process that has a file open for writing
 _RETRY = Remedy("retry")
+#: Lifts PR_SET_THP_DISABLE, which is 41, and becomes a command.
+_ALLOWED = (
+    "python3",
+    "-c",
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 0, 0, 0, 0); os.execvp(sys.argv[1], sys.argv[1:])",
+)
 
 #: A process and how many others there are: the facts of a diagnosis.
 Users = dict[str, int | str]
+
+
+def disabled(path: str) -> Diagnosis:
+    """Return why no process here has huge pages of the file at *path*: PR_SET_THP_DISABLE, which is inherited."""
+    return Diagnosis("process.thp-disabled", path, {}, Remedy("run", (*_ALLOWED, "hugealign", "run", "--"), COMMAND))
 
 
 def no_window(path: str, page_size: int) -> Diagnosis:
@@ -77,8 +88,11 @@ def after_cooling(fd: int, path: str) -> Diagnosis:
 
 
 def _denial(path: str) -> Diagnosis | None:
-    if kernel.thp_mode("shmem_enabled") != "deny":
-        return None
+    return denied(path) if kernel.thp_mode("shmem_enabled") == "deny" else None
+
+
+def denied(path: str) -> Diagnosis:
+    """Return why the file at *path*, which is in memory only, is not huge where shmem_enabled is deny."""
     return Diagnosis("thp.shmem-denied", path, {}, _setting("never", f"{kernel.THP}/shmem_enabled"))
 
 
@@ -86,10 +100,13 @@ def _lack(path: str, hits: int) -> Diagnosis | None:
     """Return what the kernel lacked for a huge page, as far as that can be seen."""
     if memory.limit_hits() > hits:
         return Diagnosis("memory.limit", path, {"limit": memory.limit() or 0}, Remedy("raise-limit"))
-    if memory.free_huge_pages() == 0:
-        facts = {"page_size": kernel.huge_page_size()}
-        return Diagnosis("memory.fragmented", path, facts, _setting("1", "/proc/sys/vm/compact_memory"))
-    return None
+    return fragmented(path) if memory.free_huge_pages() == 0 else None
+
+
+def fragmented(path: str) -> Diagnosis:
+    """Return why the file at *path* is not huge where no block of memory is free that is large enough."""
+    facts = {"page_size": kernel.huge_page_size()}
+    return Diagnosis("memory.fragmented", path, facts, _setting("1", "/proc/sys/vm/compact_memory"))
 
 
 def _refused(path: str, warmth: Warmth) -> Diagnosis:
@@ -150,7 +167,7 @@ def _written(fd: int) -> bool | None:
 
 def _holder(file: tuple[int, int]) -> int:
     """Return the PID of a process that has *file*, a device and an inode, open for writing; 0 if we see none."""
-    from hugealign.process import processes, statx
+    from hugealign.process import processes
 
     for pid in processes.pids():
         with (
@@ -162,7 +179,7 @@ def _holder(file: tuple[int, int]) -> int:
                     # The mode of the link says whether the file is open for writing (tid_fd_update_inode in
                     # fs/proc/fd.c); unlike the mode of the file, it is known without a look at the file.
                     mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-                    if mode & stat.S_IWUSR and statx.identity(name, directory) == file:
+                    if mode & stat.S_IWUSR and processes.identity(name, directory) == file:
                         return pid
     return 0
 

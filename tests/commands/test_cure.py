@@ -159,10 +159,10 @@ def test_a_running_program(finished: Path) -> None:
         try:
             time.sleep(0.5)
             text = run(HUGEALIGN, "ps", running.pid).stdout
-            assert "besides: libbig.so, 2.9 MiB: no window can be huge: no" in text
-            start = f"start it with: hugealign run --fix --file {library} -- {small} (0 -> "
+            assert "also: libbig.so, 2.9 MiB: no window can be huge\n" in text
+            start = f"start it with: hugealign run --fix --file {library} -- {small} [ARG]... (0 -> "
             assert start in text, text
-            assert start in run(HUGEALIGN, "ps", "--libs", running.pid).stdout
+            assert start in run(HUGEALIGN, "ps", "--all", running.pid).stdout
         finally:
             running.kill()
 
@@ -171,7 +171,7 @@ def test_small_programs_get_no_hint() -> None:
     with subprocess.Popen(["sleep", "60"]) as running:
         try:
             time.sleep(0.2)
-            assert "besides" not in run(HUGEALIGN, "ps", running.pid).stdout
+            assert "also: " not in run(HUGEALIGN, "ps", running.pid).stdout
         finally:
             running.kill()
 

@@ -169,7 +169,7 @@ class Differ:
                     code += sum(_holds_code(layout, offset) for offset in windows)
                 else:
                     partial = True
-            options = hugealign.PsOptions(libraries=layout.kind == LIBRARY)
+            options = hugealign.PsOptions(all=layout.kind == LIBRARY)
             (verdict,) = hugealign.processes([str(pid)], options).verdicts
             mine = [m for m in verdict.mappings if m.path == str(path)]
             return Seen(

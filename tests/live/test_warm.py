@@ -109,7 +109,7 @@ def test_as_many_windows_as_the_build_meant(programs: Programs) -> None:
     assert re.search(r"\bmeant\[\d+\]: the one window that its build asks for is huge \(it has \d\)\n", done.stdout)
     assert hugealign("warm", "--windows", "2", meant).stdout == f"{meant}: 2 of 2 windows huge (4.0 MiB)\n"
     chill(meant)
-    done = hugealign("ps", "--after", "0.2", "--", meant, "pause")
+    done = hugealign("ps", "--wait", "0.2", "--", meant, "pause")
     assert done.returncode == 1
     assert "0 of 1 windows that its build asks for are huge" in done.stdout
 

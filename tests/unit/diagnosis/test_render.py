@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.diagnosis import catalogue, forms, render
-from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
+from hugealign.diagnosis.values import ARGUMENTS, COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 
 ROOM = Path(render.__file__).parent
 SCHEMA = json.loads((ROOM / "diagnosis.schema.json").read_text(encoding="utf-8"))
@@ -85,6 +85,31 @@ W = 2 << 20
             "1 file in it packed by method 9, which is not known here; unpack it first",
         ),
         ("file.no-room", {"directory": "/tmp"}, None, "no space left in /tmp; TMPDIR names another place"),
+        (
+            "cache.small-pages",
+            {"windows": 3},
+            Remedy("start", ("hugealign", "run", "a"), ARGUMENTS),
+            "the page cache does not hold its text in huge pages; start it with: hugealign run a [ARG]...",
+        ),
+        (
+            "file.replaced",
+            {},
+            Remedy("run", ("systemctl", "restart", "a.service"), ROOT, 0, 1),
+            "its file was deleted or replaced since it started; run: sudo systemctl restart a.service (0 -> 1 window)",
+        ),
+        (
+            "runtime.small-pages",
+            {"runtime": "HotSpot", "option": "-XX:+X"},
+            Remedy("adapt-or-option", ("hugealign", "adapt", "7")),
+            "code without a file (HotSpot) is on small pages; run: hugealign adapt 7, or start it with -XX:+X",
+        ),
+        ("runtime.no-window", {"runtime": "", "option": ""}, None, "code without a file lies in no whole window"),
+        (
+            "text.unaligned",
+            {"text": 5 << 20, "page_size": W},
+            Remedy("retry"),
+            "5.0 MiB of text, not aligned: its address and file offset differ modulo 2.0 MiB; try again",
+        ),
         ("thp.partial", {"huge": 1, "windows": 3}, None, "the kernel made only 1 of 3 windows huge"),
         ("thp.refused", {"error": "EAGAIN"}, Remedy("retry"), "the kernel refused to collapse it (EAGAIN); try again"),
     ],
@@ -190,6 +215,18 @@ def test_a_command_runs_as_it_stands_unless_it_needs_something() -> None:
     assert shlex.split(render.command(Remedy("fix", words))) == list(words)
     assert render.command(Remedy("fix", words, OUTPUT)) == "hugealign fix 'it'\"'\"'s' -o OUT"
     assert render.command(Remedy("relink")) == ""
+    script = ("sh", "-c", "hugealign enable a && systemctl restart a")
+    assert render.command(Remedy("run", script)) == script[2]
+    assert shlex.split(render.command(Remedy("run", script, ROOT))) == ["sudo", *script]
+
+
+def test_colours_are_those_of_the_severity() -> None:
+    found = Diagnosis("file.replaced", "f", {}, Remedy("run", ("systemctl", "restart", "a")))
+    assert render.lines(found) == [
+        "\x1b[31mits file was deleted or replaced since it started\x1b[0m",
+        "run: \x1b[36msystemctl restart a\x1b[0m",
+    ]
+    assert render.lines(Diagnosis("process.not-touched", "f", {})) == ["not touched yet"]
 
 
 def test_document() -> None:

@@ -1,6 +1,6 @@
 """Sample where a command and all its children run: instruction pointers, resolved as they come.
 
-This is like `hugealign.process.instructions`, except that the processes may be gone before their mappings could be
+This is like `hugealign.process.perf_samples`, except that the processes may be gone before their mappings could be
 read.  So the kernel reports each mapping, too (PERF_RECORD_MMAP2, perf_event_open(2)).
 """
 
@@ -11,16 +11,14 @@ import struct
 import time
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 
-from hugealign.environment import as_given, reset_signals, signals_to_reset
+from hugealign.environment import as_given
 from hugealign.errors import NotRunnableError
-from hugealign.io.execution import become
 from hugealign.io.units import printable
-from hugealign.process.instructions import FREQUENCY, SamplingError, refusal
-from hugealign.process.ring import (
+from hugealign.process.perf_events import (
     LOST,
     SAMPLE,
     SAMPLE_CODE_PAGE_SIZE,
@@ -29,7 +27,8 @@ from hugealign.process.ring import (
     SAMPLE_TIME,
     Ring,
 )
-from hugealign.process.sampling import handling, passing_on
+from hugealign.process.perf_samples import FREQUENCY, SamplingError, refusal
+from hugealign.process.running import Command, Prepare, handling
 
 #: The bits of struct perf_event_attr: disabled, inherit, exclude_kernel, exclude_hv, mmap, comm, freq, enable_on_exec,
 #: task, sample_id_all, mmap2, comm_exec.
@@ -49,7 +48,7 @@ Page = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class CommandSamples:
     """How often each page of 4 KiB was sampled, in all processes together, and the command's exit *status*.
 
     *larger* are those of the samples that the kernel mapped by larger pages, with the size of these in bytes; Linux
@@ -147,67 +146,44 @@ def _time(kind: int, body: bytes) -> int:
     return int.from_bytes(body[16:24] if kind == SAMPLE else body[-8:], "little")
 
 
-def follow(
+def sample_command(
     words: Sequence[str],
     seconds: float | None = None,
     frequency: int = FREQUENCY,
     waiting: Callable[[int], object] = lambda _: None,
-    prepare: Callable[[], tuple[str, Mapping[bytes, bytes]]] = lambda: ("", as_given()),
-) -> Followed:
+    prepare: Prepare = lambda: ("", as_given()),
+) -> CommandSamples:
     """Run the command *words* and return where it and its children run, until it ends or *seconds* are over.
 
-    *waiting* is called with the PID while that process waits to become the
-    command.  *prepare* is called there: it returns the path to execute instead of the first word, empty for that word,
-    and the environment.  An interrupt from the terminal
-    reaches the command as well and is left to it; SIGTERM and SIGHUP are passed on.  Raises SamplingError,
-    NotRunnableError.
+    *waiting* is called with the PID while that process waits to become the command; *prepare* is called there.  An
+    interrupt from the terminal reaches the command as well and is left to it.  Raises SamplingError, NotRunnableError.
     """
-    started, start = os.pipe()
-    failed, fail = os.pipe()
-    to_reset = signals_to_reset()  # in the child, we would be the parent that it asks
-    pid = os.fork()
-    if not pid:
-        _become(words, prepare, to_reset, started, start, fail)
-    os.close(started)
-    os.close(fail)
-    rings: list[Ring] = []
     records = Records()
-    status: int | None = None
-    handlers = ExitStack()
-    try:
-        rings.extend(_ring(pid, frequency, cpu) for cpu in sorted(os.sched_getaffinity(0)))
+    with ExitStack() as stack:
+        try:
+            child = stack.enter_context(Command(words, prepare))
+            cpus = sorted(os.sched_getaffinity(0))
+            rings = [stack.enter_context(closing(_ring(child.pid, frequency, cpu))) for cpu in cpus]
+        except OSError as error:
+            raise SamplingError(refusal(error, frequency)) from error
         # The command decides what an interrupt from the terminal means; we go on until it ends.
-        handlers.enter_context(handling({signal.SIGINT: signal.SIG_IGN}))
-        waiting(pid)
-
-        def send(number: int) -> None:
-            if status is None:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
-
-        handlers.enter_context(passing_on(send))
-        os.write(start, b"!")
-        failure = os.read(failed, 16)
-        if failure:
-            reason = os.strerror(int(failure))
-            raise NotRunnableError(f"{printable(words[0])}: {reason}", _SHELL[int(failure) == 2])
+        stack.enter_context(handling({signal.SIGINT: signal.SIG_IGN}))
+        waiting(child.pid)
+        try:
+            child.start()
+        except OSError as error:
+            shells = _SHELL[error.errno == errno.ENOENT]
+            raise NotRunnableError(f"{printable(words[0])}: {error.strerror}", shells) from error
         end = None if seconds is None else time.monotonic() + seconds
-        while status is None and (end is None or time.monotonic() < end):
-            time.sleep(_PAUSE)
-            status = _reaped(pid)
+        try:
+            while child.poll() is None and (end is None or time.monotonic() < end):
+                time.sleep(_PAUSE)
+                records.take([record for ring in rings for record in ring.drain()])
+            status = child.status
+        finally:
+            child.end()
             records.take([record for ring in rings for record in ring.drain()])
-    except OSError as error:
-        raise SamplingError(refusal(error, frequency)) from error
-    finally:
-        os.close(start)
-        os.close(failed)
-        if status is None:
-            _end(pid)
-        handlers.close()
-        records.take([record for ring in rings for record in ring.drain()])
-        for ring in rings:
-            ring.close()
-    return Followed(records.pages, status, records.lost, records.larger)
+    return CommandSamples(records.pages, status, records.lost, records.larger)
 
 
 def _ring(pid: int, frequency: int, cpu: int) -> Ring:
@@ -217,45 +193,3 @@ def _ring(pid: int, frequency: int, cpu: int) -> Ring:
         if error.errno != errno.EINVAL:
             raise
         return Ring(pid, frequency, _KIND, _FLAGS, _PAGES, cpu)
-
-
-def _become(
-    words: Sequence[str],
-    prepare: Callable[[], tuple[str, Mapping[bytes, bytes]]],
-    to_reset: Sequence[int],
-    started: int,
-    start: int,
-    fail: int,
-) -> None:
-    """Wait for the signal to start, then become the command, which gets the default for *to_reset*; never return."""
-    try:
-        os.close(start)
-        if os.read(started, 1) == b"!":
-            program, environ = prepare()
-            reset_signals(to_reset)
-            become(words, environ, program)
-    except OSError as error:
-        os.write(fail, str(error.errno).encode())
-    except ValueError:
-        os.write(fail, b"2")
-    finally:
-        os._exit(127)
-
-
-def _reaped(pid: int) -> int | None:
-    try:
-        done, status = os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:  # our parent made us ignore SIGCHLD: the kernel keeps no status (wait(2))
-        return 0
-    return os.waitstatus_to_exitcode(status) if done else None
-
-
-def _end(pid: int) -> None:
-    with suppress(ProcessLookupError, ChildProcessError):
-        os.kill(pid, signal.SIGTERM)
-        for _ in range(20):
-            if _reaped(pid) is not None:
-                return
-            time.sleep(_PAUSE)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)

@@ -2,8 +2,8 @@
 
 import struct
 
-from hugealign.process.followed import _COMM, _COMM_EXEC, _FORK, _MMAP2, Records
-from hugealign.process.ring import LOST, SAMPLE
+from hugealign.process.command_samples import _COMM, _COMM_EXEC, _FORK, _MMAP2, Records
+from hugealign.process.perf_events import LOST, SAMPLE
 
 Record = tuple[int, int, bytes]
 

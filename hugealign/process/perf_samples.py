@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
-from hugealign.process.ring import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, Ring
+from hugealign.process.perf_events import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, Ring
 
 _FLAGS = 1 << 5 | 1 << 6 | 1 << 10  # exclude_kernel, exclude_hv, freq
 _PAGES = 2  # per ring

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from hugealign.process import counters, followed
-from hugealign.process.counters import CYCLES, INSTRUCTIONS, Counters, raw
-from hugealign.process.followed import Followed
+from hugealign.diagnosis.values import Remedy
+from hugealign.process import command_samples, perf_events
+from hugealign.process.command_samples import CommandSamples
+from hugealign.process.perf_events import CYCLES, INSTRUCTIONS, Counters, raw
 from hugealign.system import hardware_events as events
 from hugealign.system import processors as table
 from hugealign.watch import advise
-from hugealign.watch.advise_verdict import Answer
-from hugealign.watch.entries import Entries
+from hugealign.watch.advise_verdict import Answer, Entries
 
 
 class MockEvents:
@@ -40,7 +40,7 @@ class MockEvents:
 
 def test_values_are_scaled_to_the_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
     mock = MockEvents({CYCLES: (1000, 10, 10), raw(0x1085): (20, 10, 5), INSTRUCTIONS: (7, 10, 0)})
-    monkeypatch.setattr(counters, "open_event", mock)
+    monkeypatch.setattr(perf_events, "open_event", mock)
     counting = Counters(os.getpid(), [CYCLES, raw(0x1085), INSTRUCTIONS])
     threads = len(os.listdir("/proc/self/task"))
     assert counting.read() == (1000 * threads, 40 * threads, 0)
@@ -49,7 +49,7 @@ def test_values_are_scaled_to_the_whole_time(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_events_that_are_not_there_are_an_error_and_leave_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters, "open_event", MockEvents({CYCLES: (1, 1, 1)}))
+    monkeypatch.setattr(perf_events, "open_event", MockEvents({CYCLES: (1, 1, 1)}))
     before = os.listdir("/proc/self/fd")
     with pytest.raises(OSError, match="No such file"):
         Counters(os.getpid(), [CYCLES, raw(0x1085)])
@@ -65,7 +65,7 @@ def test_each_processor_of_the_table_is_counted(cpu: str, monkeypatch: pytest.Mo
     values |= {raw(event.config): (300, 1, 1) for event in found.misses}
     if found.cycles:
         values[raw(found.cycles.config)] = (2500, 1, 1)
-    monkeypatch.setattr(counters, "open_event", MockEvents(values))
+    monkeypatch.setattr(perf_events, "open_event", MockEvents(values))
     held = Entries(64, 8, cpu, "made up")
     counting = advise._counting(os.getpid(), held)
     assert counting
@@ -88,7 +88,7 @@ def test_published_encodings() -> None:
 
 
 def test_processor_without_events_and_machine_without_counters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counters, "open_event", MockEvents({}))
+    monkeypatch.setattr(perf_events, "open_event", MockEvents({}))
     assert advise._counting(os.getpid(), Entries(64, 8, "kunpeng920", "")) is None
     assert advise._counting(os.getpid(), Entries(64, 8, "skylake", "")) is None
 
@@ -98,22 +98,24 @@ def test_command_is_counted_from_its_first_instruction_on(monkeypatch: pytest.Mo
         {CYCLES: (10**9, 1, 1), INSTRUCTIONS: (10**9, 1, 1)}
         | {raw(config): (4 * 10**7, 1, 1) for config in (0x1001085, 0x2085, 0x185)}
     )
-    pages = Followed(Counter({("/srv/app", 1): 9}), 0)
+    pages = CommandSamples(Counter({("/srv/app", 1): 9}), 0)
 
-    def follow(words: list[str], _limit: float | None, _frequency: int, waiting: Callable[[int], None]) -> Followed:
+    def follow(
+        words: list[str], _limit: float | None, _frequency: int, waiting: Callable[[int], None]
+    ) -> CommandSamples:
         assert words == ["app"]
         waiting(os.getpid())
         return pages
 
-    monkeypatch.setattr(counters, "open_event", mock)
-    monkeypatch.setattr(followed, "follow", follow)
-    monkeypatch.setattr(advise, "entries", lambda _: Entries(128, 8, "skylake", "made up"))
+    monkeypatch.setattr(perf_events, "open_event", mock)
+    monkeypatch.setattr(command_samples, "sample_command", follow)
+    monkeypatch.setattr(advise, "entries_of", lambda _: Entries(128, 8, "skylake", "made up"))
     before = len(os.listdir("/proc/self/fd"))
     found = advise.advise(["app"])
     assert len(os.listdir("/proc/self/fd")) == before
     assert found.judged.answer == Answer.YES
     assert found.judged.share == pytest.approx(0.04)
     assert found.counted
-    assert found.command == ""  # there is no such file that a copy could give windows
+    assert found.judged.diagnosis.remedy == Remedy("none-known")  # there is no such file that a copy could give windows
     # For another processor its own counters say nothing.
     assert advise.advise(["app"], advise.AdviseOptions(cpu="skylake")).counted is None

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hugealign.process.followed import Records
-from hugealign.process.ring import SAMPLE
-from tests.unit.process.test_followed import Record
+from hugealign.process.command_samples import Records
+from hugealign.process.perf_events import SAMPLE
+from tests.unit.process.test_command_samples import Record
 
 
 @given(st.lists(st.tuples(st.sampled_from([2, 3, 7, 9, 10, 99]), st.integers(0, 1 << 15), st.binary(max_size=90))))
