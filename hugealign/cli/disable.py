@@ -3,6 +3,7 @@
 import argparse
 
 from hugealign.cli import messages
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.errors import HugealignError
 from hugealign.io.units import printable
 
@@ -13,7 +14,8 @@ in /run/hugealign.  A running service keeps its copies until it is restarted.
 example:
   hugealign disable mariadb && systemctl restart mariadb
 
-exit status: 0 done; 2 wrong usage; 3 a UNIT was left as it is.
+exit status: 0 done; 1 a UNIT was left as it is, for the reason given; 2 wrong usage;
+3 something failed.
 """
 
 
@@ -33,5 +35,5 @@ def run(args: argparse.Namespace) -> int:
                 print(f"removed {printable(path)}")
         except HugealignError as error:
             status = max(status, error.exit_status)
-            messages.error(error)
+            messages.error(f"{printable(unit)}: {error}" if isinstance(error, RefusalError) else error)
     return status

@@ -114,8 +114,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _failure(path: str, error: HugealignError, *, undo: bool) -> "Failure":
     """Return why nothing was done to *path*; where `fix` refuses without a remedy of its own, another link may help."""
+    from hugealign.diagnosis.refusal import RefusalError
     from hugealign.fixing import remedies, report
-    from hugealign.fixing.plan import RefusalError
 
     if not isinstance(error, RefusalError):
         return report.Failure(path, str(error))

@@ -23,8 +23,8 @@ copy, and the old one is removed. The copy keeps owner, mode, times,
 capabilities, ACLs and labels, or stage refuses the file. The copies take as much
 memory as the files, once for the machine.
 
-exit status: 0 done; 1 some windows are not huge, or a file has none; 2 wrong
-usage; 3 a file cannot be staged.
+exit status: 0 done; 1 some windows are not huge, or a file has none or is
+refused; 2 wrong usage; 3 something failed.
 """
 
 
@@ -96,7 +96,7 @@ def _stage(args: argparse.Namespace) -> int:
                 staged = store.stage(path, args.store, args.fix, limit, args.rodata, owner=args.owner)
         except HugealignError as error:
             status = max(status, error.exit_status)
-            errors.append((path, str(error)))
+            errors.append((path, error))
             messages.error(f"{printable(path)}: {error}")
             continue
         if staged.state == store.NO_WINDOW and library:

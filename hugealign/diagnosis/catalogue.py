@@ -7,7 +7,6 @@ things.  A part in brackets is left out unless all its facts are there, and neit
 
 import functools
 import os
-import textwrap
 
 from hugealign.records import Record
 
@@ -34,6 +33,8 @@ REMEDIES = {
     "fix-program": "fix the program; the debug file fits it as it is",
     "level": "--level={higher} can",
     "look": "see: {command}",
+    "name-files": "{command} names it",
+    "name-program": "start it first, or name what it runs: --file FILE",
     "newer-kernel": "Linux 6.1 can",
     "other-file": "write another file: {command}",
     "patch-again": "if patchelf did that, patch the original with --page-size {page_size}",
@@ -63,6 +64,8 @@ def row(code: str) -> Row:
 
 def page(code: str) -> str:
     """Return the page of *code*, no line wider than 80 columns, without a newline at its end."""
+    import textwrap
+
     found = row(code)
     head = textwrap.fill(f"{code} ({found.severity}): {found.title}", _WIDTH, break_on_hyphens=False)
     return f"{head}\n\n{found.page}".rstrip("\n")

@@ -1,13 +1,13 @@
 """A diagnosis in English and as JSON.  No other module words one; names in facts become safe to print here."""
 
-import re
-import shlex
-from collections.abc import Mapping
-from typing import Any
-
 from hugealign.diagnosis.catalogue import REMEDIES, row
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, SUBJECT, Diagnosis, Remedy
 from hugealign.io.units import counted, format_size, printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 _PLACEHOLDERS = {COMMAND: " COMMAND", OUTPUT: " OUT", SUBJECT: " FILE"}
 
@@ -23,7 +23,7 @@ def sentence(diagnosis: Diagnosis) -> str:
     return _filled(row(diagnosis.code).sentence, diagnosis.facts)
 
 
-def remedy(what: Remedy, facts: Mapping[str, int | str] | None = None) -> str:
+def remedy(what: Remedy, facts: "Mapping[str, int | str] | None" = None) -> str:
     """Return what to do about a diagnosis with *facts*."""
     return _filled(REMEDIES[what.kind], {**(facts or {}), "command": command(what), "effect": effect(what)})
 
@@ -32,6 +32,8 @@ def command(what: Remedy) -> str:
     """Return the command of a remedy, quoted for a shell, with a placeholder for what it lacks; empty without one."""
     if not what.argv:
         return ""
+    import shlex  # it imports re, and `run` does without
+
     return f"{'sudo ' * (what.needs == ROOT)}{printable(shlex.join(what.argv))}{_PLACEHOLDERS.get(what.needs, '')}"
 
 
@@ -40,7 +42,7 @@ def effect(what: Remedy) -> str:
     return "" if what.after is None else f"{what.before} -> {counted(what.after, 'window')}"
 
 
-def document(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
+def document(diagnosis: Diagnosis | None) -> "dict[str, Any] | None":
     """Return the JSON form, which diagnosis.schema.json beside this file describes; None for no diagnosis."""
     if diagnosis is None:
         return None
@@ -76,16 +78,18 @@ class _Fact:
         return format_size(self._value) if form == "size" else counted(self._value, form) if form else str(self._value)
 
 
-def _filled(form: str, facts: Mapping[str, int | str]) -> str:
+def _filled(form: str, facts: "Mapping[str, int | str]") -> str:
     """Return the sentence *form*, completed by *facts*; catalogue.py says how one is written."""
     given = {name: _Fact(value) for name, value in facts.items()}
     there = {name: fact for name, fact in given.items() if facts[name]}
-    # Every second part was in brackets.
-    parts = enumerate(re.split(r"\[(.*?)\]", form))
-    return "".join(_optional(part, there) if i % 2 else part.format_map(given) for i, part in parts)
+    before, *parts = form.split("[")
+    optional = (part.partition("]")[::2] for part in parts)
+    return before.format_map(given) + "".join(
+        _optional(part, there) + rest.format_map(given) for part, rest in optional
+    )
 
 
-def _optional(part: str, facts: Mapping[str, _Fact]) -> str:
+def _optional(part: str, facts: "Mapping[str, _Fact]") -> str:
     try:
         return part.format_map(facts)
     except KeyError:

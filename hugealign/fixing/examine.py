@@ -4,13 +4,14 @@ import os
 from dataclasses import replace
 
 from hugealign import settings
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import SUBJECT, Remedy
 from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.fixrecord import SHIFT, reader, recorded
 from hugealign.elf.image import Image, read_image
 from hugealign.fixing.output import without_tail
-from hugealign.fixing.plan import Plan, RefusalError, make_plan
+from hugealign.fixing.plan import Plan, make_plan
 
 _PACKED = b"UPX!"
 _PACKED_WITHIN = 4096  # bytes: behind the program headers, in the files of every version so far

@@ -3,12 +3,13 @@
 import os
 from dataclasses import dataclass
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import OUTPUT, Remedy
 from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.errors import HugealignError, UsageError, cause
 from hugealign.fixing import examine, guarded, writing
 from hugealign.fixing.output import Output, fixed, has_remains, original, unchanged
-from hugealign.fixing.plan import Plan, RefusalError
+from hugealign.fixing.plan import Plan
 from hugealign.io import replacing
 from hugealign.io.regular import locked, opened
 from hugealign.io.replacing import ReplaceError
@@ -130,7 +131,7 @@ def refuse_copy(path: str, fd: int, output: Output) -> None:
             replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
     except ReplaceError as error:
         remedy = Remedy("other-file", ("hugealign", "fix", path, "-o"), OUTPUT)
-        raise RefusalError("fix.shared-name", remedy, reason=str(error)) from error
+        raise RefusalError("fix.no-copy", remedy, obstacle=error.obstacle) from error
 
 
 def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> tuple[str, str]:

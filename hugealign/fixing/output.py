@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import (
     HEADERS_SECTION,
     MAGIC,
@@ -27,7 +28,7 @@ from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBI
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.plan import Plan, RefusalError, divisible, end_of_contents, moved, place
+from hugealign.fixing.plan import Plan, divisible, end_of_contents, moved, place
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS = 1

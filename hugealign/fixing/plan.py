@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign import settings
-from hugealign.diagnosis import render
-from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.fixrecord import ALIGN, LEVELS, MERGE, SHIFT, Piece
 from hugealign.elf.image import (
@@ -41,7 +41,6 @@ from hugealign.elf.windows import (
     text_windows,
     windows_holding,
 )
-from hugealign.errors import HugealignError
 
 PT_PHDR = 6
 _SHT_PROGBITS, _SHT_RELA = 1, 4
@@ -52,20 +51,6 @@ _LOADS_LIMIT = 64  # linkers make up to six
 _ALIGN_LIMIT = 1 << 30  # bytes, of p_align
 _ADDRESS_LIMIT = 1 << 56  # beyond any address space of Linux on these processors
 _TAIL_ALIGNMENT = BASE_PAGE  # of the bytes behind the segments in the file: whole pages are copied faster
-
-
-class RefusalError(HugealignError):
-    """The file cannot be changed safely, or there is nothing to gain: *diagnosis* says why, without a subject."""
-
-    exit_status = 1
-
-    def __init__(self, code: str, remedy: Remedy | None = None, **facts: int | str) -> None:
-        super().__init__(code)
-        self.diagnosis = Diagnosis(code, "", facts, remedy)
-
-    def __str__(self) -> str:
-        """Return the diagnosis in words."""
-        return render.text(self.diagnosis)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ import contextlib
 import os
 
 from hugealign import settings
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, made, refuse_copy
-from hugealign.fixing.plan import RefusalError
 from hugealign.io import replacing
 from hugealign.io.regular import opened
 from hugealign.io.replacing import ReplaceError

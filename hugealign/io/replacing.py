@@ -40,11 +40,15 @@ Fill = Callable[[int, int, int], None]
 
 
 class ReplaceError(HugealignError):
-    """The file was not replaced and is as before; if *changed*, the new one is there, perhaps not yet on disk."""
+    """The file was not replaced and is as before; if *changed*, the new one is there, perhaps not yet on disk.
 
-    def __init__(self, message: str, changed: bool = False) -> None:
+    *obstacle* is what `refuse` saw: ``hard-links``, ``mount-point``, ``immutable``, ``sealed`` or ``read-only``.
+    """
+
+    def __init__(self, message: str, changed: bool = False, obstacle: str = "") -> None:
         super().__init__(message)
         self.changed = changed
+        self.obstacle = obstacle
 
 
 def same(path: str, other: str) -> bool:
@@ -284,21 +288,23 @@ def _explained() -> Iterator[None]:
 def refuse(source: int, info: os.stat_result, real: str) -> None:
     """Raise ReplaceError if a copy with another inode cannot replace the open file *source* at *real*."""
     if info.st_nlink > 1:
-        raise ReplaceError(f"it has {info.st_nlink} names (hard links); the others would keep the old file")
+        raise ReplaceError(
+            f"it has {info.st_nlink} names (hard links); the others would keep the old file", obstacle="hard-links"
+        )
     if _is_mount_point(real):
-        raise ReplaceError(_MOUNTED)
+        raise ReplaceError(_MOUNTED, obstacle="mount-point")
     if _flags(source) & (_IMMUTABLE | _APPEND):
-        raise ReplaceError(_KEPT_AS_IT_IS)
+        raise ReplaceError(_KEPT_AS_IT_IS, obstacle="immutable")
     if sealed(source):
-        raise ReplaceError("it is sealed by fs-verity; a copy would not be")
+        raise ReplaceError("it is sealed by fs-verity; a copy would not be", obstacle="sealed")
 
 
 def refuse_write(fd: int) -> None:
     """Raise ReplaceError if nobody can write to the open file, not even root."""
     if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
-        raise ReplaceError(_READ_ONLY)
+        raise ReplaceError(_READ_ONLY, obstacle="read-only")
     if _flags(fd) & (_IMMUTABLE | _APPEND):
-        raise ReplaceError(_KEPT_AS_IT_IS)
+        raise ReplaceError(_KEPT_AS_IT_IS, obstacle="immutable")
 
 
 def _is_mount_point(path: str) -> bool:

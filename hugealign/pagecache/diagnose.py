@@ -7,7 +7,9 @@ import os
 import signal
 import stat
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, ROOT, Diagnosis, Remedy
+from hugealign.errors import MalformedElfError, NotElfError
 from hugealign.io.descriptors import using
 from hugealign.pagecache import warming
 from hugealign.pagecache.warming import Warmth
@@ -16,9 +18,32 @@ from hugealign.system import children, kernel, memory
 _IN_MEMORY = ("tmpfs", "ramfs")
 _PATIENCE = 5.0  # seconds to look for the process that has a file open for writing
 _RETRY = Remedy("retry")
+#: Lifts PR_SET_THP_DISABLE, which is 41, and becomes a command.
+_ALLOWED = (
+    "python3",
+    "-c",
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 0, 0, 0, 0); os.execvp(sys.argv[1], sys.argv[1:])",
+)
 
 #: A process and how many others there are: the facts of a diagnosis.
 Users = dict[str, int | str]
+
+
+def disabled(path: str) -> Diagnosis:
+    """Return why no process here has huge pages of the file at *path*: PR_SET_THP_DISABLE, which is inherited."""
+    return Diagnosis("process.thp-disabled", path, {}, Remedy("run", (*_ALLOWED, "hugealign", "run", "--"), COMMAND))
+
+
+def unreadable(path: str, error: Exception) -> Diagnosis:
+    """Return what *error* says of the file at *path*."""
+    if isinstance(error, RefusalError):
+        return error.diagnosis.about(path)
+    if isinstance(error, NotElfError):
+        return Diagnosis("file.no-program", path, {})
+    if isinstance(error, MalformedElfError):
+        return Diagnosis("file.malformed", path, {}, _command("look", "verify", path))
+    number = next((e.errno for e in (error, error.__cause__) if isinstance(e, OSError)), None)
+    return Diagnosis("file.unreadable", path, {"error": errno.errorcode.get(number or 0, "")})
 
 
 def no_window(path: str, page_size: int) -> Diagnosis:

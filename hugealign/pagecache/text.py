@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 
-from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io import replacing
 from hugealign.io.regular import FileError, opened
@@ -173,6 +172,8 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
             return before.changed(note=f"not replaced: {error}")
         note += f", but {error}"
     if users:
+        from hugealign.diagnosis import render
+
         note += f"; {render.sentence(Diagnosis('cache.replaced', path, users))}"
     with opened(path) as now:
 

@@ -1,13 +1,18 @@
 """Run work that may hang or die in child processes, all at once, with one time limit."""
 
+import marshal
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from hugealign import environment
 from hugealign.io.descriptors import forked, using
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 _MOST = 1 << 16  # bytes to keep of a child's output; the rest is not read
 _GRACE = 0.5  # seconds for a killed child to end
@@ -69,7 +74,7 @@ class Child:
             time.sleep(0.002)
 
 
-def command(words: Sequence[str]) -> Child | None:
+def command(words: "Sequence[str]") -> Child | None:
     """Start a command with English messages, stderr in its output; return None if it cannot be started."""
     import subprocess  # its import costs as much as a child that is a function
 
@@ -92,7 +97,7 @@ def command(words: Sequence[str]) -> Child | None:
     return Child(child.pid, reading)
 
 
-def function(work: Callable[[], bytes]) -> Child:
+def function(work: "Callable[[], bytes]") -> Child:
     """Start *work* in a child process; its result becomes the output.
 
     After an exception, a signal or a hang there, the output is empty.
@@ -100,18 +105,22 @@ def function(work: Callable[[], bytes]) -> Child:
     return Child(*forked(lambda: work()[:_MOST], alone=True))
 
 
-def result(work: Callable[[], bytes]) -> bytes:
-    """Run *work* in a child process, which ^C ends together with us; return its result, empty if it fails."""
-    pid, reading = forked(work)
+def result(work: "Callable[[], Any]") -> "Any":
+    """Run *work* in a child process, which ^C ends together with us; return what it returns, None if it fails.
+
+    That has to be something that `marshal` takes.
+    """
+    pid, reading = forked(lambda: marshal.dumps(work()))
     try:
         with open(reading, "rb") as pipe:
-            return pipe.read()
+            said = pipe.read()
     finally:
         with suppress(ChildProcessError):  # as in `Child`
             os.waitpid(pid, 0)
+    return marshal.loads(said) if said else None  # noqa: S302  # our own
 
 
-def collect(children: Sequence[Child], seconds: float) -> None:
+def collect(children: "Sequence[Child]", seconds: float) -> None:
     """Wait at most *seconds* until all *children* have ended; then kill the rest."""
     import selectors
 

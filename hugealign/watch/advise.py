@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
+from hugealign.io.execution import binary
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
-from hugealign.pagecache.programs import binary
 from hugealign.process import counters, followed, instructions, processes, smaps, texts
 from hugealign.process.instructions import Samples
 from hugealign.process.pagemap import State

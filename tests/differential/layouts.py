@@ -158,7 +158,7 @@ class Differ:
                 child.stdout.close()
 
     def look(self, layout: Layout, path: Path, command: list[str], pieces: Sequence[Piece] = ()) -> Seen:
-        """Start *command*, and look at the mappings of *path*, a file as *layout* whose contents moved as *pieces* say."""
+        """Start *command*, and look at the mappings of *path*: of *layout*, with contents moved as *pieces* say."""
         with self.started(command) as (pid, touched):
             if not touched:
                 return Seen(started=False)
@@ -334,8 +334,7 @@ def _holds_code(layout: Layout, offset: int, pieces: Sequence[Piece]) -> bool:
         return at + next((p.target - p.source for p in pieces if p.source <= at < p.source + p.size), 0)
 
     return any(
-        place(low - p.address + p.offset) < offset + WINDOW
-        and offset < place(low - p.address + p.offset) + high - low
+        place(low - p.address + p.offset) < offset + WINDOW and offset < place(low - p.address + p.offset) + high - low
         for p in layout.texts
         for low, high in layout.code()
         if p.address <= low < p.address + p.size

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf import fixrecord
 from hugealign.elf.fixrecord import HEADERS_SECTION, MAGIC, SECTION, FixRecord, Piece, Read, digest, pack, unpack
 from hugealign.elf.image import Image, Section
 from hugealign.errors import MalformedElfError
 from hugealign.fixing import examine
 from hugealign.fixing.output import Output, _carved, _without, fixed, original, without_tail
-from hugealign.fixing.plan import RefusalError
 
 HEADERS = bytes(range(32)) + bytes([64, *bytes(7)]) + bytes(range(88))  # e_phoff is 64
 RECORD = FixRecord("shift", 2 << 20, 1000, 128, digest(HEADERS), (Piece(0, 0, 400), Piece(500, 4500, 500)), 7)
