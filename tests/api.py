@@ -68,7 +68,7 @@ RESULTS = {
     "ProgramRow": "live.rows",
     "Order": "ordering.order",
     "Budget": "ordering.budget",
-    "Condition": "doctor.checks",
+    "Check": "doctor.checks",
 }
 
 

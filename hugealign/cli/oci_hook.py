@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _work(args: argparse.Namespace) -> bytes:
+def _work(args: argparse.Namespace) -> None:
     from hugealign.diagnosis import render
     from hugealign.services import oci
 
@@ -69,7 +69,6 @@ def _work(args: argparse.Namespace) -> bytes:
                 _say(f"{bound.path}: {bound.windows} windows in a huge copy")
     except Exception as error:  # noqa: BLE001  # whatever an image contains, the container starts
         _say(f"oci-hook: {error}")
-    return b""
 
 
 def _say(line: str) -> None:

@@ -44,6 +44,7 @@ REMEDIES = {
     "retry": "try again",
     "run": "run: {command}[ ({effect})]",
     "stop": "stop it and try again[, or replace the file: {command}]",
+    "unset": "run: unset {name}",
     "wait": "wait until it closes the file, then try again",
 }
 

@@ -111,10 +111,19 @@ def _lack(path: str, hits: int) -> Diagnosis | None:
     """Return what the kernel lacked for a huge page, as far as that can be seen."""
     if memory.limit_hits() > hits:
         return Diagnosis("memory.limit", path, {"limit": memory.limit() or 0}, Remedy("raise-limit"))
-    if memory.free_huge_pages() == 0:
-        facts = {"page_size": kernel.huge_page_size()}
-        return Diagnosis("memory.fragmented", path, facts, _setting("1", "/proc/sys/vm/compact_memory"))
-    return None
+    return fragmented(path) if memory.free_huge_pages() == 0 else None
+
+
+def small_tmpfs(path: str, mount_point: str) -> Diagnosis:
+    """Return why the file at *path*, on a tmpfs at *mount_point*, is not huge."""
+    argv = ("mount", "-o", "remount,huge=always", mount_point)
+    return Diagnosis("file-system.small-tmpfs", path, {}, Remedy("run", argv, ROOT if os.geteuid() else ""))
+
+
+def fragmented(path: str) -> Diagnosis:
+    """Return why the file at *path* is not huge where no block of memory is free that is large enough."""
+    facts = {"page_size": kernel.huge_page_size()}
+    return Diagnosis("memory.fragmented", path, facts, _setting("1", "/proc/sys/vm/compact_memory"))
 
 
 def _refused(path: str, warmth: Warmth) -> Diagnosis:
@@ -152,10 +161,10 @@ def _writer(fd: int, info: os.stat_result) -> Users | None:
     if written is False:
         return None
     # There can be a million descriptors, and a server that is asked about one of them may never answer.
-    search = children.function(lambda: b"%d" % _holder((info.st_dev, info.st_ino)))
+    search = children.function(lambda: _holder((info.st_dev, info.st_ino)))
     children.collect([search], _PATIENCE)
-    pid = int(search.text or -1)
-    return _process(pid) if pid > 0 else {} if written else None
+    pid = search.value
+    return _process(pid) if pid else {} if written else None
 
 
 def _written(fd: int) -> bool | None:

@@ -19,7 +19,7 @@ _GRACE = 0.5  # seconds for a killed child to end
 
 
 class Child:
-    """A child process and the pipe that it writes to: a command, or a function that returns bytes.
+    """A child process and the pipe that it writes to: a command, or a function that returns what `marshal` takes.
 
     *output* is its output so far.  *status* is its exit status (minus the signal that ended it), None while it runs or
     if it ran too long.
@@ -35,8 +35,15 @@ class Child:
 
     @property
     def text(self) -> str:
-        """Its output, decoded; untrusted."""
+        """The output of a command, decoded; untrusted."""
         return self.output.decode("utf-8", "surrogateescape")
+
+    @property
+    def value(self) -> "Any":
+        """What the function returned; None if it failed or ran too long."""
+        with suppress(EOFError, ValueError, TypeError):  # it was cut short
+            return marshal.loads(self.output)  # noqa: S302  # our own
+        return None
 
     def fileno(self) -> int:
         """Return the reading end of the pipe, for selectors."""
@@ -97,12 +104,9 @@ def command(words: "Sequence[str]") -> Child | None:
     return Child(child.pid, reading)
 
 
-def function(work: "Callable[[], bytes]") -> Child:
-    """Start *work* in a child process; its result becomes the output.
-
-    After an exception, a signal or a hang there, the output is empty.
-    """
-    return Child(*forked(lambda: work()[:_MOST], alone=True))
+def function(work: "Callable[[], Any]") -> Child:
+    """Start *work* in a child process; what it returns, which `marshal` has to take, becomes the value."""
+    return Child(*forked(lambda: marshal.dumps(work()), alone=True))
 
 
 def result(work: "Callable[[], Any]") -> "Any":
