@@ -83,10 +83,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Warm or check ``args.files``, print the result and return the exit status."""
     from hugealign.pagecache import report
-    from hugealign.pagecache.text import WarmOptions, warm
+    from hugealign.pagecache.text import WarmOptions, cool, warm
 
-    if args.undo:
-        return _undo(args)
+    if args.undo and (args.all_text or (args.windows, args.wait, args.page_size) != (None, None, None)):
+        raise UsageError("warm: --undo goes with --libs, --rodata and --json alone")
     page_size = window_size(args.page_size)
     wait = args.wait or 0.0
     options = WarmOptions(page_size, args.windows, args.all_text, args.check, args.replace, wait, args.rodata)
@@ -101,7 +101,10 @@ def run(args: argparse.Namespace) -> int:
         for path, library in _paths(args, missing):
             try:
                 with Progress(printable(path)) as progress:
-                    done = _with_remedy(warm(path, of_library if library else options, progress))
+                    if args.undo:
+                        done = cool(path, progress, rodata=args.rodata)
+                    else:
+                        done = _with_remedy(warm(path, of_library if library else options, progress))
             except HugealignError as error:
                 statuses.add(error.exit_status)
                 errors.append((path, str(error)))
@@ -124,30 +127,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(json.dumps(report.document(texts, libraries, list(missing), errors, page_size), indent=1))
     statuses.update({3} if missing else ())
-    return 1 if 1 in statuses else max(statuses)
-
-
-def _undo(args: argparse.Namespace) -> int:
-    """Bring ``args.files`` back into small pages, print a line for each and return the exit status."""
-    from hugealign.pagecache import report
-    from hugealign.pagecache.text import cool
-
-    if args.libs or args.all_text or args.windows is not None or args.wait is not None or args.format == "json":
-        raise UsageError("warm: --undo cannot be combined with options other than --rodata")
-    statuses = set()
-    for path in args.files:
-        try:
-            with Progress(printable(path)) as progress:
-                done = cool(path, progress, rodata=args.rodata)
-        except HugealignError as error:
-            messages.error(f"{printable(path)}: {error}")
-            statuses.add(error.exit_status)
-            continue
-        except KeyboardInterrupt:
-            print("hugealign: interrupted", file=sys.stderr)
-            return 130
-        output.show(report.lines(done))
-        statuses.add(int(done.huge > 0 or (done.rodata is not None and done.rodata.huge > 0)))
     return 1 if 1 in statuses else max(statuses)
 
 

@@ -115,7 +115,9 @@ def _place(facts: MachineFacts, place: Place) -> Check:
         counts = {"huge": place.huge, "windows": place.windows}
         return Check(OBSTACLE, Diagnosis("thp.partial", place.path, counts, Remedy("retry")))
     if place.file_system == "tmpfs":
-        return Check(OBSTACLE, diagnose.small_tmpfs(place.path, place.mount_point))
+        denied = (facts.modes or {}).get("shmem_enabled") == "deny"
+        small = diagnose.small_tmpfs(place.path, place.mount_point)
+        return Check(OBSTACLE, diagnose.denied(place.path) if denied else small)
     way = ("--how=copy",) if facts.no_mounts else ()
     run = Remedy("run", ("hugealign", "run", *way, "--"), COMMAND)
     return Check(OBSTACLE, Diagnosis("file-system.no-huge-pages", place.path, seen, run))

@@ -6,14 +6,12 @@ import glob
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 
 from hugealign.diagnosis.values import unpacked
 from hugealign.doctor.checks import Check, MachineFacts, Place, check
 from hugealign.errors import HugealignError
-from hugealign.io.descriptors import using
 from hugealign.pagecache import measure, warming
 from hugealign.system import budget, children, kernel, memory, namespace
 
@@ -100,17 +98,9 @@ def _trial(path: str, page_size: int) -> dict[str, int | str]:
         if page_size > _LARGEST_EXPERIMENT:
             return {**found, "error": "EFBIG"}
         os.stat("/proc/self/fd")  # without it nothing can be measured
-        fd, place = _scratch(directory, info.st_dev)
-        found["tried_in"] = "" if place == directory else place
-        with using(fd):
-            for _ in range(_WINDOWS * page_size >> 20):
-                os.write(fd, b"\xcc" * (1 << 20))
-            os.fsync(fd)
-            # The kernel treats a file that is open for writing differently.
-            reading = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
         with measure.huge_pages_allowed():
-            huge = warming.warm(reading, range(0, _WINDOWS * page_size, page_size), page_size).huge
-        found |= {"windows": _WINDOWS, "huge": sum(huge)}
+            huge, place = _tried(directory, info.st_dev, page_size)
+        found |= {"windows": _WINDOWS, "huge": huge, "tried_in": "" if place == directory else place}
     except OSError as error:
         found["error"] = errno.errorcode.get(error.errno or 0, "")
     except (HugealignError, ValueError):  # ValueError: a NUL in the path
@@ -118,24 +108,19 @@ def _trial(path: str, page_size: int) -> dict[str, int | str]:
     return found
 
 
-def _scratch(directory: str, device: int) -> tuple[int, str]:
-    """Open a nameless file in *directory*, or elsewhere on the same device if that is not writable."""
+def _tried(directory: str, device: int, page_size: int) -> tuple[int, str]:
+    """Try in *directory*, or elsewhere on the same device if that is not writable; return the huge windows and where.
+
+    Raises OSError, MappingError.
+    """
     refusal = OSError(errno.EXDEV, "")
     places = [directory, os.path.expanduser("~"), "/var/tmp", "/tmp"]  # noqa: S108 - nameless
     with suppress(FileNotFoundError):  # the current directory was removed
         places.insert(1, os.getcwd())
     for place in places:
         try:
-            if os.stat(place).st_dev != device:
-                continue
-            try:
-                return os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600), place
-            except (IsADirectoryError, OSError) as error:  # file systems without O_TMPFILE, such as older overlayfs
-                if isinstance(error, PermissionError):
-                    raise
-                fd, name = tempfile.mkstemp(prefix=".hugealign-", dir=place)
-                os.unlink(name)
-                return fd, place
+            if os.stat(place).st_dev == device:
+                return warming.trial(place, page_size, _WINDOWS), place
         except OSError as error:
             refusal = error if place == directory else refusal
     raise refusal

@@ -9,7 +9,8 @@ import stat
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, ROOT, Diagnosis, Remedy
-from hugealign.errors import MalformedElfError, NotElfError
+from hugealign.errors import HugealignError, MalformedElfError, NotElfError
+from hugealign.io import replacing
 from hugealign.io.descriptors import using
 from hugealign.pagecache import warming
 from hugealign.pagecache.warming import Warmth
@@ -58,21 +59,22 @@ def not_warmed(path: str) -> Diagnosis:
 
 def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
     """Return why `warm` left windows of the file at *path* small; *hits* is `memory.limit_hits` before the attempt."""
-    info = os.fstat(fd)
-    replace = _command("stop", "warm", "--replace", path)
-    system = kernel.file_system_of(fd)
+    info, system = os.fstat(fd), kernel.file_system_of(fd)
     if (writer := _writer(fd, info)) is not None:
         return Diagnosis("cache.open-for-writing", path, writer, Remedy("wait"))
-    if users := users_of(info, path):
-        return Diagnosis("cache.in-use", path, users, replace)
+    users = users_of(info, path)
     kept = None if system in _IN_MEMORY else warmth.kept
-    if kept and kept.dirty + kept.writeback:
+    if not users and kept and kept.dirty + kept.writeback:
         return Diagnosis("cache.dirty", path, {"dirty": kept.dirty + kept.writeback}, Remedy("prepare", ("sync",)))
-    if kept and kept.cached:
-        return Diagnosis("cache.held", path, {"pages": kept.cached}, replace.changed(kind="find-holder"))
-    if system == "tmpfs" and (denial := _denial(path)):
-        return denial
-    if lack := _lack(path, hits):
+    lack = (_denial(path) if system == "tmpfs" else None) or _lack(path, hits)
+    if users or (kept and kept.cached):
+        gains = _new_file_is_huge(os.path.dirname(os.path.realpath(path)))
+        if lack or gains is not False:
+            argv = ("hugealign", "warm", "--replace", path) if gains and _replaceable(fd, info, path) else ()
+            if users:
+                return Diagnosis("cache.in-use", path, users, Remedy("stop", argv))
+            return Diagnosis("cache.held", path, {}, Remedy("find-holder", argv))
+    if lack:
         return lack
     if warmth.collapse not in (0, errno.EINVAL):
         return _refused(path, warmth)
@@ -80,6 +82,22 @@ def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
         return _partial(path, warmth)
     remedy = _command("run", "run", "--file", path, "--").changed(needs=COMMAND)
     return Diagnosis("file-system.no-huge-pages", path, {"file_system": system or ""}, remedy)
+
+
+def _new_file_is_huge(directory: str) -> bool | None:
+    """Return whether a new file in the *directory* comes in huge folios; None if that cannot be tried."""
+    with contextlib.suppress(OSError, HugealignError):
+        return warming.trial(directory, kernel.huge_page_size()) > 0
+    return None
+
+
+def _replaceable(fd: int, info: os.stat_result, path: str) -> bool:
+    """Return whether `warm --replace` could put a copy in place of the open file at *path*."""
+    try:
+        replacing.refuse(fd, info, os.path.realpath(path))
+    except replacing.ReplaceError:
+        return False
+    return os.geteuid() in (0, info.st_uid)
 
 
 def after_copying(warmth: Warmth, hits: int) -> Diagnosis:
@@ -102,8 +120,11 @@ def after_cooling(fd: int, path: str) -> Diagnosis:
 
 
 def _denial(path: str) -> Diagnosis | None:
-    if kernel.thp_mode("shmem_enabled") != "deny":
-        return None
+    return denied(path) if kernel.thp_mode("shmem_enabled") == "deny" else None
+
+
+def denied(path: str) -> Diagnosis:
+    """Return why the file at *path*, which is in memory only, is not huge where shmem_enabled is deny."""
     return Diagnosis("thp.shmem-denied", path, {}, _setting("never", f"{kernel.THP}/shmem_enabled"))
 
 

@@ -19,7 +19,8 @@ class WarmOptions(Record):
     *page_size* 0 means the kernel's huge page size.  *windows*: only this many leading windows; None for as many as the
     build of the file asks for.  *all_text*: also windows that hold only some text.  *check*: only measure.  *replace*:
     put a warm copy in place of a file that cannot be warmed.  *wait*: seconds to wait for khugepaged.  *rodata*: also
-    the windows of read-only data, even if the build of the file does not ask for them.
+    the windows of read-only data, even if the build of the file does not ask for them.  *explain*: find out why
+    windows are not huge, which takes longer than all else.
     """
 
     page_size: int = 0
@@ -29,6 +30,7 @@ class WarmOptions(Record):
     replace: bool = False
     wait: float = 0.0
     rodata: bool = False
+    explain: bool = True
 
 
 class _Counted:
@@ -80,7 +82,7 @@ class CachedText(_Counted, Record):
     @property
     def whole(self) -> bool:
         """Whether everything that was asked for is huge."""
-        return self.diagnosis is None and (self.rodata is None or self.rodata.diagnosis is None)
+        return bool(self.offsets) and not self.small and not (self.rodata and self.rodata.small)
 
 
 def warm(path: str, options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
@@ -122,7 +124,7 @@ def _warmed(
         warmth = Warmth(tuple(measure.measure(fd, offsets, page_size)))
     else:
         warmth = warming.warm(fd, offsets, page_size, progress, options.wait)
-    if all(warmth.huge):
+    if all(warmth.huge) or not options.explain:
         return warmth, None
     return warmth, diagnose.not_warmed(path) if options.check else diagnose.after_warming(fd, path, warmth, hits)
 

@@ -179,9 +179,10 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
         from hugealign.pagecache.text import WarmOptions, warm
 
         found: list[object] = []
+        explain = options.how == IN_PLACE  # else a copy is tried next
         for path in paths:
             try:
-                done = warm(path, WarmOptions(wait=options.wait, rodata=options.rodata))
+                done = warm(path, WarmOptions(wait=options.wait, rodata=options.rodata, explain=explain))
             except HugealignError as error:
                 failed = _failed(TextResult(path, IN_PLACE), error).diagnosis
                 found.append((path, 0, 0, failed and failed.packed(), None))

@@ -159,7 +159,7 @@ def _place(path: str, options: EnableOptions) -> str:
         origin = copies.source(path, fd, options.fix, options.rodata)
         if origin is None or not origin.output:
             done = warm(path, WarmOptions(rodata=options.rodata))
-            if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, fd, done)):
+            if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, done)):
                 return "warm"
         if origin is None:
             return ""
@@ -167,19 +167,13 @@ def _place(path: str, options: EnableOptions) -> str:
     return "stage"
 
 
-def _could_be_warm(path: str, fd: int, done: CachedText) -> bool:
-    """Return whether a file that is in use could be warmed if it were not; tried with a copy beside it."""
+def _could_be_warm(path: str, done: CachedText) -> bool:
+    """Return whether a file that is in use could be warmed if it were not; tried with a new file beside it."""
     if done.diagnosis is None or done.diagnosis.code == "file-system.no-huge-pages":
         return False
-    try:
-        with using(os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)) as copy:
-            replacing.copy_data(fd, copy, os.fstat(fd).st_size)
-            os.fsync(copy)
-            reading = os.open(f"/proc/self/fd/{copy}", os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, HugealignError):
-        return False
-    with using(reading), measure.huge_pages_allowed():
-        return all(warming.warm(reading, done.offsets, done.page_size).huge)
+    with contextlib.suppress(OSError, HugealignError), measure.huge_pages_allowed():
+        return warming.trial(os.path.dirname(path), done.page_size) == 1
+    return False
 
 
 def _command() -> str:

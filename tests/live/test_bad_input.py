@@ -163,6 +163,7 @@ def test_control_group_that_is_too_small_for_all(group: Path, large: Path) -> No
         pytest.skip("no limit was met")
     assert f"the memory limit of this control group, {limit}.0 MiB, is too small; raise the limit" in done.stdout
     assert "  not huge: file offsets 0x" in done.stdout
+    assert hugealign("warm", large, prefix=in_group(group, 1 << 30)).returncode == 0
 
 
 def interrupted(path: Path, number: int, *words: str) -> subprocess.CompletedProcess[str]:

@@ -63,6 +63,12 @@ def test_nothing_in_the_way() -> None:
             OBSTACLE,
             "mount -o remount,huge=always /a b",
         ),
+        (
+            {"places": (Place("/a", "/a", "tmpfs", "", 2, 0),), "modes": {"shmem_enabled": "deny"}},
+            "thp.shmem-denied",
+            OBSTACLE,
+            "echo never >/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+        ),
         ({"places": (Place("/x", error="EACCES"),)}, "file-system.not-tried", UNKNOWN, None),
         ({"limit": 6 << 20}, "memory.limit", OBSTACLE, ""),
         ({"free": 0}, "memory.free", OK, None),
@@ -163,18 +169,6 @@ def test_children_that_hang_die_or_never_stop_talking() -> None:
     for child in (good, dead, failed, stuck, talking, ended, asleep):
         with pytest.raises(ChildProcessError):
             os.waitpid(child._pid, os.WNOHANG)
-
-
-def test_a_file_system_without_nameless_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Without the flag the kernel answers EISDIR, as file systems that do not know it make it answer.
-    monkeypatch.setattr(os, "O_TMPFILE", 0)
-    fd, place = probes._scratch(str(tmp_path), tmp_path.stat().st_dev)
-    try:
-        assert place == str(tmp_path)
-        assert os.fstat(fd).st_nlink == 0
-        assert list(tmp_path.iterdir()) == []
-    finally:
-        os.close(fd)
 
 
 def test_huge_pages_too_large_to_try(tmp_path: Path) -> None:
