@@ -7,7 +7,7 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import OUTPUT, Remedy
 from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.errors import HugealignError, UsageError, cause
-from hugealign.fixing import examine, guarded, writing
+from hugealign.fixing import examine, writing
 from hugealign.fixing.output import Output, fixed, has_remains, original, unchanged
 from hugealign.fixing.plan import Plan
 from hugealign.io import replacing
@@ -119,7 +119,7 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     if not plan.edits:
         return NOTHING, unchanged(read, image), plan
     output = fixed(read, image, plan)
-    if guard := guarded.lost(fd, output):
+    if guard := examine.lost(fd, output):
         raise RefusalError("fix.weaker", guard=guard)
     return FIX, output, plan
 

@@ -28,7 +28,10 @@ from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBI
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.plan import Plan, divisible, end_of_contents, moved, place
+from hugealign.fixing.moves import moved, place
+from hugealign.fixing.plan import Plan
+from hugealign.fixing.texts import divisible
+from hugealign.fixing.understood import end_of_contents
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS = 1

@@ -1,4 +1,4 @@
-"""Show how much text is huge in the page cache: lines for people, JSON for programs.  Pure, no I/O."""
+"""Show how much text is huge in the page cache: lines for people, JSON for programs."""
 
 import itertools
 from collections.abc import Collection, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 from hugealign.diagnosis import render
 from hugealign.io.units import format_size, printable
 from hugealign.pagecache.text import CachedRodata, CachedText
+from hugealign.system import kernel
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.warm/1"
@@ -66,12 +67,12 @@ def document(
     libraries: Collection[str],
     missing: Sequence[tuple[str, str]],
     errors: Sequence[tuple[str, str]],
-    page_size: int,
 ) -> dict[str, Any]:
     """Return the JSON document ``hugealign.warm/1``, which warm-1.schema.json beside this file describes.
 
     *libraries* are the paths of those *texts* that the user did not name.  Names are escaped as in the text.
     """
+    page_size = kernel.huge_page_size()
     return {
         "schema": SCHEMA,
         "tool": {"version": __version__},

@@ -16,16 +16,13 @@ from hugealign.system import kernel, memory
 class WarmOptions(Record):
     """What to warm, and how.
 
-    *page_size* 0 means the kernel's huge page size.  *windows*: only this many leading windows; None for as many as the
-    build of the file asks for.  *all_text*: also windows that hold only some text.  *check*: only measure.  *replace*:
-    put a warm copy in place of a file that cannot be warmed.  *wait*: seconds to wait for khugepaged.  *rodata*: also
-    the windows of read-only data, even if the build of the file does not ask for them.  *explain*: find out why
-    windows are not huge, which takes longer than all else.
+    *windows*: only this many leading windows; None for as many as the build of the file asks for.  *check*: only
+    measure.  *replace*: put a warm copy in place of a file that cannot be warmed.  *wait*: seconds to wait for
+    khugepaged.  *rodata*: also the windows of read-only data, even if the build of the file does not ask for them.
+    *explain*: find out why windows are not huge, which takes longer than all else.
     """
 
-    page_size: int = 0
     windows: int | None = None
-    all_text: bool = False
     check: bool = False
     replace: bool = False
     wait: float = 0.0
@@ -92,12 +89,12 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
     file cannot be examined.
     """
     options = options or WarmOptions()
-    page_size = options.page_size or kernel.huge_page_size()
+    page_size = kernel.huge_page_size()
     with measure.huge_pages_allowed(), opened(path) as fd:
         limit, note = options.windows, ""
-        if limit is None and not options.all_text and (limit := measure.windows_meant(fd, page_size)):
+        if limit is None and (limit := measure.windows_meant(fd, page_size)):
             note = f"its build asks for {counted(limit, 'window')}; --windows asks for others"
-        offsets = measure.text_windows(fd, page_size, limit, options.all_text)
+        offsets = measure.text_windows(fd, page_size, limit)
         asked = options.rodata or measure.rodata_meant(fd, page_size)
         warmth, diagnosis = _warmed(fd, path, offsets, page_size, options, progress)
         if not offsets:

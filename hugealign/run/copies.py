@@ -81,7 +81,7 @@ def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
     if origin.output is None:
         windows = {offset // page_size for offset in measure.text_windows(origin.fd, page_size)}
         return [offset // page_size in windows for offset in offsets]
-    from hugealign.fixing.plan import moved
+    from hugealign.fixing.moves import moved
 
     with using(os.memfd_create("headers", os.MFD_CLOEXEC)) as headers:  # they say where the text is
         os.ftruncate(headers, origin.output.size)

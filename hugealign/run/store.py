@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.diagnosis.values import Remedy
 from hugealign.errors import HugealignError, cause
 from hugealign.io import trust
 from hugealign.io.descriptors import using
@@ -78,14 +77,13 @@ def stage(
     path: str,
     place: str = DEFAULT,
     fix: bool = False,
-    limit: int = 0,
     rodata: bool = False,
     owner: str = "",
 ) -> Staged:
     """Put a huge copy of the file *path* into the store at *place*; with *fix*, a fixed copy if the file has no window.
 
-    *limit* bounds the bytes of all copies; 0 means half of the memory, the default of tmpfs.  With *rodata*, the
-    windows of read-only data count, too.  With an *owner*, the link belongs to that owner.  Raises HugealignError.
+    With *rodata*, the windows of read-only data count, too.  With an *owner*, the link belongs to that owner.  Raises
+    HugealignError.
     """
     real, links = real_path(path), _tree(place, owner)
     if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
@@ -96,7 +94,7 @@ def stage(
         try:
             with _alone(store), _public(real) as fd:
                 _remove_stale(store, place, fd)
-                staged, copy = _staged(store, place, links, real, _origin(real, fd, fix, rodata), limit)
+                staged, copy = _staged(store, place, links, real, _origin(real, fd, fix, rodata))
         except BaseException:
             # Whatever went wrong, a link to the copy of an older file must not stay.
             _unlink(links + real)
@@ -215,7 +213,6 @@ def _staged(
     links: str,
     real: str,
     origin: copies.StagedFile | None,
-    limit: int = 0,
     private: bool = False,
 ) -> tuple[Staged, int]:
     """Give *origin*, the file at *real*, a copy and a link to it; return the result and the open copy.
@@ -232,7 +229,6 @@ def _staged(
     if made:
         if there:
             os.unlink(identity, dir_fd=store)
-        _make_room(store, origin, limit)
         _copy(store, origin, identity, private)
     _point(place, link, identity)
     copy = os.open(identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
@@ -280,12 +276,6 @@ def _keep(copy: int) -> None:
 def _is_ours(info: os.stat_result) -> bool:
     """Return whether only root or we can change the copy with *info*."""
     return info.st_uid in (0, os.geteuid()) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _make_room(store: int, origin: copies.StagedFile, limit: int) -> None:
-    used = sum(os.stat(name, dir_fd=store).st_blocks * 512 for name in _copies(store))
-    if limit and used + origin.size > limit:
-        raise RefusalError("copy.store-full", Remedy("look", ("hugealign", "stage", "--list")), limit=limit)
 
 
 def _point(place: str, link: str, identity: str) -> None:

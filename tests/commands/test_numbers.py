@@ -19,7 +19,6 @@ _ODD = ["9" * 5000, "9" * 33, "1_0", "+1", " 1", "1e3", "nan", "inf", "٣", "0x1
         ["ps", "--page-size={}", "1"],
         ["warm", "--windows={}", "/bin/true"],
         ["warm", "--wait={}", "/bin/true"],
-        ["warm", "--page-size={}", "/bin/true"],
         ["fix", "--dry-run", "--page-size={}", "/bin/true"],
     ],
     ids=" ".join,

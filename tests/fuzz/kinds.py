@@ -145,7 +145,7 @@ _BLOCKS = (
 _OF_ELF = (
     ("warm", "--check", "@"),
     ("warm", "--check", "--libs", "--rodata", "@"),
-    ("warm", "--check", "--rodata", "--format=json", "--page-size=64K", "@"),
+    ("warm", "--check", "--rodata", "--format=json", "@"),
     ("warm", "--undo", "--rodata", "@"),
     ("order", "folded", "-b", "@"),
     ("order", "folded", "-b", "@", "--force", "--cpu=skylake", "-o", OUT),

@@ -292,17 +292,6 @@ def test_program_at_a_fixed_address_needs_no_alignment(programs: Programs) -> No
         assert hugealign("ps", str(child.pid)).returncode == 0
 
 
-def test_page_size_of_another_kernel(built: Programs) -> None:
-    done = hugealign("warm", "--page-size", "64K", built.good)
-    assert done.returncode == 2
-    assert "this kernel's huge pages are 2.0 MiB" in done.stderr
-
-
-def test_several_pmds_in_a_window(programs: Programs) -> None:
-    done = hugealign("warm", "--page-size", "4M", programs.good)
-    assert done.stdout.startswith(f"{programs.good}: 0 of 0 windows")  # p_align is 2 MiB
-
-
 @pytest.fixture
 def odd(tmp_path: Path, built: Programs) -> dict[str, Path]:
     """Files that are not programs, by what `warm` must say of them."""
@@ -378,7 +367,7 @@ def test_name_is_printed_harmlessly(programs: Programs) -> None:
     path.unlink()
 
 
-@pytest.mark.parametrize("words", [["warm"], ["warm", "--windows", "0", "x"], ["warm", "--page-size", "3M", "x"]])
+@pytest.mark.parametrize("words", [["warm"], ["warm", "--windows", "0", "x"]])
 def test_usage(words: list[str]) -> None:
     assert hugealign(*words).returncode == 2
 

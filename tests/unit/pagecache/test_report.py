@@ -58,7 +58,7 @@ def test_read_only_data_are_counted_apart() -> None:
     ]
     assert lines(both.changed(diagnosis=IN_USE))[-1] == "  read-only data: 1 of 2 windows huge (2.0 MiB)"
     assert not both.whole
-    found = document([both], set(), [], [], W)
+    found = document([both], set(), [], [])
     assert (found["huge_bytes"], found["rodata_huge_bytes"]) == (W, W)
     assert found["files"][0]["rodata"]["small_offsets"] == [2 * W]
 
@@ -78,7 +78,7 @@ def documented() -> dict[str, Any]:
         CachedText("a\x1b", W, [W, 2 * W], Warmth((True, False), ("readahead",), CacheState(1, 0, 0)), IN_USE),
         CachedText("b", W, [0], Warmth((True,)), replaced=True),
     ]
-    return document(texts, {"b"}, [("lib\n", "a")], [("c", "message")], W)
+    return document(texts, {"b"}, [("lib\n", "a")], [("c", "message")])
 
 
 def test_document() -> None:

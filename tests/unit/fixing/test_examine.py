@@ -9,7 +9,7 @@ import pytest
 
 from hugealign.elf.fixrecord import reader
 from hugealign.elf.image import PF_X, PT_GNU_STACK
-from hugealign.fixing import examine, guarded
+from hugealign.fixing import examine
 from hugealign.fixing.output import Output, fixed
 from hugealign.fixing.plan import Plan
 
@@ -37,7 +37,7 @@ def changed(output: Output, at: int, value: int) -> Output:
 
 
 def test_fix_keeps_the_guards(python: int) -> None:
-    assert guarded.lost(python, made(python)[0]) == ""
+    assert examine.lost(python, made(python)[0]) == ""
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_what_is_lost_is_said(kind: str, at: int, value: int, lost: str, python:
     output, plan = made(python)
     types = {"stack": PT_GNU_STACK, "relro": 0x6474E552, "note": 0x6474E553}
     segment = next(s for s in plan.segments if (s.p_flags & PF_X if kind == "text" else s.p_type == types[kind]))
-    assert guarded.lost(python, changed(output, segment.header + at, value)) == lost
+    assert examine.lost(python, changed(output, segment.header + at, value)) == lost
