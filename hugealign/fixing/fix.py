@@ -39,7 +39,8 @@ class Fixed:
     """What was done with the file at *path*, which was *before* bytes long and is now *after* bytes long.
 
     *action* is one of FIX, UNDO, REMOVE_REMAINS, NOTHING; *output* is where the result went, empty if nothing was
-    written; *copied* says why a copy replaced the file, empty if none did.  *plan* is None after an undo.
+    written; *copied* names the reason (`writing.COPIED`) why a copy replaced the file, empty if none did.  *plan* is
+    None after an undo.
     """
 
     path: str

@@ -9,6 +9,7 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.fixing.fix import NOTHING, UNDO, Fixed
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
+from hugealign.fixing.writing import COPIED
 from hugealign.io.units import counted, format_size, printable
 from hugealign.version import __version__
 
@@ -33,7 +34,7 @@ class Failure:
 def lines(done: Fixed) -> list[str]:
     """Return the lines that are printed for people."""
     plan, path = done.plan, printable(done.path)
-    how = f" (by a copy: {done.copied})" if done.copied else "" if done.output else " (not done: --dry-run)"
+    how = f" (by a copy: {COPIED[done.copied]})" if done.copied else "" if done.output else " (not done: --dry-run)"
     if plan is None:
         undone = done.action == UNDO
         what = "restored" if undone else "the remains of an interrupted fix removed"

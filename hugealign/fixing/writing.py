@@ -31,6 +31,16 @@ _CAPABILITIES = "security.capability"
 _BOUNDARY = 8 << 20  # bytes
 _DEFERRED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
+#: Why a copy has to take the place of a file, for people.
+COPIED = {
+    "mapped": "it is mapped",
+    "moves": "contents move",
+    "no-locks": "its file system has no locks",
+    "privileges": "writing would take its privileges away",
+    "runs": "it runs",
+    "times": "its times could not be kept",
+    "zeros": "a kill would take the zeros behind its contents away",
+}
 #: In which state a failure leaves a file.
 UNCHANGED = "the file is unchanged"
 _APPENDED = "the file runs as before, with something appended to it; the next fix, or --undo, removes that"
@@ -51,7 +61,7 @@ def write_new(source: int, output: Output, path: str, planned: tuple[int, ...]) 
 
 
 def write_in_place(path: str, source: int, output: Output, planned: tuple[int, ...]) -> str:
-    """Turn the file at *path* into *output*; return why that took a copy, empty if it did not.
+    """Turn the file at *path* into *output*; return why that took a copy, a name in `COPIED`, empty if it did not.
 
     *source* is the file, open and locked (`hugealign.io.regular.locked`), and *planned* its `state` from before it was
     read for *output*.  Raises HugealignError.
@@ -88,36 +98,36 @@ def compose(source: int, target: int, output: Output) -> None:
 
 
 def _hindrance(path: str, source: int, output: Output, planned: tuple[int, ...]) -> str:
-    """Return why the file must not be changed in place; empty if it may be."""
+    """Return why the file must not be changed in place, a name in `COPIED`; empty if it may be."""
     *appended, (start, headers) = output.writes or ((0, b""),)
     old = output.pieces[0].size
     if output.moves or start + len(headers) > BASE_PAGE or any(offset < old for offset, _ in appended):
-        return "contents move"
+        return "moves"
     if not appended and output.size != old:
-        return "contents move"
+        return "moves"
     try:
         with _writable(source) as fd:
             copied_up = state(fd)[:2] != planned[:2]
     except OSError as error:
         if error.errno == errno.ETXTBSY:
-            return "it runs"
+            return "runs"
         raise ReplaceError(f"cannot be written: {error.strerror}") from error
     if copied_up:
         raise ReplaceError("overlayfs has just made the copy that can be written to; run fix once more")
     info = os.fstat(source)
     if info.st_mode & (stat.S_ISUID | stat.S_ISGID) or _CAPABILITIES in attributes(source):
-        return "writing would take its privileges away"
+        return "privileges"
     if appended and info.st_size > old and MAGIC not in os.pread(source, 2 * len(MAGIC), old):
-        return "a kill would take the zeros behind its contents away"
+        return "zeros"
     try:
         fcntl.flock(source, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return "its file system has no locks"
+        return "no-locks"
     try:
         _keep_times(source, info)
     except OSError:
-        return "its times could not be kept"
-    return "it is mapped" if processes.users(info, path) else ""
+        return "times"
+    return "mapped" if processes.users(info, path) else ""
 
 
 def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
@@ -143,7 +153,7 @@ def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> t
                 planned = state(source)
                 if processes.users(info, path):  # since we looked
                     _settle(source, info, before, output)
-                    return "it is mapped", state(source)
+                    return "mapped", state(source)
             with _writable(source) as fd:
                 _look_again(fd, planned)
                 touched = True
@@ -158,7 +168,7 @@ def _edit(path: str, source: int, output: Output, planned: tuple[int, ...]) -> t
     except OSError as error:
         left = _settle(source, info, before, output) if touched else UNCHANGED
         if error.errno == errno.ETXTBSY and left != _CHANGED:
-            return "it runs", state(source) if touched else planned
+            return "runs", state(source) if touched else planned
         raise HugealignError(f"cannot be written: {error.strerror}; {left}") from error
     return "", planned
 

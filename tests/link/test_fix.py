@@ -650,7 +650,7 @@ def test_json(plain: Path, tmp_path: Path) -> None:
     plain.chmod(0o4755)  # a copy takes its place
     (undone,) = json_of("fix-1", "--undo", plain)["files"]
     assert (undone["action"], undone["plan"], undone["size"]) == ("undo", None, size)
-    assert undone["copied_because"] == "writing would take its privileges away"
+    assert undone["copied_because"] == "privileges"
     assert plain.read_bytes() == fixed[0]
 
 
