@@ -17,7 +17,7 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/de
 KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
 	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc
 
-.PHONY: help count demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench docs manual docs-live tables share pad install uninstall deb rpm wheel setup clean
+.PHONY: help count demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench docs manual docs-live tables share pad install uninstall man deb rpm wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -106,8 +106,7 @@ docs-live: setup ## write docs/huge.md: what this kernel does, by file system; a
 tables: ## write what hugealign/sh has of Python's tables
 	$(PYTHON) packaging/tables.py
 
-share: setup ## write the manual pages and the completions in share/, and docs/commands.md
-	$(PYTHON) packaging/man.py
+share: setup ## write the completions in share/, and docs/commands.md
 	$(PYTHON) packaging/completions.py
 	$(PYTHON) -m tests.samples docs/commands.md
 
@@ -118,14 +117,16 @@ pad: ## write ld-scripts/pad-x86_64.o
 # PREFIX and DESTDIR go through the environment, so no character in them means anything to make or to the shell.
 export PREFIX ?= /usr/local
 export DESTDIR ?=
-INSTALL = . hugealign/sh/python.sh; find_python hugealign || { echo 'no python3 of version 3.11 or newer found' >&2; exit 1; }; \
-    exec "$$python" -I -S packaging/install.py
+FIND_PYTHON = . hugealign/sh/python.sh; find_python hugealign || { echo 'no python3 of version 3.11 or newer found' >&2; exit 1; }
 
-install: ## install below PREFIX (/usr/local), staged in DESTDIR; no network
-	@$(INSTALL) install $(INSTALL_OPTIONS)
+install: man ## install below PREFIX (/usr/local), staged in DESTDIR; no network
+	@$(FIND_PYTHON); exec "$$python" -I -S packaging/install.py install $(INSTALL_OPTIONS)
 
 uninstall: ## remove what install put there
-	@$(INSTALL) uninstall
+	@$(FIND_PYTHON); exec "$$python" -I -S packaging/install.py uninstall
+
+man: ## make the manual pages, share/man
+	@$(FIND_PYTHON); exec "$$python" -I -S packaging/man.py
 
 deb: ## build the Debian package, below build/deb
 	packaging/deb.sh

@@ -1,8 +1,20 @@
-"""One exception class per kind of failure, each with its exit status.
+"""One exception class per kind of failure, each with its exit status; and the table of all statuses."""
 
-Statuses of the tool: 1 findings, 2 wrong usage, 3 could not check.  Statuses of the wrapper follow ``env`` and
-``timeout``: 125 our own failure, 126 not executable, 127 not found (POSIX, XCU 2.8.2).
-"""
+#: What an exit status means.  125 to 127 are those of ``env`` and ``timeout`` (POSIX, XCU 2.8.2), 130 and 141 a shell's
+#: for SIGINT and SIGPIPE.
+STATUSES = {
+    0: "done",
+    1: "findings, or less than was asked for",
+    2: "wrong usage",
+    3: "something could not be read, looked at or written",
+    125: "hugealign failed before the command ran",
+    126: "the command is not executable",
+    127: "the command was not found",
+    130: "interrupted",
+    141: "the reader of the output went away",
+}
+#: Those of a command that runs another one.
+COMMAND_STATUSES = {-1: "the command's own", 0: "", 3: "", 125: STATUSES[125], 126: STATUSES[126], 127: STATUSES[127]}
 
 
 class HugealignError(Exception):

@@ -1,4 +1,4 @@
-"""``make share``, second half: the completions of share/, from the command line's own parsers, by shtab.
+"""``make share``: the completions of share/, from the command line's own parsers, by shtab.
 
 What is not in a parser is said here: which arguments are files, and the commands that list processes and programs.
 A completion starts no Python: rules and processors are in it.  ``--check`` says which files are stale.

@@ -2,18 +2,18 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CHECKING = "--check" in sys.argv
 
 
-def write(texts: Mapping[str, str], target: str, stale: Sequence[str] = ()) -> None:
+def write(texts: Mapping[str, str], target: str) -> None:
     """Write *texts*, by paths below ROOT, where they differ.
 
-    With ``--check`` say which do, those known to be *stale* among them, and what the *target* of make is, and end.
+    With ``--check`` say which do, and what the *target* of make is, and end.
     """
-    found = list(stale)
+    found: list[str] = []
     for name, text in texts.items():
         path = os.path.join(ROOT, name)
         try:

@@ -1,28 +1,27 @@
-"""``make share``, first half: the manual pages of share/man, from the command line's own parsers.
+"""``make install``, first half: the manual pages in share/man, from the command line's own parsers.
 
 A page's options, usage and texts are those of ``--help``; what help has no room for is written here: the description of
-hugealign(1), the variables at length and the format of the order file.  ``--check`` says which pages are stale.
-argparse-manpage was tried: it prints an epilog as one paragraph, and knows no EXAMPLES and no EXIT STATUS in it.
+hugealign(1), its files, and the configuration of verify.  argparse-manpage prints an epilog as one paragraph, without
+sections, and Sphinx is more than an installation may ask for.  Needs the standard library alone.
 """
 
 import argparse
 import itertools
 import os
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 
-import generated
-from generated import ROOT
-
-sys.path.append(ROOT)
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from hugealign import cli, settings
+from hugealign.errors import STATUSES
 from hugealign.verification import configuration
 from hugealign.version import __version__
 
-PLACE = "share/man"
+ROOT = sys.path[-1]
 DATE = "2026-11-23"  # of these texts: a page is the same bytes whenever it is made
 _WIDTH = 62  # mandoc's lint wants lines below 80 bytes, escapes included
 
@@ -68,49 +67,6 @@ files = ["libvendor*.so", "usr/lib/driver/*"]
 ignore = ["HA001", "HA003", "HA004"]
 reason = "the vendor links them"
 """
-_ORDER_FILE = """\
-An order file says which functions of a program come first, in which order, and how many leading windows they fill.
-"hugealign order" writes it. A link with HUGEALIGN_PROFILE or --profile follows it; hugealign-map(1) and
-hugealign-simulate(1) read it. It is text of one entry a line, at most 256 MiB.
-
-The first line is "# hugealign.order/1". Lines "# key: value" before the first symbol say what the order was made from:
-"""
-_ORDER_KEYS = (
-    ("# blocks: TEXT", "how many functions are divided: clang is to be told their blocks"),
-    ("# windows: N", "the leading windows that are to be huge"),
-    ("# page-size: BYTES", "the size of a window"),
-    ("# budget: TEXT", "how many windows the processor can keep, and how that is known"),
-    ("# profile: FILE", "the profiles"),
-    ("# binary: FILE", "the program that they are of"),
-    ("# build-id: HEX", "its build-id"),
-    ("# matched: TEXT", "the share of the samples that was found in it"),
-)
-_ORDER_ENTRIES = """\
-"# window: N" stands where window N begins. Any other line that begins with # is a comment. All other lines are
-functions: the name of a symbol, or @ and the address in hexadecimal digits of a function without one. Fields follow,
-with a tab before each:
-"""
-_ORDER_FIELDS = (
-    ("samples=N", "the samples in the function"),
-    ("file=NAME", "the source file of a local symbol whose name others have, too"),
-    ("kind=cold", "a part that the compiler split off as seldom run, and that did run"),
-    ("kind=fill", "the profile missed the function, but it probably runs"),
-    ("blocks=0.N...", "the function is divided: the numbers of the blocks that stay, in order"),
-    ("of=NAME", "the line is another name of the function before it, since a section may bear either"),
-)
-_ORDER_ESCAPES = """\
-In names and values a backslash is written twice, a tab as \\t and a newline as \\n; each byte that does not print is
-\\xNN, and so are # and @ at the beginning of a name, and spaces at its ends.
-"""
-_ORDER_EXAMPLE = """\
-# hugealign.order/1
-# windows: 1
-# window: 1
-parse\tsamples=1203
-init\tsamples=12\tfile=parser.c
-@401136\tsamples=3
-usage\tkind=fill
-"""
 
 
 def escape(text: str) -> str:
@@ -147,20 +103,16 @@ def literal(lines: list[str]) -> list[str]:
 
 
 def blocks(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the paragraphs of an epilog, each with the title of its section, empty for the description."""
-    section = ""
+    """Yield the paragraphs of an epilog, each with the title of its section, empty for the description.
+
+    A section is a line that ends with a colon, with indented lines below it.
+    """
     for block in re.split(r"\n\s*\n", text.strip("\n")):
-        lines = block.splitlines()
-        if block.startswith("exit status: "):
-            yield "EXIT STATUS", [lines[0].removeprefix("exit status: "), *lines[1:]]
-            continue
-        head = re.fullmatch(r"(examples?|layouts|levels|by hand)\b.*:", lines[0]) if lines else None
-        if head:
-            section = "EXAMPLES" if head[1].startswith(("example", "by hand")) else head[1].upper()
-            lines = lines[1:]
-        if lines:
-            yield section, lines
-        section = ""
+        head, *lines = block.splitlines()
+        if head.endswith(":") and lines and all(line.startswith("  ") for line in lines):
+            yield head[:-1].partition(",")[0].upper(), lines
+        else:
+            yield "", [head, *lines]
 
 
 def paragraph(lines: list[str]) -> list[str]:
@@ -241,7 +193,7 @@ def usage(parser: argparse.ArgumentParser) -> list[str]:
 def page(name: str, section: int, summary: str, body: list[str]) -> str:
     """Return a whole page."""
     head = [
-        '.\\" Written by `make share` (packaging/man.py).',
+        '.\\" Written by packaging/man.py.',
         f'.TH {escape(name.upper())} {section} {DATE} "hugealign {__version__}" "hugealign manual"',
         ".SH NAME",
         *(line.replace("\\-\\-", "\\-") for line in filled(f"{name} -- {summary}")),
@@ -261,9 +213,8 @@ def command_page(name: str) -> str:
     body += [".SH DESCRIPTION", *sections.pop("DESCRIPTION"), ".SH OPTIONS", *options(parser)]
     if name == "verify":
         body += [".SH CONFIGURATION", *configuration_section()]
-    last = ("EXAMPLES", "EXIT STATUS")
-    for title in sorted(sections, key=lambda title: last.index(title) if title in last else -1):
-        body += [f".SH {title}", *sections[title]]
+    for title, lines in sections.items():
+        body += [f".SH {title}", *lines]
     return page(f"hugealign-{name}", 1, cli.COMMANDS[name], [*body, ".SH SEE ALSO", *see_also(name)])
 
 
@@ -275,7 +226,7 @@ def configuration_section() -> list[str]:
 
 def see_also(name: str) -> list[str]:
     """Return the pages beside this one."""
-    others = {"order": ("hugealign.order(5)", "perf-record(1)"), "map": ("hugealign.order(5)",)}.get(name, ())
+    others = {"order": ("perf-record(1)",)}.get(name, ())
     return [", ".join(f"\\fB{escape(page.partition('(')[0])}\\fR({page[-2]})" for page in ("hugealign(1)", *others))]
 
 
@@ -290,16 +241,15 @@ def main_page() -> str:
     for name, summary in cli.COMMANDS.items():
         body += [".TP", f"\\fBhugealign\\-{escape(name)}\\fR(1)", *filled(sentence(summary))]
     body += [".SH AS A COMPILER", *filled(_COMPILER), ".SH ENVIRONMENT"]
-    body += filled("Booleans are 0 or 1; sizes take K, M and G; an empty variable is as good as none.")
+    body += filled("Booleans are 0 or 1; sizes take K, M and G; empty variables are treated as unset.")
     for name, (kind, _, example, what) in settings.VARIABLES.items():
         default = f" The default is {example}." if kind in (settings.SIZE, settings.PAGE_SIZE_KIND) else ""
         body += terms([(f"{name}={example}", sentence(what) + default)])
     body += [".SH FILES", *terms(_FILES, "I")]
-    status = "0 met; 1 findings; 2 wrong usage; 3 could not check."
-    compiler = "As a compiler: the compiler's own, or 125 (hugealign failed), 126 (compiler not executable) or 127 "
-    body += [".SH EXIT STATUS", *filled(status), ".PP", *filled(f"{compiler}(compiler not found).")]
+    body += [".SH EXIT STATUS", *filled("As a compiler: the compiler's own, or 125 to 127.")]
+    body += terms((str(status), what) for status, what in STATUSES.items())
     body += [".SH EXAMPLES", *literal(_EXAMPLES.splitlines()), ".SH SEE ALSO"]
-    body += ["\\fBhugealign.order\\fR(5), \\fBld\\fR(1), \\fBperf\\-record\\fR(1), \\fBmadvise\\fR(2)"]
+    body += ["\\fBld\\fR(1), \\fBperf\\-record\\fR(1), \\fBmadvise\\fR(2)"]
     return page("hugealign", 1, "put a program's text on huge pages, and prove it", body)
 
 
@@ -311,31 +261,18 @@ hugealign ps -v server
 """
 
 
-def order_page() -> str:
-    """Return hugealign.order(5)."""
-    body = [".SH DESCRIPTION", *paragraphs(_ORDER_FILE), *terms(_ORDER_KEYS)]
-    body += [".PP", *filled(_ORDER_ENTRIES), *terms(_ORDER_FIELDS), ".PP", *filled(_ORDER_ESCAPES)]
-    body += [".SH EXAMPLES", *literal(_ORDER_EXAMPLE.expandtabs(12).splitlines())]
-    body += [".SH SEE ALSO", "\\fBhugealign\\fR(1), \\fBhugealign\\-order\\fR(1)"]
-    return page("hugealign.order", 5, "order of functions for a link", body)
-
-
-def pages() -> dict[str, str]:
-    """Return every page by its path."""
-    found = {f"{PLACE}/man1/hugealign.1": main_page(), f"{PLACE}/man5/hugealign.order.5": order_page()}
-    return found | {f"{PLACE}/man1/hugealign-{name}.1": command_page(name) for name in cli.COMMANDS}
-
-
-def link_launchers() -> list[str]:
-    """Give each launcher hugealign(1) as its page, unless it has it, and return those that had not."""
-    names = [name for name in os.listdir(os.path.join(ROOT, "bin")) if name != "hugealign" and " " not in name]
-    pages = [f"{PLACE}/man1/{name}.1" for name in names]
-    lacking = [page for page in pages if not os.path.islink(os.path.join(ROOT, page))]
-    for page in lacking if not generated.CHECKING else ():
-        os.symlink("hugealign.1", os.path.join(ROOT, page))
-    return lacking
+def write(directory: str) -> None:
+    """Write every page to *directory*, anew, and give each launcher hugealign(1) as its page."""
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(directory)
+    for name, text in {"hugealign": main_page(), **{f"hugealign-{c}": command_page(c) for c in cli.COMMANDS}}.items():
+        with open(os.path.join(directory, f"{name}.1"), "w", encoding="utf-8") as file:
+            file.write(text)
+    for name in os.listdir(os.path.join(ROOT, "bin")):
+        if name != "hugealign" and " " not in name:
+            os.symlink("hugealign.1", os.path.join(directory, f"{name}.1"))
 
 
 if __name__ == "__main__":
     os.environ["COLUMNS"] = "100"  # argparse wraps the usage by it
-    generated.write(pages(), "share", link_launchers())
+    write(sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "share", "man", "man1"))

@@ -1,8 +1,8 @@
 """The command line: one module per command, each with ``configure(parser)`` and ``run(args) -> int``.
 
-Where argparse's defaults do not fit, a module has ``USAGE``, the ``EPILOG`` of its help, and the class ``PARSER``.  A
-command's module is imported only when that command runs, and its heavy imports are inside ``run``: ``hugealign
---help`` must answer in 40 ms.
+Where argparse's defaults do not fit, a module has ``USAGE``, the ``EPILOG`` of its help, what its ``STATUS`` means,
+and the class ``PARSER``.  A command's module is imported only when that command runs, and its heavy imports are inside
+``run``: ``hugealign --help`` must answer in 40 ms.
 """
 
 import _signal  # type: ignore[import-not-found]  # as in __main__
@@ -13,7 +13,7 @@ import sys
 
 from hugealign.cli import messages, output
 from hugealign.environment import reserve_standard_descriptors
-from hugealign.errors import HugealignError
+from hugealign.errors import STATUSES, HugealignError
 from hugealign.io.suggest import nearest
 from hugealign.io.units import printable
 from hugealign.settings import VARIABLES
@@ -25,31 +25,45 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-#: command -> one line for ``--help``; the module of the same name in this package does the work.
-COMMANDS = {
-    "verify": "check files: is all of the text in whole huge-page windows?",
-    "diff": "compare an old and a new program, package, directory or order",
-    "ps": "is the text of a running process on huge pages?",
-    "top": "which processes would gain from huge text, and what to do about each?",
-    "advise": "would a command or a process gain from huge text?",
-    "adapt": "make the hottest code of a running process huge, JIT included, within a budget",
-    "warm": "bring a file's text into the page cache in huge folios",
-    "run": "make a command's text huge, in the best way this machine has, then run it",
-    "stage": "huge copies of files for services, where the file system keeps no huge pages",
-    "oci-hook": "a hook for container engines: run an image's programs from huge copies",
-    "enable": "let a systemd service run from huge text, now and after each upgrade",
-    "disable": "let a systemd service start from its own files again",
-    "order": "profile in, order of functions and number of windows out",
-    "profile": "count what ran, and add it up over hosts and releases",
-    "map": "draw where the heat of a profile lies: window by window, before and after",
-    "fix": "make the text of a finished program or library whole by editing its headers",
-    "build": "run a build with the linker shims active, without changing its compiler",
-    "plugin": "build or find the LLVM plugin that gives hot functions their own sections",
-    "path": "print the paths of CMake files, linker scripts and shims",
-    "doctor": "what on this machine stands in the way of huge text?",
-    "explain": "print what a rule or a diagnosis means and what to do about it",
-    "help": "print the options of a command",
+#: What a person wants -> command -> one line for ``--help``; the module of the command's name does the work.
+GROUPS = {
+    "build a program": {
+        "build": "run a build whose links are laid out, without changing its compiler",
+        "plugin": "build or find the LLVM plugin that gives hot functions their own sections",
+        "path": "print the paths of CMake files, linker scripts and shims",
+    },
+    "check it": {
+        "verify": "check that the text of files lies in whole huge-page windows",
+        "diff": "compare an old and a new program, package, directory or order",
+        "explain": "explain a code that a report shows",
+    },
+    "change a finished program": {
+        "fix": "align the text of a finished program or library by editing its headers",
+    },
+    "put hot code first": {
+        "order": "compute an order of functions and a number of windows from a profile",
+        "map": "draw the heat of a profile by window, before and after an order",
+        "profile": "collect and merge profiles of many hosts, and watch them for drift",
+    },
+    "run it from huge pages": {
+        "run": "run a command with huge text, by the best means that this machine has",
+        "warm": "load a file's text into the page cache in huge pages",
+        "stage": "keep huge copies of files, where the file system keeps no huge pages",
+        "enable": "run a systemd service from huge text, now and after each upgrade",
+        "disable": "run a systemd service from its own files again",
+        "oci-hook": "run a container's programs from huge copies (for container engines)",
+    },
+    "look at what runs": {
+        "ps": "show which text of a process is on huge pages, and why the rest is not",
+        "top": "rank the running programs by what huge text would gain them",
+        "advise": "estimate what a command or a process would gain",
+        "adapt": "make the hottest code of a running process huge, JIT code included",
+        "doctor": "check this machine for what huge text needs",
+        "help": "print the options of a command",
+    },
 }
+#: command -> one line.
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 #: The commands of hugealign-lab, a distribution of its own (hugealign/cli/laboratory.py).
 LABORATORY = {
@@ -65,18 +79,31 @@ as a compiler:
       run COMPILER with its links laid out for huge pages; any other option
       as first word goes to cc.  In a build: CC="hugealign gcc".
 
-exit status: 0 met; 1 findings; 2 wrong usage; 3 could not check.
-As a compiler: the compiler's own, or 125 (hugealign failed),
-126 (compiler not executable), 127 (compiler not found).
-
+exit status (as a compiler: the compiler's own, or 125 to 127):
+{statuses}
 environment (booleans are 0 or 1; sizes take K, M, G):
 """
 
 
+def _table(rows: "dict[str, str]") -> str:
+    width = max(len(name) for name in rows)  # not map: hugealign.cli.map may be loaded
+    return "".join(f"  {name:<{width}}  {what}\n" for name, what in rows.items())
+
+
+def _statuses(own: "dict[int, str]") -> str:
+    """Return the table of exit statuses of a command with *own* ones: usage and failure are the same in all of them."""
+    rows = sorted(({n: STATUSES[n] for n in (0, 2, 3)} | own).items())
+    return _table({str(n) if n >= 0 else "n": what for n, what in rows if what})
+
+
+def _commands() -> str:
+    groups = GROUPS | {"laboratory (the package hugealign-lab)": LABORATORY}
+    return "\n".join(f"{title}:\n{_table(group)}" for title, group in groups.items())
+
+
 def _epilog() -> str:
-    rows = [(f"{name}={example}", what) for name, (_, _, example, what) in VARIABLES.items()]
-    width = max(len(setting) for setting, _ in rows)
-    return _EPILOG + "".join(f"  {setting:<{width}}  {what}\n" for setting, what in rows)
+    variables = {f"{name}={example}": what for name, (_, _, example, what) in VARIABLES.items()}
+    return f"{_commands()}\n{_EPILOG.format(statuses=_statuses(STATUSES))}{_table(variables)}"
 
 
 def parser() -> "argparse.ArgumentParser":
@@ -90,9 +117,7 @@ def parser() -> "argparse.ArgumentParser":
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("-V", "--version", action="version", version=f"hugealign {__version__}")
-    commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, summary in (COMMANDS | {name: f"{what} (hugealign-lab)" for name, what in LABORATORY.items()}).items():
-        commands.add_parser(name, help=summary)
+    made.add_argument("command", metavar="COMMAND", help="one of these; hugealign help COMMAND prints its options")
     return made
 
 
@@ -101,13 +126,13 @@ def command_parser(name: str) -> "argparse.ArgumentParser":
     import argparse
 
     summary = (COMMANDS | LABORATORY)[name]
-    description = summary[0].upper() + summary[1:].rstrip("?") + ("?" if summary.endswith("?") else ".")
     module = _module(name)
+    statuses = _statuses(getattr(module, "STATUS", {}))
     made: argparse.ArgumentParser = getattr(module, "PARSER", argparse.ArgumentParser)(
         prog=f"hugealign {name}",
-        description=description,
+        description=f"{summary[0].upper()}{summary[1:]}.",
         usage=getattr(module, "USAGE", None),
-        epilog=getattr(module, "EPILOG", None),
+        epilog="\n".join(filter(None, (getattr(module, "EPILOG", ""), f"exit status:\n{statuses}"))),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.configure(made)

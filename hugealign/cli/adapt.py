@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_format, count, interval
-from hugealign.errors import UsageError
+from hugealign.errors import STATUSES, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import printable
 from hugealign.watch import adapt_report as report
@@ -30,11 +30,13 @@ examples:
   hugealign adapt java                                once, as many as the processor keeps
   hugealign adapt --interval 60 php8.2-fpm.service    again and again
   hugealign adapt --undo java
-
-exit status: 0 done; 1 some windows could not be changed as planned; 2 wrong
-usage; 3 could not look, or could not change anything; 130 --interval was ended
-by ^C.
 """
+STATUS = {
+    0: "done",
+    1: "the kernel refused some of the windows",
+    3: "no process could be sampled or changed",
+    130: STATUSES[130],
+}
 
 
 # argparse shows the name of this function when it raises ValueError.

@@ -8,7 +8,7 @@ import shutil
 from hugealign.cli import launching, output
 from hugealign.cli.arguments import SplitParser, add_format, count, interval
 from hugealign.cli.words import command_words
-from hugealign.errors import HugealignError, UsageError
+from hugealign.errors import STATUSES, HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.watch import advise_report as report
 from hugealign.watch.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise_launched, advise_process
@@ -29,10 +29,14 @@ examples:
   hugealign advise -v -- php bench.php
   hugealign advise --cpu skylake -- ./server --benchmark    for another processor
   hugealign advise --json -o answer.json -- ./server --benchmark
-
-exit status: 0 yes, or perhaps; 1 no, or it is done already; 2 wrong usage; 3
-could not tell; 126 CMD not executable; 127 CMD not found.
 """
+STATUS = {
+    0: "yes, or perhaps",
+    1: "no, or it is done already",
+    3: "too little was seen to tell",
+    126: STATUSES[126],
+    127: STATUSES[127],
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

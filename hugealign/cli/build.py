@@ -9,7 +9,7 @@ import os
 
 from hugealign.cli.words import command_words
 from hugealign.environment import as_given
-from hugealign.errors import UsageError, WrapperError
+from hugealign.errors import COMMAND_STATUSES, UsageError, WrapperError
 from hugealign.io.execution import execute
 
 USAGE = "hugealign build [-h] [--] COMMAND [ARGUMENT ...]"
@@ -25,10 +25,8 @@ gets -Clinker-features=-lld), with a path for clang's --ld-path=, or by ld
 directly, and links in builds that empty the environment.  CC="hugealign gcc" also works with a
 -B.  ccache takes a new COMPILER_PATH for another compiler, so the first build
 misses its cache.
-
-exit status: COMMAND's own; 2 wrong usage; 125 hugealign failed; 126 COMMAND
-not executable; 127 COMMAND not found.
 """
+STATUS = COMMAND_STATUSES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -18,11 +18,12 @@ examples:
 
 Programs are compared by findings, coverage and sizes, packages and directories by
 the names inside them, order files by their functions and windows.
-
-exit status: 0 not worse (orders: the same); 1 NEW has findings at or above
---fail-on that OLD did not have, or less coverage (orders: they differ); 2 wrong
-usage; 3 something could not be checked.
 """
+STATUS = {
+    0: "NEW is not worse than OLD (orders: they are the same)",
+    1: "NEW has findings that OLD lacks, or less coverage (orders: they differ)",
+    3: "something could not be checked",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

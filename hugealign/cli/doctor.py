@@ -13,10 +13,12 @@ and needs no privileges.
 
 + fine   x in the way, with its fix   - not in the way   ? could not look
 (in Unicode unless the output's encoding lacks it)
-
-exit status: 0 nothing in the way; 1 something is; 2 wrong usage; 3 a PATH
-could not be tried.
 """
+STATUS = {
+    0: "nothing is in the way",
+    1: "something is",
+    3: "a PATH could not be tried",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

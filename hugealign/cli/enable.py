@@ -26,10 +26,11 @@ examples:
   hugealign enable --fix mariadb && systemctl restart mariadb
   hugealign ps mariadbd
   hugealign disable mariadb && systemctl restart mariadb
-
-exit status: 0 done; 1 a UNIT was left as it is, for the reason given; 2 wrong usage;
-3 something failed.
 """
+STATUS = {
+    0: "done",
+    1: "a UNIT was left as it is, for the reason given",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -44,10 +44,12 @@ examples:
   hugealign fix --in-place /usr/sbin/mariadbd
   hugealign fix --undo /usr/sbin/mariadbd
   hugealign fix --dry-run /usr/sbin /usr/lib      who would gain the most
-
-exit status: 0 done, or nothing to do; 1 refused; 2 wrong usage; 3 the file
-could not be read or written.
 """
+STATUS = {
+    0: "done, or nothing to do",
+    1: "refused",
+    3: "a file could not be read or written",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

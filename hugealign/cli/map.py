@@ -25,10 +25,12 @@ make it: the order of --order, or else the one that `hugealign order` makes.  A
 picture also shows the share of samples outside the first N windows.
 
 The samples of a function are spread evenly over its bytes.  --png needs rsvg-convert.
-
-exit status: 0 shown; 1 less than half of the samples found in FILE; 2 wrong
-usage; 3 could not read, or not write.
 """
+STATUS = {
+    0: "shown",
+    1: "less than half of the samples are in FILE",
+    3: "a file could not be read or written",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -21,10 +21,8 @@ which are in /run/hugealign-containers.
 
 Programs that are not staged after 20 s run from the image: an engine ends hooks
 that take long.
-
-exit status: 0, whatever happens: a container starts as before if a program
-cannot be staged, and one line on standard error says why.
 """
+STATUS = {0: "always: if a program cannot be staged, the container starts as before", 2: "", 3: ""}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

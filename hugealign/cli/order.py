@@ -39,11 +39,12 @@ With --old-binary OLD -b NEW, the profile is of OLD, and the order is for NEW,
 another build of the same program.  `order` finds functions by name, and with
 --blocks their blocks by their code, so a profile outlives changes of the
 sources.
-
-exit status: 0 order made; 1 no order written, because less than half of the
-samples are of EXE, or there are too few for small pages; 2 wrong usage; 3 could
-not read.
 """
+STATUS = {
+    0: "the order is written",
+    1: "no order: less than half of the samples are in EXE, or too few samples",
+    3: "a profile or EXE could not be read",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -17,9 +17,11 @@ Each LLVM needs a plugin of its own, for exactly its version.  They are kept in
 ~/.cache/hugealign/lld-plugin (or in XDG_CACHE_HOME).  "hugealign clang" uses a
 plugin only with the very clang that it was built for, so build it again after
 an upgrade.  HUGEALIGN_PLUGIN=0 turns it off.
-
-exit status: 0 done; 2 wrong usage; 3 no plugin for this compiler, or not built.
 """
+STATUS = {
+    0: "done",
+    3: "there is no plugin for this compiler, or it could not be built",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

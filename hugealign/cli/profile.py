@@ -23,11 +23,12 @@ any order and any number of steps.  FILE is packed if its name ends in .gz.
 
 drift says what share of the heat the leading windows of ORDER still hold, and what
 share those of a new order would.
-
-exit status: 0 done (drift: still good); 1 merged, but files were skipped
-(--keep-going), or the order is out of date (drift); 2 wrong usage; 3 could not
-read, and nothing was written.
 """
+STATUS = {
+    0: "done (drift: ORDER is still good)",
+    1: "merge left out files (--keep-going); drift: ORDER is stale",
+    3: "a file could not be read, and nothing was written",
+}
 _MOST = 10**18 - 1
 
 

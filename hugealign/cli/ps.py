@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hugealign.cli import messages
 from hugealign.cli.arguments import SplitParser, add_format, interval, percentage, seconds
 from hugealign.cli.output import painted, redrawn, write
-from hugealign.errors import UsageError
+from hugealign.errors import STATUSES, UsageError
 from hugealign.io.units import parse_page_size
 from hugealign.watch import looking
 from hugealign.watch import ps_report as report
@@ -21,12 +21,13 @@ EPILOG = """\
 With -- CMD, ps starts CMD, looks at it every 20 ms until it ends, and shows the
 last look.  It looks only at CMD itself, not at the processes that CMD starts.
 CMD's own output goes to standard output, too; -o FILE keeps the report apart.
-
-exit status: 0 all windows huge (or the coverage that was required; a program
-linked in the order of a profile says how many windows it needs); 1 fewer, or
-none possible; 2 wrong usage; 3 could not look; 130 --watch was ended by ^C.
-Read-only data never change it.
 """
+STATUS = {
+    0: "all windows are huge, or as much text as --min-coverage asks for",
+    1: "fewer are, or none can be",
+    3: "a process could not be looked at",
+    130: STATUSES[130],
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

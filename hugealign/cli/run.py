@@ -4,7 +4,7 @@ import argparse
 
 from hugealign.cli import launching
 from hugealign.cli.words import command_words
-from hugealign.errors import UsageError
+from hugealign.errors import COMMAND_STATUSES, UsageError
 from hugealign.io.execution import execute
 
 USAGE = (
@@ -46,10 +46,8 @@ Example:
   hugealign run --libs -- postgres -D /var/lib/postgresql
   hugealign run --fix --file lib/python3.11/site-packages/a.so -- python t.py
   hugealign run --file ./server -- sh -c './server --port 80'
-
-exit status: COMMAND's own; 2 wrong usage; 126 COMMAND not executable;
-127 COMMAND not found.
 """
+STATUS = COMMAND_STATUSES
 
 
 configure = launching.configure

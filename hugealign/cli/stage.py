@@ -22,10 +22,11 @@ A service binds it over the file (`hugealign enable` writes the unit), and
 copy, and the old one is removed. The copy keeps owner, mode, times,
 capabilities, ACLs and labels, or stage refuses the file. The copies take as much
 memory as the files, once for the machine, and at most half of it.
-
-exit status: 0 done; 1 some windows are not huge, or a file has none or is
-refused; 2 wrong usage; 3 something failed.
 """
+STATUS = {
+    0: "done",
+    1: "some windows are not huge, or a file has none or is refused",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

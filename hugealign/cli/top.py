@@ -5,7 +5,7 @@ import sys
 
 from hugealign.cli.arguments import add_format, interval
 from hugealign.cli.output import painted, redrawn, write
-from hugealign.errors import UsageError
+from hugealign.errors import STATUSES, UsageError
 from hugealign.io.units import parse_page_size
 from hugealign.watch import top_report as report
 from hugealign.watch.top import Machine, TopOptions, top, watch
@@ -25,9 +25,11 @@ examples:
   hugealign top --once --interval 5               processor time of 5 seconds
   hugealign top --watch >>/var/log/hugealign.log  with the time of each look
   hugealign top --format prometheus -o /var/lib/prometheus/node-exporter/hugealign.prom
-
-exit status: 0 looked; 2 wrong usage; 3 could not look; 130 ended by ^C.
 """
+STATUS = {
+    0: "shown",
+    130: STATUSES[130],
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -34,10 +34,12 @@ examples:
   hugealign verify --format sarif -o result.sarif ./server
   hugealign verify --format json -o known.json ./server; later:
   hugealign verify --baseline known.json ./server
-
-exit status: 0 ok; 1 findings at or above --fail-on; 2 wrong usage; 3 something
-could not be checked, and nothing was found.
 """
+STATUS = {
+    0: "ok",
+    1: "findings at or above --fail-on",
+    3: "something could not be checked, and nothing was found",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

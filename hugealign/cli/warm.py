@@ -46,10 +46,12 @@ looks only at the text of running programs: see hugealign run.
 --undo brings the text back into small pages, so that you can compare the two
 without a rebuild: a process that starts afterwards has its text in 4 KiB pages.
 Pages that a process maps stay as they are, and so do those of tmpfs.
-
-exit status: 0 all windows huge; 1 fewer; 2 wrong usage; 3 could not look.  With
---undo: 0 no window huge; 1 some still are.
 """
+STATUS = {
+    0: "all windows are huge (--undo: none is)",
+    1: "fewer are (--undo: some still are)",
+    3: "a file could not be read",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

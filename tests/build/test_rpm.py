@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.cli import COMMANDS
 from hugealign.version import __version__
 from tests.support import ROOT, environment, run
 
@@ -31,8 +32,8 @@ def test_the_spec_has_this_version(package: Path) -> None:
 def test_all_launchers_and_pages_are_in_it(package: Path) -> None:
     files = set(run("rpm", "-qlp", package, check=True).stdout.splitlines())
     assert {f"/usr/bin/{file.name}" for file in (ROOT / "bin").iterdir()} <= files
-    for page in (ROOT / "share/man").glob("man?/*"):
-        assert any(file.startswith(f"/usr/share/man/{page.parent.name}/{page.name}") for file in files), page
+    for page in ("hugealign", "hugealign-gcc", *(f"hugealign-{name}" for name in COMMANDS)):
+        assert any(file.startswith(f"/usr/share/man/man1/{page}.1") for file in files), page
     assert "/usr/lib/hugealign/hugealign/cli/verify.py" in files
     assert "/usr/lib/hugealign/installed" not in files
 

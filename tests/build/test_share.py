@@ -19,7 +19,6 @@ from hugealign.verification.rules import RULES
 from tests.support import HUGEALIGN, ROOT, environment, run
 
 SHARE = ROOT / "share"
-PAGES = sorted(SHARE.glob("man/man?/*"))
 
 
 def needs(tool: str) -> str:
@@ -29,9 +28,12 @@ def needs(tool: str) -> str:
     return found
 
 
-def test_pages_are_of_these_parsers() -> None:
-    done = run(sys.executable, ROOT / "packaging" / "man.py", "--check")
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    directory = tmp_path_factory.mktemp("man") / "man1"
+    done = run(sys.executable, "-I", "-S", ROOT / "packaging" / "man.py", directory)
     assert (done.returncode, done.stderr) == (0, "")
+    return sorted(directory.iterdir())
 
 
 def test_completions_are_of_these_parsers() -> None:
@@ -41,46 +43,47 @@ def test_completions_are_of_these_parsers() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_every_command_and_format_has_a_page() -> None:
-    names = {page.name for page in PAGES}
+def test_every_command_has_a_page(pages: list[Path]) -> None:
+    names = {page.name for page in pages}
     launchers = {f"{file.name}.1" for file in (ROOT / "bin").iterdir() if " " not in file.name}
-    assert names == {"hugealign.order.5", *(f"hugealign-{name}.1" for name in COMMANDS), *launchers}
+    assert names == {*(f"hugealign-{name}.1" for name in COMMANDS), *launchers}
 
 
-def test_mandoc_finds_nothing() -> None:
-    done = run(needs("mandoc"), "-T", "lint", *PAGES, cwd=SHARE / "man")
+def test_mandoc_finds_nothing(pages: list[Path]) -> None:
+    done = run(needs("mandoc"), "-T", "lint", *pages, cwd=pages[0].parents[1])
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
-def test_man_warns_of_nothing() -> None:
+def test_man_warns_of_nothing(pages: list[Path]) -> None:
     needs("groff")
-    for page in PAGES:
-        done = run(needs("man"), "--warnings", "-E", "UTF-8", "-l", "-Tutf8", page, cwd=SHARE / "man", MANWIDTH="80")
+    for page in pages:
+        words = ("--warnings", "-E", "UTF-8", "-l", "-Tutf8", page)
+        done = run(needs("man"), *words, cwd=pages[0].parents[1], MANWIDTH="80")
         assert done.stderr == ""
         assert "N\bNA\bAM\bME\bE" in done.stdout
 
 
-def test_examples_and_statuses_have_sections() -> None:
+def test_examples_and_statuses_have_sections(pages: list[Path]) -> None:
     needs("mandoc")
-    text = run("mandoc", "-T", "ascii", SHARE / "man/man1/hugealign-verify.1").stdout.replace("\b", "")
+    text = run("mandoc", "-T", "ascii", pages[0].with_name("hugealign-verify.1")).stdout.replace("\b", "")
     for title in ("EXAMPLES", "EXIT STATUS"):
         assert "".join(f"{c}{c}" if c != " " else c for c in title) in text
 
 
-def test_each_synopsis_has_a_line() -> None:
+def test_each_synopsis_has_a_line(pages: list[Path]) -> None:
     for name in COMMANDS:
-        page = (SHARE / f"man/man1/hugealign-{name}.1").read_text()
+        page = pages[0].with_name(f"hugealign-{name}.1").read_text()
         synopsis = page.partition(".SH SYNOPSIS\n")[2].partition(".SH DESCRIPTION")[0]
         usage = run(HUGEALIGN, name, "--help").stdout.partition("\n\n")[0]
         # Each begins with the command's name, which stands nowhere else.
         assert synopsis.count(".br\n") == usage.count(f"hugealign {name} ") - 1, name
 
 
-def test_help_and_pages_lead_to_nothing_that_is_not_installed() -> None:
-    texts = [page.read_text() for page in PAGES]
+def test_help_and_pages_lead_to_nothing_that_is_not_installed(pages: list[Path]) -> None:
+    texts = [page.read_text() for page in pages]
     texts += [run(HUGEALIGN, *words, "--help").stdout for words in ([], *([name] for name in COMMANDS))]
     assert not [text for text in texts if re.search(r"docs/|\.md\b", text)]
-    page = (SHARE / "man/man1/hugealign-verify.1").read_text().replace("\\-", "-")
+    page = pages[0].with_name("hugealign-verify.1").read_text().replace("\\-", "-")
     assert all(key in page.partition(".SH CONFIGURATION")[2] for key in KEYS)
 
 
