@@ -1,11 +1,10 @@
 """What fixes did, would do or would gain, for people and as JSON.  Pure: returns text and documents."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from hugealign.diagnosis import render
-from hugealign.diagnosis.values import Diagnosis
+from hugealign.diagnosis.refusal import failure
+from hugealign.errors import HugealignError
 from hugealign.fixing.fix import NOTHING, UNDO, Fixed
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
@@ -15,20 +14,6 @@ from hugealign.version import __version__
 
 SCHEMA, REPORT_SCHEMA = "hugealign.fix/1", "hugealign.fix-report/1"
 _SHOWN = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why nothing was done to *path*: the *diagnosis* of what the file is; else *message* says what failed."""
-
-    path: str
-    message: str = ""
-    diagnosis: Diagnosis | None = None
-
-    @property
-    def line(self) -> str:
-        """The failure, for people."""
-        return f"{printable(self.path)}: {render.text(self.diagnosis) if self.diagnosis else self.message}"
 
 
 def lines(done: Fixed) -> list[str]:
@@ -51,20 +36,13 @@ def lines(done: Fixed) -> list[str]:
     ]
 
 
-def document(fixed: Sequence[Fixed], failures: Sequence[Failure]) -> dict[str, Any]:
+def document(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignError]]) -> dict[str, Any]:
     """Return the JSON document ``hugealign.fix/1``, which fix-1.schema.json beside this file describes."""
     return {
         "schema": SCHEMA,
         "tool": {"version": __version__},
         "files": [_file(done) for done in fixed],
-        "errors": [
-            {
-                "target": printable(f.path),
-                "message": printable(f.message) or None,
-                "diagnosis": render.document(f.diagnosis),
-            }
-            for f in failures
-        ],
+        "errors": [{"target": printable(path), **failure(path, error)} for path, error in failures],
     }
 
 

@@ -22,7 +22,7 @@ from hugealign.elf.windows import BASE_PAGE
 from hugealign.errors import HugealignError
 from hugealign.fixing.output import Output
 from hugealign.io.descriptors import using, write_all
-from hugealign.io.replacing import ReplaceError, attributes, copy_range, create, replace
+from hugealign.io.replacing import ReplaceError, attributes, copy_range, created, replace
 from hugealign.process import processes
 
 _CAPABILITIES = "security.capability"
@@ -52,12 +52,9 @@ def write_new(source: int, output: Output, path: str, planned: tuple[int, ...]) 
 
     *planned* is the file's `state` from before it was read for *output*.  Raises ReplaceError.
     """
-
-    def fill(old: int, new: int, _size: int) -> None:
-        compose(old, new, output)
-        _look_again(old, planned)
-
-    create(path, source, fill)
+    with created(path, source) as new:
+        compose(source, new, output)
+        _look_again(source, planned)
 
 
 def write_in_place(path: str, source: int, output: Output, planned: tuple[int, ...]) -> str:

@@ -103,19 +103,19 @@ def beside(path: str) -> Iterator[str]:
                 raise
 
 
-def create(path: str, source: int, fill: Fill) -> None:
-    """Put what *fill* makes of the open file *source* under *path*, with its mode; whole or not at all.
+@contextlib.contextmanager
+def created(path: str, source: int) -> Iterator[int]:
+    """Yield a new file to write to; put it under *path* at the end, with the mode of the open file *source*.
 
-    The file replaces one that has this name.  Symbolic links are followed.  Raises ReplaceError.
+    It replaces a file that has this name.  Symbolic links are followed.  Raises ReplaceError, also for OSError within.
     """
-    info = os.fstat(source)
     with _explained(), _directory(_real(path)) as (place, name):
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(name, dir_fd=place).st_mode):
                 raise ReplaceError("not a regular file")
         with closing(_New(place, 0o600)) as new:
-            fill(source, new.fd, info.st_size)
-            _copy_mode(new.fd, info)
+            yield new.fd
+            _copy_mode(new.fd, os.fstat(source))
             os.fsync(new.fd)
             new.seal()
             new.publish(name)

@@ -150,5 +150,4 @@ def test_cpuid_agrees_with_the_kernel() -> None:
         int(fields["model"]),
     )
     assert who.brand == " ".join(fields["model name"].split())
-    assert who.guest == ("hypervisor" in fields["flags"].split())
-    assert processor.look().how == "CPUID"
+    assert processor.look().tlbs is not None

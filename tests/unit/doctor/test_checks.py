@@ -14,7 +14,7 @@ from hugealign import settings
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.doctor import checks, probes, report
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check, MachineFacts, Place
-from hugealign.system import children, memory
+from hugealign.system import children
 from hugealign.system.budget import Said
 from tests.support import ROOT
 
@@ -173,15 +173,3 @@ def test_children_that_hang_die_or_never_stop_talking() -> None:
 
 def test_huge_pages_too_large_to_try(tmp_path: Path) -> None:
     assert probes._trial(str(tmp_path), 512 << 20)["error"] == "EFBIG"
-
-
-def test_memory_used(tmp_path: Path) -> None:
-    # A made-up control group: setting a real one up needs a hierarchy of our own.
-    ours = tmp_path / "ours"
-    ours.mkdir()
-    groups = [str(tmp_path), str(ours)]
-    assert memory.used(groups) is None
-    (tmp_path / "memory.current").write_text("1000\n")
-    assert memory.used(groups) == 1000
-    (ours / "memory.usage_in_bytes").write_text("300\n")
-    assert memory.used(groups) == 300
