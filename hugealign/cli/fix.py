@@ -27,11 +27,10 @@ No address changes.  If the linker packed the file, contents move in it.  fix
 prints how much becomes executable.  --undo restores the file byte for byte.  fix
 refuses a file that might behave differently afterwards, or lose a protection.
 
---in-place appends new tables and then writes the headers, in a fraction of a
-second.  If contents move, or if the file is in use, has capabilities or is
-set-user-ID, a copy with the same attributes takes its place.  A kill at any
-moment leaves a file that runs.  An error message says which state the file is
-in.
+--in-place puts the fixed file in the place of FILE when it is complete and on
+the disk, with owner, mode, times, ACLs, capabilities and holes; running
+processes keep the old one.  A kill at any moment leaves one or the other.  An
+error message says which of them is there.
 
 examples:
   hugealign fix --dry-run /usr/sbin/mariadbd      what it would do
@@ -52,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a program or shared library; with --dry-run also DIR")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with its mode; - is stdout")
-    what.add_argument("--in-place", action="store_true", help="change FILE itself")
+    what.add_argument("--in-place", action="store_true", help="put the result in the place of FILE")
     what.add_argument(
         "--dry-run", action="store_true", help="only print what fix would do; rank what a directory holds by its gain"
     )

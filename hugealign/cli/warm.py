@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     texts: list[CachedText] = []
     libraries: set[str] = set()
     missing: dict[tuple[str, str], None] = {}
-    errors: list[tuple[str, str]] = []
+    errors: list[tuple[str, HugealignError]] = []
     statuses: set[int] = set()
     try:
         for path, library in _paths(args, missing):
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
                         done = _with_remedy(warm(path, of_library if library else options, progress))
             except HugealignError as error:
                 statuses.add(error.exit_status)
-                errors.append((path, str(error)))
+                errors.append((path, error))
                 if as_text:
                     messages.error(f"{printable(path)}: {error}")
                 continue

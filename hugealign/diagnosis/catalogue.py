@@ -28,6 +28,7 @@ class Row(Record):
 REMEDIES = {
     "compile-pic": "compile with -fPIC",
     "copy-elsewhere": "copy it to another file system",
+    "fewer-windows": "take fewer: --windows",
     "find-holder": "look for the process as root[, or replace the file: {command}]",
     "fix": "{command} ({effect})",
     "fix-program": "fix the program; the debug file fits it as it is",

@@ -8,7 +8,7 @@ from hugealign.diagnosis.values import OUTPUT, Remedy
 from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.errors import HugealignError, UsageError, cause
 from hugealign.fixing import examine, writing
-from hugealign.fixing.output import Output, fixed, has_remains, original, unchanged
+from hugealign.fixing.output import Output, fixed, original, unchanged
 from hugealign.fixing.plan import Plan
 from hugealign.io import replacing
 from hugealign.io.regular import locked, opened
@@ -16,7 +16,7 @@ from hugealign.io.replacing import ReplaceError
 from hugealign.settings import PAGE_SIZE
 
 #: What was done with a file, or would be.
-FIX, UNDO, REMOVE_REMAINS, NOTHING = "fix", "undo", "remove-remains", "nothing"
+FIX, UNDO, NOTHING = "fix", "undo", "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,7 @@ class FixOptions:
 class Fixed:
     """What was done with the file at *path*, which was *before* bytes long and is now *after* bytes long.
 
-    *action* is one of FIX, UNDO, REMOVE_REMAINS, NOTHING; *output* is where the result went, empty if nothing was
-    written; *copied* names the reason (`writing.COPIED`) why a copy replaced the file, empty if none did.  *plan* is
+    *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is
     None after an undo.
     """
 
@@ -48,7 +47,6 @@ class Fixed:
     before: int
     after: int
     output: str
-    copied: str = ""
     plan: Plan | None = None
 
 
@@ -74,17 +72,17 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             planned = writing.state(fd)
             before = os.fstat(fd).st_size
             action, output, plan = made(fd, options)
-            if options.output is None:
-                refuse_copy(path, fd, output)
+            if options.output is None and action != NOTHING:
+                refuse_copy(path, fd)
         except OSError as error:
             state = f"; {writing.UNCHANGED}" if options.in_place else ""
             raise HugealignError(f"{cause(error)}{state}") from error
         if action == NOTHING and options.output is None:
             if options.in_place:  # a run that was killed after it had exchanged the files left the old one
                 replacing.remove_leftovers(path)
-            return Fixed(path, action, before, before, "", plan=plan)
-        where, copied = _write(path, fd, output, options, planned)
-        return Fixed(path, action, before, output.size, where, copied, plan)
+            return Fixed(path, action, before, before, "", plan)
+        where = _write(path, fd, output, options, planned)
+        return Fixed(path, action, before, output.size, where, plan)
 
 
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
@@ -105,7 +103,7 @@ def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
             raise HugealignError("it was changed meanwhile")
     if failed:
         raise failed
-    return Fixed(path, action, before, output.size, "-", plan=plan)
+    return Fixed(path, action, before, output.size, "-", plan)
 
 
 def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
@@ -113,8 +111,6 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     image = examine.read(fd)
     read = reader(fd)
     if options.undo:
-        if has_remains(read, image):
-            return REMOVE_REMAINS, unchanged(read, image), None
         return UNDO, original(read, image), None
     plan = examine.plan(fd, image, options.page_size, options.level, options.rodata)
     if not plan.edits:
@@ -125,27 +121,25 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     return FIX, output, plan
 
 
-def refuse_copy(path: str, fd: int, output: Output) -> None:
-    """Raise RefusalError if only a copy could make *output* of the file at *path*, and none can take its place."""
+def refuse_copy(path: str, fd: int) -> None:
+    """Raise RefusalError if a copy cannot take the place of the open file at *path*."""
     try:
-        if output.moves:
-            replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
+        replacing.refuse_write(fd)
+        replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
     except ReplaceError as error:
         remedy = Remedy("other-file", ("hugealign", "fix", path, "-o"), OUTPUT)
         raise RefusalError("fix.no-copy", remedy, obstacle=error.obstacle) from error
 
 
-def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> tuple[str, str]:
-    """Write *output*; return where it went, and, if a fix in place took a copy, why.
-
-    *planned* is the state of the file from before it was read.
-    """
+def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> str:
+    """Write *output*; return where it went.  *planned* is the state of the file from before it was read."""
     if options.output is not None:
         try:
             writing.write_new(fd, output, options.output, planned)
         except ReplaceError as error:
             raise OutputError(options.output, f"cannot be written: {error}") from error
-        return options.output, ""
+        return options.output
     if options.in_place:
-        return path, writing.write_in_place(path, fd, output, planned)
-    return "", ""
+        writing.write_over(path, fd, output, planned)
+        return path
+    return ""

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import (
     HEADERS_SECTION,
-    MAGIC,
     SECTION,
     FixRecord,
     Piece,
@@ -46,20 +45,11 @@ _ALIGNMENT = 8  # of what is appended
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A new file: *pieces* of the old one, then *writes* (offset, bytes) over them; what neither covers is a hole.
-
-    The last write turns the old file into the new one: until it is done, a file changed in place is the old one with
-    something appended.
-    """
+    """A new file: *pieces* of the old one, then *writes* (offset, bytes) over them; what neither covers is a hole."""
 
     pieces: tuple[Piece, ...]
     writes: tuple[tuple[int, bytes], ...]
     size: int
-
-    @property
-    def moves(self) -> bool:
-        """Whether contents move; if so, the file cannot be changed in place."""
-        return len(self.pieces) != 1 or self.pieces[0].source != self.pieces[0].target
 
 
 def fixed(read: Read, image: Image, plan: Plan) -> Output:
@@ -166,7 +156,7 @@ def _headers(read: Read, size: int) -> bytes:
 
 
 def unchanged(read: Read, image: Image) -> Output:
-    """Return the file as it is, without the remains of an interrupted fix behind it."""
+    """Return the file as it is."""
     size = image.file_size + _zeros_behind(read, image)
     return Output((Piece(0, 0, image.file_size),), (), size)
 
@@ -267,20 +257,13 @@ def original(read: Read, image: Image) -> Output:
     return Output(back, writes, record.size)
 
 
-def has_remains(read: Read, image: Image) -> bool:
-    """Return whether a fix in place, killed halfway, has appended something to the file."""
-    end = end_of_contents(image)
-    at = align_up(end, _ALIGNMENT)
-    return read(len(MAGIC), at) == MAGIC and not read(at - end, end).strip(b"\0")
-
-
 def without_tail(read: Read, image: Image) -> Image:
-    """Return *image* as if the file ended where its contents do, if only remains or a few zeros follow."""
+    """Return *image* as if the file ended where its contents do, if only a few zeros follow."""
     end = end_of_contents(image)
     if not (image.is64 and image.little) or end >= image.file_size:
         return image
     cut = image.changed(file_size=end)
-    return cut if has_remains(read, image) or _zeros_behind(read, cut) == image.file_size - end else image
+    return cut if _zeros_behind(read, cut) == image.file_size - end else image
 
 
 def _zeros_behind(read: Read, image: Image) -> int:

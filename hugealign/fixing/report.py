@@ -5,10 +5,9 @@ from typing import Any
 
 from hugealign.diagnosis.refusal import failure
 from hugealign.errors import HugealignError
-from hugealign.fixing.fix import NOTHING, UNDO, Fixed
+from hugealign.fixing.fix import NOTHING, Fixed
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
-from hugealign.fixing.writing import COPIED
 from hugealign.io.units import counted, format_size, printable
 from hugealign.version import __version__
 
@@ -19,11 +18,9 @@ _SHOWN = 40
 def lines(done: Fixed) -> list[str]:
     """Return the lines that are printed for people."""
     plan, path = done.plan, printable(done.path)
-    how = f" (by a copy: {COPIED[done.copied]})" if done.copied else "" if done.output else " (not done: --dry-run)"
+    how = "" if done.output else " (not done: --dry-run)"
     if plan is None:
-        undone = done.action == UNDO
-        what = "restored" if undone else "the remains of an interrupted fix removed"
-        return [f"{path}: {what}, {format_size(done.after)}{how}"]
+        return [f"{path}: restored, {format_size(done.after)}{how}"]
     if done.action == NOTHING:
         return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_data(plan)]
     return [
@@ -113,7 +110,6 @@ def _file(done: Fixed) -> dict[str, Any]:
         "path": printable(done.path),
         "action": done.action,
         "output": printable(done.output) or None,
-        "copied_because": done.copied or None,
         "size_before": done.before,
         "size": done.after,
         "plan": _plan(done.plan) if done.plan else None,

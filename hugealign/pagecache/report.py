@@ -5,6 +5,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from hugealign.diagnosis import render
+from hugealign.diagnosis.refusal import failure
+from hugealign.errors import HugealignError
 from hugealign.io.units import format_size, printable
 from hugealign.pagecache.text import CachedRodata, CachedText
 from hugealign.system import kernel
@@ -66,7 +68,7 @@ def document(
     texts: Sequence[CachedText],
     libraries: Collection[str],
     missing: Sequence[tuple[str, str]],
-    errors: Sequence[tuple[str, str]],
+    errors: Sequence[tuple[str, HugealignError]],
 ) -> dict[str, Any]:
     """Return the JSON document ``hugealign.warm/1``, which warm-1.schema.json beside this file describes.
 
@@ -95,7 +97,7 @@ def document(
             for t in texts
         ],
         "libraries_missing": [{"name": printable(name), "needed_by": printable(needing)} for name, needing in missing],
-        "errors": [{"target": printable(target), "message": message} for target, message in errors],
+        "errors": [{"target": printable(target), **failure(target, error)} for target, error in errors],
     }
 
 

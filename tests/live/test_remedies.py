@@ -46,6 +46,7 @@ WITHOUT: dict[str, str] = {
     "file-system.small-tmpfs": "MADV_COLLAPSE makes files of any tmpfs huge here; before Linux 6.1 it did not",
     "file.packed": "upx is not installed",
     "fix.section-torn": "needs patchelf --page-size: tests/link/test_fix.py",
+    "memory.few": "tests/live/test_bad_input.py raises the limit, and takes fewer windows",
     "memory.fragmented": "memory cannot be fragmented so far at will",
     "process.ended": "needs a seccomp filter that kills: tests/live/test_containers.py",
     "process.no-mount-point": "a system without /tmp, /run and /mnt",

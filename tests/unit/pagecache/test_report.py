@@ -8,6 +8,7 @@ import pytest
 
 from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.errors import HugealignError
 from hugealign.pagecache import report
 from hugealign.pagecache.measure import CacheState
 from hugealign.pagecache.report import document, lines, ranges, shortened, total
@@ -78,7 +79,7 @@ def documented() -> dict[str, Any]:
         CachedText("a\x1b", W, [W, 2 * W], Warmth((True, False), ("readahead",), CacheState(1, 0, 0)), IN_USE),
         CachedText("b", W, [0], Warmth((True,)), replaced=True),
     ]
-    return document(texts, {"b"}, [("lib\n", "a")], [("c", "message")])
+    return document(texts, {"b"}, [("lib\n", "a")], [("c", HugealignError("message"))])
 
 
 def test_document() -> None:
@@ -92,5 +93,5 @@ def test_document() -> None:
     }  # fmt: skip
     assert (found["files"][1]["library"], found["files"][1]["diagnosis"]) == (True, None)
     assert found["libraries_missing"] == [{"name": "lib\\n", "needed_by": "a"}]
-    assert found["errors"] == [{"target": "c", "message": "message"}]
+    assert found["errors"] == [{"target": "c", "message": "message", "diagnosis": None}]
     assert json.loads(json.dumps(found)) == found
