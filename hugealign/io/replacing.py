@@ -42,7 +42,8 @@ Fill = Callable[[int, int, int], None]
 class ReplaceError(HugealignError):
     """The file was not replaced and is as before; if *changed*, the new one is there, perhaps not yet on disk.
 
-    *obstacle* is what `refuse` saw: ``hard-links``, ``mount-point``, ``immutable``, ``sealed`` or ``read-only``.
+    *obstacle* is what `refuse` saw: ``hard-links``, ``mount-point``, ``immutable``, ``sealed`` or ``read-only``; or
+    ``changed`` if somebody else changed the file, or gave its name to another one.
     """
 
     def __init__(self, message: str, changed: bool = False, obstacle: str = "") -> None:
@@ -238,7 +239,7 @@ class _New:
             if os.path.samestat(back, put):
                 break
             put, out = out, back
-        raise ReplaceError(_TAKEN)
+        raise ReplaceError(_TAKEN, obstacle="changed")
 
     def _exchanged(self, name: str) -> os.stat_result:
         """Exchange the file at our name for the one at *name*, and return what we have now."""
@@ -315,9 +316,9 @@ def _is_mount_point(path: str) -> bool:
 def _check_unchanged(place: int, name: str, source: int, before: os.stat_result) -> None:
     now, there = os.fstat(source), os.stat(name, dir_fd=place, follow_symlinks=False)
     if not os.path.samestat(there, before):
-        raise ReplaceError(_TAKEN)
+        raise ReplaceError(_TAKEN, obstacle="changed")
     if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) != (before.st_size, before.st_mtime_ns, before.st_ctime_ns):
-        raise ReplaceError("it was changed while it was copied")
+        raise ReplaceError("it was changed while it was copied", obstacle="changed")
 
 
 def _same_state(now: os.stat_result, before: os.stat_result) -> bool:
@@ -363,7 +364,7 @@ def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> 
         else:
             done = os.pwrite(target, buffer[: os.preadv(source, [buffer[:count]], start)], place)
         if not done:
-            raise ReplaceError("it became shorter while it was copied")
+            raise ReplaceError("it became shorter while it was copied", obstacle="changed")
         start, place, size = start + done, place + done, size - done
 
 

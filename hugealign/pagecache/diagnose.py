@@ -43,8 +43,13 @@ def unreadable(path: str, error: Exception) -> Diagnosis:
         return Diagnosis("file.no-program", path, {})
     if isinstance(error, MalformedElfError):
         return Diagnosis("file.malformed", path, {}, _command("look", "verify", path))
+    return Diagnosis("file.unreadable", path, {"error": error_name(error)})
+
+
+def error_name(error: Exception) -> str:
+    """Return the name (``EACCES``) of the system's error that *error* is, or was raised from; empty if it is none."""
     number = next((e.errno for e in (error, error.__cause__) if isinstance(e, OSError)), None)
-    return Diagnosis("file.unreadable", path, {"error": errno.errorcode.get(number or 0, "")})
+    return errno.errorcode.get(number or 0, "")
 
 
 def no_window(path: str, page_size: int) -> Diagnosis:

@@ -112,7 +112,7 @@ def _in_memory(found: Sequence[range], page_size: int, limit: int | None) -> lis
     allowed = memory.limit()
     room = min((size for size in (kernel.available_memory(), allowed) if size is not None), default=None)
     if room is not None and count * page_size > room:
-        remedy = Remedy("raise-limit" if room == allowed else "fewer-windows")
+        remedy = Remedy("raise-limit") if room == allowed else Remedy("fewer-windows")
         raise RefusalError("memory.few", remedy, windows=count, room=room)
     # Segments can share a window.
     return list(dict.fromkeys(itertools.islice(itertools.chain.from_iterable(found), count)))

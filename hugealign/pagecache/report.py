@@ -20,8 +20,7 @@ def lines(text: CachedText) -> list[str]:
     """Return the lines for people: the count, then reason and windows."""
     size = format_size(text.huge * text.page_size)
     found = [f"{printable(text.path)}: {text.huge} of {len(text.offsets)} windows huge ({size})"]
-    if text.note:
-        found.append(f"  {text.note}")
+    found += [f"  {render.sentence(note)}" for note in text.notes]
     if text.diagnosis:
         found.append(f"  {render.text(text.diagnosis)}")
     if text.huge and text.small:
@@ -92,6 +91,7 @@ def document(
                 "small_offsets": t.small,
                 "methods": list(t.warmth.methods),
                 "diagnosis": render.document(t.diagnosis),
+                "notes": [render.document(note) for note in t.notes],
                 "rodata": _rodata(t.rodata, page_size) if t.rodata else None,
             }
             for t in texts

@@ -41,7 +41,9 @@ _STAGED = "no remedy; the situation: tests/live/test_stage.py, test_store.py"
 _SERVICE = "needs a systemd that boots: tests/live/test_enable.py"
 #: Why a code has no row below.
 WITHOUT: dict[str, str] = {
+    "cache.copied": _STATE,
     "cache.dirty": "pages stay dirty after fsync only on a failing disk",
+    "cache.not-replaced": "a note of warm --replace: tests/live/test_replace.py",
     "cache.replaced": "a note of warm --replace: tests/live/test_replace.py",
     "file-system.small-tmpfs": "MADV_COLLAPSE makes files of any tmpfs huge here; before Linux 6.1 it did not",
     "file.packed": "upx is not installed",

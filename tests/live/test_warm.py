@@ -380,7 +380,7 @@ def test_json(programs: Programs, cold: Path, tmp_path: Path) -> None:
     named = {file["path"]: file for file in found["files"] if not file["library"]}
     assert named[str(cold)] == {
         "path": str(cold), "library": False, "replaced": False, "windows": WINDOWS, "windows_huge": WINDOWS,
-        "huge_bytes": WINDOWS * WINDOW, "small_offsets": [], "methods": ["readahead"], "diagnosis": None,
+        "huge_bytes": WINDOWS * WINDOW, "small_offsets": [], "methods": ["readahead"], "diagnosis": None, "notes": [],
         "rodata": None,
     }  # fmt: skip
     assert named[str(programs.plain)]["diagnosis"]["code"] == "text.no-window"
