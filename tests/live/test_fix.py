@@ -119,7 +119,7 @@ def test_privileges_are_kept(place: Path) -> None:
     os.setxattr(path, "user.note", b"\0\xff")
     before, attributes = path.stat(), {name: os.getxattr(path, name) for name in os.listxattr(path)}
     assert {"security.capability", "system.posix_acl_access", "user.note"} <= attributes.keys()
-    assert "writing would take its privileges away" in fix("--in-place", path)
+    fix("--in-place", path)
     assert {name: os.getxattr(path, name) for name in os.listxattr(path)} == attributes
     after = path.stat()
     assert (after.st_uid, after.st_gid, after.st_mode, after.st_mtime_ns) == (
@@ -128,7 +128,7 @@ def test_privileges_are_kept(place: Path) -> None:
     assert after.st_ino != before.st_ino
     path.chmod(0o4755)
     os.removexattr(path, "security.capability")
-    assert "writing would take its privileges away" in fix("--undo", path)
+    fix("--undo", path)
     assert path.stat().st_mode & 0o7777 == 0o4755
 
 
