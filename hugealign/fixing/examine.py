@@ -2,7 +2,6 @@
 
 import errno
 import os
-from dataclasses import replace
 
 from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError
@@ -51,7 +50,7 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool
         return made
     before, after = made.rodata or (0, 0)
     if (record.level, record.page_size) == (level, page_size) and made.windows_before and before == after:
-        return replace(made, edits=())
+        return made.changed(edits=())
     undo = Remedy("run", ("hugealign", "fix", "--undo"), SUBJECT)
     raise RefusalError("fix.fixed-already", undo, level=record.level)
 

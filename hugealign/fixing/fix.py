@@ -1,7 +1,6 @@
 """`hugealign fix` as a function: fix one file, or undo that."""
 
 import os
-from dataclasses import dataclass
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import OUTPUT, Remedy
@@ -13,14 +12,14 @@ from hugealign.fixing.plan import Plan
 from hugealign.io import replacing
 from hugealign.io.regular import locked, opened
 from hugealign.io.replacing import ReplaceError
+from hugealign.records import Record
 from hugealign.settings import PAGE_SIZE
 
 #: What was done with a file, or would be.
 FIX, UNDO, NOTHING = "fix", "undo", "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class FixOptions:
+class FixOptions(Record):
     """How to fix.  *output* is the path to write to; without it, and without *in_place*, nothing is written.
 
     *rodata*: read-only segments also get the whole windows that lie in them.
@@ -34,8 +33,7 @@ class FixOptions:
     rodata: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Record):
     """What was done with the file at *path*, which was *before* bytes long and is now *after* bytes long.
 
     *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is

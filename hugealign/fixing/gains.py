@@ -5,7 +5,6 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FIX, FixOptions, made, refuse_copy
@@ -13,12 +12,12 @@ from hugealign.io.progress import silent
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
 from hugealign.process import processes, smaps
+from hugealign.records import Record
 from hugealign.verification import inputs
 from hugealign.verification.model import FileReport
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(Record):
     """What a fix would do for the file at *path*: sizes are bytes, *windows* are added ones, *users* are processes."""
 
     path: str

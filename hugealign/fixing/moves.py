@@ -1,7 +1,6 @@
 """Where the contents of a fixed file go: as low in the file as they fit, in few pieces.  Pure."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import Piece
@@ -9,12 +8,12 @@ from hugealign.elf.image import PT_LOAD, Image, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down
 from hugealign.fixing.texts import JoinedText
 from hugealign.fixing.understood import end_of, file_end, overlap, page_end
+from hugealign.records import Record
 
 _TAIL_ALIGNMENT = BASE_PAGE  # of the bytes behind the segments in the file: whole pages are copied faster
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Record):
     """Addresses from *start* to *end*, with what the file gives them: *offset* is the file offset of *start*."""
 
     start: int
@@ -58,9 +57,7 @@ def laid_out(
     moves = packed or not all(_fits(loads, group, spans, page_size) for group in groups)
     if moves:
         targets = _targets(loads, groups, data, page_size)
-        spans = [
-            replace(s, offset=s.offset + t - old.p_offset) for s, t, old in zip(spans, targets, loads, strict=True)
-        ]
+        spans = [s.changed(offset=s.offset + t - old.p_offset) for s, t, old in zip(spans, targets, loads, strict=True)]
     stops = [spans[t.at].offset + t.high - t.low for t in texts]
     pieces, size = _pieces(image, loads, targets, stops if moves else [])
     return spans, pieces, max([size, *stops])
@@ -139,7 +136,7 @@ def _pieces(
     merged: list[Piece] = []
     for source, target, size in zip(starts, places, sizes, strict=True):
         if merged and target - source == merged[-1].target - merged[-1].source:
-            merged[-1] = replace(merged[-1], size=merged[-1].size + size)
+            merged[-1] = merged[-1].changed(size=merged[-1].size + size)
         elif size:
             merged.append(Piece(source, target, size))
     return tuple(merged), merged[-1].target + merged[-1].size

@@ -6,7 +6,6 @@ restore the first bytes and the length.
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from hugealign.diagnosis.refusal import RefusalError
@@ -31,6 +30,7 @@ from hugealign.fixing.moves import moved, place
 from hugealign.fixing.plan import Plan
 from hugealign.fixing.texts import divisible
 from hugealign.fixing.understood import end_of_contents
+from hugealign.records import Record
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS = 1
@@ -43,8 +43,7 @@ _ZEROS_LIMIT = 4096  # bytes that may follow the contents; patchelf leaves some
 _ALIGNMENT = 8  # of what is appended
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Record):
     """A new file: *pieces* of the old one, then *writes* (offset, bytes) over them; what neither covers is a hole."""
 
     pieces: tuple[Piece, ...]
@@ -191,7 +190,7 @@ def _without(piece: Piece, start: int, end: int) -> Iterator[Piece]:
         yield piece
         return
     if before:
-        yield replace(piece, size=before)
+        yield piece.changed(size=before)
     if after:
         skipped = piece.size - after
         yield Piece(piece.source + skipped, piece.target + skipped, after)

@@ -7,7 +7,6 @@ debug information stay right.  Names and conditions are those of the System V AB
 
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError
@@ -19,12 +18,12 @@ from hugealign.elf.windows import BASE_PAGE, align_down, align_up, rodata_window
 from hugealign.fixing.moves import Span, laid_out, moved, pads_of, place, spans_of
 from hugealign.fixing.texts import JoinedText, divisible, texts_of
 from hugealign.fixing.understood import PHENTSIZE, checked, end_of, file_end, is_read_only, overlap
+from hugealign.records import Record
 
 PT_PHDR = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(Record):
     """The change to the ``PT_LOAD`` segment *old*: it maps the addresses from *start* to *end*, aligned to *align*.
 
     If a text absorbs it, it maps none; then *start* is *end*.
@@ -36,8 +35,7 @@ class Edit:
     align: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Record):
     """What to change.  *segments* are the new program headers.
 
     *pieces* cover the whole file, in order; *size* is that of the new file before anything is appended.  *cuts* are the
@@ -95,7 +93,7 @@ def make_plan(
     if level == ALIGN and texts:
         with contextlib.suppress(RefusalError):
             shifted = make_plan(image, page_size, SHIFT, min_text=min_text)
-            plan = replace(plan, most=max(plan.most, shifted.windows))
+            plan = plan.changed(most=max(plan.most, shifted.windows))
     return plan
 
 

@@ -1,20 +1,19 @@
 """Which addresses the text of a fixed file has: whole windows, and no section cut that tools read as a whole.  Pure."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hugealign.elf.fixrecord import ALIGN, MERGE
 from hugealign.elf.image import PF_X, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, windows_holding
 from hugealign.fixing.understood import end_of, is_read_only, overlap, page_end
+from hugealign.records import Record
 
 _SHT_PROGBITS, _SHT_RELA = 1, 4
 #: Sections that may be cut in two, besides relocations: debuggers and profilers read all others as a whole.
 _DIVISIBLE_NAMES = (".rodata", ".lrodata", ".gcc_except_table")
 
 
-@dataclass(frozen=True, slots=True)
-class JoinedText:
+class JoinedText(Record):
     """The segments *first* to *last* become one text from the address *low* to *high*, under the header of *at*."""
 
     first: int

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ def changed(output: Output, at: int, value: int) -> Output:
     """Return *output* with four bytes of the headers replaced."""
     *before, (start, headers) = output.writes
     data = headers[:at] + value.to_bytes(4, "little") + headers[at + 4 :]
-    return replace(output, writes=(*before, (start, data)))
+    return output.changed(writes=(*before, (start, data)))
 
 
 def test_fix_keeps_the_guards(python: int) -> None:

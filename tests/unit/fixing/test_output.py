@@ -4,7 +4,6 @@ import contextlib
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,9 +115,9 @@ def test_original() -> None:
 
 def test_an_original_longer_than_the_fixed_file() -> None:
     """More zeros were behind its contents than a fix appends."""
-    data, image = fixed_image(made=replace(RECORD, size=8000 + 4096))
+    data, image = fixed_image(made=RECORD.changed(size=8000 + 4096))
     assert original(reader(data), image).size == 8000 + 4096
-    data, image = fixed_image(made=replace(RECORD, size=8000 + 4097))
+    data, image = fixed_image(made=RECORD.changed(size=8000 + 4097))
     with pytest.raises(MalformedElfError, match="damaged"):
         original(reader(data), image)
 
