@@ -160,30 +160,6 @@ def test_what_is_huge_is_left_alone(cold: Path, monkeypatch: pytest.MonkeyPatch)
         assert warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW).huge == (True,) * WINDOWS
 
 
-def test_file_in_use_is_short_and_names_the_process(cold: Path) -> None:
-    if not huge_by_eviction_only(cold):
-        pytest.skip("MADV_COLLAPSE works on files here: a running program is no obstacle")
-    with running(cold, "5") as child:
-        done = hugealign("warm", cold)
-        assert done.returncode == 1
-        remedy = f"stop it and try again, or replace the file: hugealign warm --replace {cold}"
-        reason = f"in use by process {child.pid} ({cold.name[:15]}); {remedy}"
-        assert done.stdout == f"{cold}: {NONE}\n  {reason}\n"
-        assert child.poll() is None
-    assert hugealign("warm", cold).returncode == 0
-
-
-def huge_by_eviction_only(path: Path) -> bool:
-    chill(path)
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        warming._collapse(fd, [WINDOW], WINDOW)
-        return pagecache.measure(fd, [WINDOW], WINDOW) == [False]
-    finally:
-        os.close(fd)
-        chill(path)
-
-
 def test_ordinary_user_can_warm_a_file_of_another(cold: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("every other test runs as an ordinary user already")
@@ -261,27 +237,10 @@ def mounted(cold: Path, tmp_path: Path) -> Callable[[str], tuple[str, ...]]:
     return prefix
 
 
-def test_file_system_without_huge_folios(mounted: Callable[[str], tuple[str, ...]]) -> None:
-    # Files whose data are journalled have none (ext4_should_enable_large_folio in fs/ext4/inode.c).
-    done = hugealign("warm", "--format=json", "/mnt/good", prefix=mounted("data=journal"))
-    assert done.returncode == 1
-    found = json.loads(done.stdout)["files"][0]["diagnosis"]
-    assert (found["code"], found["facts"]) == ("file-system.no-huge-pages", {"file_system": "ext4"})
-    remedy = found["remedy"]
-    assert (remedy["argv"], remedy["needs"]) == (["hugealign", "run", "--file", "/mnt/good", "--"], "command")
-
-
 @pytest.mark.parametrize("options", ["noexec", "nodev"])
 def test_mount_options_do_not_matter(mounted: Callable[[str], tuple[str, ...]], options: str) -> None:
     done = hugealign("warm", "/mnt/good", prefix=mounted(options))
     assert (done.returncode, done.stdout) == (0, f"/mnt/good: {ALL}\n")
-
-
-def test_text_without_windows(built: Programs) -> None:
-    done = hugealign("warm", built.plain)
-    assert done.returncode == 1
-    reason = f"no whole 2.0 MiB window of text; run: hugealign fix --in-place {built.plain} (0 -> "
-    assert done.stdout.startswith(f"{built.plain}: 0 of 0 windows huge (0 B)\n  {reason}")
 
 
 def test_program_at_a_fixed_address_needs_no_alignment(programs: Programs) -> None:
