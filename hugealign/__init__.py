@@ -2,7 +2,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hugealign.doctor.diagnosis import diagnose
+    from hugealign.doctor.probes import diagnose
     from hugealign.fixing.fix import FixOptions, fix
     from hugealign.ordering.order import OrderOptions, order
     from hugealign.pagecache.text import WarmOptions, cool, warm
@@ -38,7 +38,7 @@ _API = {
     "budget_of": "hugealign.system.budget",
     "compare": "hugealign.verification.verify",
     "cool": "hugealign.pagecache.text",
-    "diagnose": "hugealign.doctor.diagnosis",
+    "diagnose": "hugealign.doctor.probes",
     "fix": "hugealign.fixing.fix",
     "merge_counts": "hugealign.profile.merge",
     "order": "hugealign.ordering.order",

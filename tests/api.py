@@ -68,7 +68,7 @@ RESULTS = {
     "ProgramRow": "watch.top",
     "Order": "ordering.order",
     "Budget": "system.budget",
-    "Condition": "doctor.checks",
+    "Check": "doctor.checks",
 }
 
 

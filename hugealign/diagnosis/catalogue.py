@@ -52,6 +52,7 @@ REMEDIES = {
     "allow-huge-pages": "start it from a process that does not disable them",
     "compile-pic": "compile with -fPIC",
     "copy-elsewhere": "copy it to another file system",
+    "fewer-windows": "take fewer: --windows",
     "find-holder": "look for the process as root[, or replace the file: {command}]",
     "fix": "{command} ({effect})",
     "fix-or-relink": '{command} ({effect}); or relink with CC="hugealign gcc" (or hugealign clang, …)',
@@ -59,6 +60,8 @@ REMEDIES = {
     "level": "--level={higher} can",
     "link": "link it first",
     "look": "see: {command}",
+    "name-files": "{command} names it",
+    "name-program": "start it first, or name what it runs: --file FILE",
     "newer-kernel": "Linux 6.1 can",
     "none": "",
     "none-known": "no command is known that makes more of it huge",
@@ -78,6 +81,7 @@ REMEDIES = {
     "start-inside": "in its container, start it with: {command}[ ({effect})]",
     "stop": "stop it and try again[, or replace the file: {command}]",
     "unpack": "unpack it first",
+    "unset": "run: unset {name}",
     "wait": "wait until it closes the file, then try again",
 }
 

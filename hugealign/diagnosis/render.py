@@ -1,5 +1,6 @@
 """A diagnosis in English and as JSON.  No other module words one; names in facts become safe to print here."""
 
+import errno
 import os
 
 from hugealign.diagnosis.catalogue import REMEDIES, row
@@ -65,7 +66,7 @@ def command(what: Remedy) -> str:
         return ""
     if what.argv[:2] == _SHELL and what.needs != ROOT:
         return printable(what.argv[2])
-    import shlex
+    import shlex  # it imports re, and `run` does without
 
     return f"{'sudo ' * (what.needs == ROOT)}{printable(shlex.join(what.argv))}{_PLACEHOLDERS.get(what.needs, '')}"
 
@@ -113,14 +114,19 @@ class _Fact:
 
     def __format__(self, form: str) -> str:
         value = self._value
+        if form in _FORMS:
+            return str(_FORMS[form](value))
         if isinstance(value, str):
             return printable(value)
-        if form in _FORMS:
-            return _FORMS[form](value)
         return counted(value, form) if form else str(value)
 
 
-_FORMS = {"size": format_size, "hex": "{:#x}".format, "errno": os.strerror}
+def _strerror(error: "int | str") -> str:
+    """Return what the system says of *error*, the name of a number (``ENOENT``)."""
+    return os.strerror(getattr(errno, str(error), 0))
+
+
+_FORMS: "dict[str, Any]" = {"size": format_size, "hex": "{:#x}".format, "errno": _strerror}
 
 
 def _filled(form: str, facts: "Mapping[str, int | str]", words: "Mapping[str, str] | None" = None) -> str:

@@ -5,6 +5,7 @@ from hugealign.records import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 #: What a command lacks: privileges, or words at its end.
 ROOT, COMMAND, OUTPUT, SUBJECT, ARGUMENTS = "root", "command", "output", "subject", "arguments"
@@ -29,8 +30,8 @@ class Remedy(Record):
 class Diagnosis(Record):
     """What is wrong with *subject*: *code* is a row of `hugealign.diagnosis.catalogue.CODES`.
 
-    *subject* is the path of a file, which may be a process's program, or empty for this machine.  *facts* are numbers,
-    in bytes or windows or as their names say, and names as they were read: nothing is escaped yet.
+    *subject* is the path of a file, which may be a process's program, the name of a service, or empty for this machine.
+    *facts* are numbers, in bytes or windows or as their names say, and names as they were read: nothing is escaped yet.
     """
 
     code: str
@@ -48,3 +49,15 @@ class Diagnosis(Record):
 
     def __hash__(self) -> int:
         return hash((self.code, self.subject, *sorted(self.facts.items()), self.remedy))
+
+    def packed(self) -> "tuple[Any, ...]":
+        """Return the diagnosis as what `marshal` takes, for `unpacked` in another process."""
+        remedy = self.remedy
+        values = remedy and (remedy.kind, remedy.argv, remedy.needs, remedy.before, remedy.after)
+        return self.code, self.subject, dict(self.facts), values
+
+
+def unpacked(values: "tuple[Any, ...]") -> Diagnosis:
+    """Return the diagnosis that was `packed` into *values*."""
+    code, subject, facts, remedy = values
+    return Diagnosis(code, subject, facts, remedy and Remedy(*remedy))

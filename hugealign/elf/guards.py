@@ -88,21 +88,32 @@ def read_guards(fd: int, image: "Image") -> Guards:
     )
 
 
+#: How a file can be guarded less than another, for people, by the name of the guard.
+LOSSES = {
+    "text-read-only": "its text would be writable",
+    "text-in-file": "its text would not be wholly in the file",
+    "stack": "its stack would be executable",
+    "relro": "RELRO would be missing",
+    "bind-now": "its symbols would be bound late",
+    "pie": "it would not be position independent",
+    "no-textrel": "its text would hold relocations",
+    "control-flow": "its control-flow protection would be off",
+}
+
+
 def weaker(ours: Guards, other: Guards) -> str:
-    """Return how *ours* is guarded less than *other*, for people; empty if it is not."""
-    for is_weaker, what in (
-        (ours.writable_text and not other.writable_text, "its text would be writable"),
-        (ours.grown_text and not other.grown_text, "its text would not be wholly in the file"),
-        (ours.stack < other.stack, "its stack would be executable"),
-        (other.relro and not ours.relro, "RELRO would be missing"),
-        (other.bind_now and not ours.bind_now, "its symbols would be bound late"),
-        (other.pie and not ours.pie, "it would not be position independent"),
-        (ours.textrel and not other.textrel, "its text would hold relocations"),
-        (other.features & ~ours.features, "its control-flow protection would be off"),
-    ):
-        if is_weaker:
-            return what
-    return ""
+    """Return the name in `LOSSES` of a guard that *ours* lacks and *other* has; empty if there is none."""
+    lost = (
+        ours.writable_text and not other.writable_text,
+        ours.grown_text and not other.grown_text,
+        ours.stack < other.stack,
+        other.relro and not ours.relro,
+        other.bind_now and not ours.bind_now,
+        other.pie and not ours.pie,
+        ours.textrel and not other.textrel,
+        other.features & ~ours.features,
+    )
+    return next((name for name, is_lost in zip(LOSSES, lost, strict=True) if is_lost), "")
 
 
 def _relro(image: "Image") -> bool:

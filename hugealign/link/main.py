@@ -161,7 +161,7 @@ def _with_less(
 
 def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bool) -> Attempt | int:
     """Return an attempt no less guarded than the plain link; the status of that link if there is no such attempt."""
-    from hugealign.elf.guards import weaker
+    from hugealign.elf.guards import LOSSES, weaker
     from hugealign.link.check import doubtful
 
     ours = attempt.output
@@ -179,7 +179,7 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bo
     run = plain(job, capture=True)
     if not quiet:
         run.forward()
-    voice.warn(f"linked without huge-page layout, because with it {reason or 'it would be guarded less'}")
+    voice.warn(f"linked without huge-page layout, because with it {LOSSES.get(reason, 'it would be guarded less')}")
     return run.status
 
 

@@ -85,16 +85,15 @@ def ask() -> Child:
 def answer(asked: Child) -> Said | None:
     """Return what the processor reports, None if it reports nothing."""
     children.collect([asked], _SECONDS)
-    words = asked.text.split(" ", 3)
-    return Said(int(words[0]), int(words[1]), *words[2:]) if asked.status == 0 and len(words) == 4 else None
+    return Said(*asked.value) if asked.value else None
 
 
-def _look() -> bytes:
+def _look() -> tuple[int, int, str, str]:
     from hugealign.system import this_processor as local
 
     asked = local.look()
     cpu, tlbs = asked.cpu, asked.tlbs
     small = (tlbs.l1_4k if tlbs else None) or (cpu.l1_4k if cpu else None)
     huge = (tlbs.l1_2m if tlbs else None) or (cpu.l1_2m if cpu else None)
-    numbers = f"{small.entries if small else 0} {huge.entries if huge else 0}"
-    return f"{numbers} {cpu.name if cpu else ''} {asked.brand.strip() or 'unknown processor'}".encode()
+    numbers = (small.entries if small else 0, huge.entries if huge else 0)
+    return *numbers, cpu.name if cpu else "", asked.brand.strip() or "unknown processor"

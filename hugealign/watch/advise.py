@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError, UsageError
+from hugealign.io.execution import binary
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
-from hugealign.pagecache.programs import binary
 from hugealign.process import command_samples, perf_events, perf_samples, processes, smaps, texts
 from hugealign.process.pagemap import State
 from hugealign.process.perf_samples import Samples

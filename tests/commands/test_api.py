@@ -98,7 +98,7 @@ def test_warm_and_cool(tmp_path: Path) -> None:
 
 def test_diagnose(tmp_path: Path) -> None:
     found = hugealign.diagnose([str(tmp_path)])
-    assert {"kernel.release", "place.folios"} <= {finding.id for finding in found}
+    assert {"machine.kernel", "process.thp-allowed"} <= {one.diagnosis.code for one in found}
 
 
 def test_name_that_is_none() -> None:

@@ -17,7 +17,6 @@ _ODD = ["9" * 5000, "9" * 33, "1_0", "+1", " 1", "1e3", "nan", "inf", "٣", "0x1
         ["ps", "--min-coverage={}", "1"],
         ["warm", "--windows={}", "/bin/true"],
         ["warm", "--wait={}", "/bin/true"],
-        ["warm", "--page-size={}", "/bin/true"],
         ["fix", "--dry-run", "--page-size={}", "/bin/true"],
     ],
     ids=" ".join,

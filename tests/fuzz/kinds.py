@@ -103,8 +103,8 @@ _FIX = (
     ("fix", "-o", OUT, "@"),
     ("fix", "-o", OUT, "--level=align", "@"),
     ("fix", "-o", OUT, "--level=merge", "--page-size=64K", "@"),
-    ("fix", "-o", OUT, "--segments=text,rodata", "@"),
-    ("fix", "--dry-run", "--format=json", "--segments=text,rodata", "--page-size=64K", "@"),
+    ("fix", "-o", OUT, "--rodata", "@"),
+    ("fix", "--dry-run", "--format=json", "--rodata", "--page-size=64K", "@"),
     ("fix", "--dry-run", "@"),
 )
 _FIX_AGAIN = (
@@ -145,7 +145,7 @@ _BLOCKS = (
 _OF_ELF = (
     ("warm", "--check", "@"),
     ("warm", "--check", "--libs", "--rodata", "@"),
-    ("warm", "--check", "--rodata", "--format=json", "--page-size=64K", "@"),
+    ("warm", "--check", "--rodata", "--format=json", "@"),
     ("warm", "--undo", "--rodata", "@"),
     ("order", "folded", "-b", "@"),
     ("order", "folded", "-b", "@", "--force", "--cpu=skylake", "-o", OUT),
