@@ -1,5 +1,6 @@
 """A diagnosis in English and as JSON.  No other module words one; names in facts become safe to print here."""
 
+import errno
 import os
 
 from hugealign.diagnosis.catalogue import REMEDIES, row
@@ -92,13 +93,13 @@ class _Fact:
     def __format__(self, form: str) -> str:
         value = self._value
         if isinstance(value, str):
-            return printable(value)
+            return os.strerror(getattr(errno, value, 0)) if form == "errno" else printable(value)
         if form in _FORMS:
             return _FORMS[form](value)
         return counted(value, form) if form else str(value)
 
 
-_FORMS = {"size": format_size, "hex": "{:#x}".format, "errno": os.strerror}
+_FORMS = {"size": format_size, "hex": "{:#x}".format}
 
 
 def _filled(form: str, facts: "Mapping[str, int | str]") -> str:

@@ -5,7 +5,6 @@ if only one that says why it could not be checked.  A file that is merely found 
 if it is not a program.
 """
 
-import errno
 import os
 import stat
 from collections import Counter
@@ -97,7 +96,7 @@ def _archive(fd: int, task: Task, terms: Terms, passed: "Counter[str]") -> Itera
 
 def _cannot_open(path: str, error: OSError | ValueError) -> Diagnosis:
     found = unreadable(path, error)
-    if found.facts["error"] == errno.ENOENT and path.isascii() and path.isdigit():
+    if found.facts["error"] == "ENOENT" and path.isascii() and path.isdigit():
         return found.changed(remedy=Remedy("process", ("hugealign", "ps", path)))
     return found
 
