@@ -4,9 +4,9 @@ The first line of a file has the severity and the title, the second the sentence
 code rests on in the kernel or the loader, and a line ``fix:`` what helps where a diagnosis names no remedy of its own:
 a kind of REMEDIES, or a sentence.  After an empty line follows the page for `hugealign explain`.
 
-In a sentence, ``{name}`` is a fact, ``{name:size}`` a number of bytes, ``{name:hex}`` an address, ``{name:errno}`` an
-error of the system and ``{name:noun}`` a number of things.  A part in brackets is left out unless all its facts are
-there, and neither 0 nor empty.
+In a sentence, ``{name}`` is a fact, ``{name:size}`` a number of bytes, ``{name:hex}`` an address, ``{name:errno}`` what
+the system says to an error of that name, and ``{name:noun}`` a number of things.  A part in brackets is left out unless
+all its facts are there, and neither 0 nor empty.
 """
 
 import functools

@@ -114,19 +114,14 @@ class _Fact:
 
     def __format__(self, form: str) -> str:
         value = self._value
-        if form in _FORMS:
-            return str(_FORMS[form](value))
         if isinstance(value, str):
-            return printable(value)
+            return os.strerror(getattr(errno, value, 0)) if form == "errno" else printable(value)
+        if form in _FORMS:
+            return _FORMS[form](value)
         return counted(value, form) if form else str(value)
 
 
-def _strerror(error: "int | str") -> str:
-    """Return what the system says of *error*, the name of a number (``ENOENT``)."""
-    return os.strerror(getattr(errno, str(error), 0))
-
-
-_FORMS: "dict[str, Any]" = {"size": format_size, "hex": "{:#x}".format, "errno": _strerror}
+_FORMS = {"size": format_size, "hex": "{:#x}".format}
 
 
 def _filled(form: str, facts: "Mapping[str, int | str]", words: "Mapping[str, str] | None" = None) -> str:

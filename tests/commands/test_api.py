@@ -1,7 +1,6 @@
 """The functions behind the commands, used as another program would use them."""
 
 import dataclasses
-import errno
 import os
 import re
 import subprocess
@@ -62,7 +61,7 @@ def test_verify_and_compare(tmp_path: Path) -> None:
     assert found.status == 3
     problem = found.files[1].problem
     assert problem
-    assert (problem.code, problem.facts) == ("file.unreadable", {"error": errno.ENOENT})
+    assert (problem.code, problem.facts) == ("file.unreadable", {"error": "ENOENT"})
     assert found.coverage().windows
     assert hugealign.compare(fixed, PYTHON).status == 1
     assert hugealign.compare(PYTHON, fixed).status == 0

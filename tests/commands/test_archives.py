@@ -2,7 +2,6 @@
 
 import bz2
 import contextlib
-import errno
 import gzip
 import io
 import lzma
@@ -455,7 +454,7 @@ def test_temporary_place_that_is_full(tmp_path: Path) -> None:
         check=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16)),
     )
-    assert f"{{'error': {errno.EFBIG}}}" in done.stdout
+    assert "{'error': 'EFBIG'}" in done.stdout
 
 
 def test_temporary_place_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

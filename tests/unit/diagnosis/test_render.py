@@ -55,6 +55,7 @@ W = 2 << 20
             "no whole 2.0 MiB window of text; run: hugealign fix --in-place f (0 -> 1 window)",
         ),
         ("file.unreadable", {"error": "ENOENT"}, None, "it cannot be read: No such file or directory"),
+        ("file.unreadable", {"error": ""}, None, "it cannot be read"),
         ("file.directory", {}, Remedy("recurse"), "a directory; give -r to check what is in it"),
         ("file.damaged", {"error": "cut \x1b off"}, None, "cut \\x1b off"),
         ("file.empty", {}, None, "no program or shared library in it"),

@@ -1,6 +1,5 @@
 """What may be named on the command line, in which order the reports come, and several processes at work."""
 
-import errno
 import io
 import os
 import shutil
@@ -91,7 +90,7 @@ def test_a_process_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     problem = check("4711")[0].problem
     assert problem == Diagnosis(
-        "file.unreadable", "4711", {"error": errno.ENOENT}, Remedy("process", ("hugealign", "ps", "4711"))
+        "file.unreadable", "4711", {"error": "ENOENT"}, Remedy("process", ("hugealign", "ps", "4711"))
     )
     shutil.copy(PROGRAM, "4711")
     assert check("4711")[0].verdict == "ok"
