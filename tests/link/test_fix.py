@@ -665,11 +665,12 @@ def test_json_of_contents_that_move(toolchains: dict[str, Toolchain], bulk: Path
 
 
 def test_report(plain: Path, tmp_path: Path) -> None:
-    """Ranked, each file once, those that run first; what would gain nothing is left out."""
+    """Ranked, each file once, those that run first; what would gain nothing or be refused is left out."""
     tree = tmp_path / "tree" / "deep"
     tree.mkdir(parents=True)
     shutil.copy(plain, tree / "one")
-    (tree / "again").hardlink_to(tree / "one")
+    shutil.copy(plain, tree / "named")
+    (tree / "twice").hardlink_to(tree / "named")
     (tree / "link").symlink_to("one")
     (tree / "text").write_text("text")
     fix(plain, "-o", tree / "whole")
@@ -677,11 +678,11 @@ def test_report(plain: Path, tmp_path: Path) -> None:
     said = fix("--dry-run", tmp_path / "tree").splitlines()
     assert said[0].split() == ["WINDOWS", "TEXT", "EXECUTABLE", "RUNNING", "FILE"]
     assert said[1].split()[:3] == ["+1", "2.9", "MiB"]
-    assert said[1].split()[-2:] == ["--", f"{tree}/again"]
+    assert said[1].split()[-2:] == ["--", f"{tree}/one"]
     assert said[2:] == ["1 file would gain 1 window of 2.0 MiB"]
     document = json_of("fix-report-1", "--dry-run", tmp_path / "tree")
     (found,) = document["files"]
-    assert (found["path"], found["windows"], found["processes"]) == (f"{tree}/again", 1, 0)
+    assert (found["path"], found["windows"], found["processes"]) == (f"{tree}/one", 1, 0)
     assert (document["page_size"], document["level"]) == (PAGE, "shift")
     done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "no")
     assert (done.returncode, done.stderr) == (3, f"hugealign: error: {tmp_path}/no: No such file or directory\n")
