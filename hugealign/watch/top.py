@@ -199,19 +199,26 @@ def ranked(found: Sequence[Group], remedies: Remedies, page_size: int, most: int
     """
     kept: list[Start] = []
     lacks: list[Remedied | None] = []
-    for one in found:
-        lack, start = _lack(one, remedies, page_size, most)
+    huge = [sum(part.huge(page_size) for _, part in one.members) for one in found]
+    for one, count in zip(found, huge, strict=True):
+        lack, start = _lack(one, count, remedies, page_size, most)
         lacks.append(lack)
         kept += [start] if start else []
     merged = iter(together([lack for lack in lacks if lack], kept))
     rows = [
-        _row(one, next(merged).diagnosis if lack else None, page_size) for one, lack in zip(found, lacks, strict=True)
+        _row(one, count, next(merged).diagnosis if lack else None, page_size)
+        for one, count, lack in zip(found, huge, lacks, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (*(-part for part in row.gain), -row.cpu, row.program, row.part)))
 
 
-def _lack(found: Group, remedies: Remedies, page_size: int, most: int) -> tuple[Remedied | None, Start | None]:
-    """Return the diagnosis of a group with the remedy that gains most, and the start that made it huge."""
+def _lack(
+    found: Group, huge: int, remedies: Remedies, page_size: int, most: int
+) -> tuple[Remedied | None, Start | None]:
+    """Return the diagnosis of a group with the remedy that gains most, and the start that made it huge.
+
+    *huge* of its windows are.
+    """
     process, part = found.lacking(page_size)
     first, count = found.members[0][0], len(found.members)
     name = os.path.basename(first.exe) if count > 1 else ""
@@ -223,7 +230,6 @@ def _lack(found: Group, remedies: Remedies, page_size: int, most: int) -> tuple[
     lacks = [remedies.find(owner, part, diagnosis, judged.wanted) for diagnosis in judged.diagnoses]
     lack = next((one for one in lacks if one.diagnosis.remedy), lacks[0])
     diagnosis, remedy = lack.diagnosis, lack.diagnosis.remedy
-    huge = judged.windows if count == 1 else sum(part.huge(page_size) for _, part in found.members)
     if part.kind == CodeKind.CODE and diagnosis.code in ("runtime.small-pages", "process.not-touched"):
         reachable = sum(_keepable(process, part, page_size, most) for process, part in found.members)
         if reachable <= huge and remedy:
@@ -234,7 +240,8 @@ def _lack(found: Group, remedies: Remedies, page_size: int, most: int) -> tuple[
         remedy = remedy.changed(before=0, after=after)
     elif remedy and remedy.after is not None:
         remedy = remedy.changed(before=huge, after=remedy.after * count)
-    return replace(lack, diagnosis=diagnosis.changed(remedy=remedy)), remedies.kept(owner, part)
+    kept = None if lack.start else remedies.kept(owner, part)
+    return replace(lack, diagnosis=diagnosis.changed(remedy=remedy)), kept
 
 
 def _keepable(process: Executed, part: CodePart, page_size: int, most: int) -> int:
@@ -268,9 +275,9 @@ def _observed(process: Executed, part: CodePart, runtime: Runtime | None, page_s
     return replace(observed, wanted=wanted, cached=cached, outdated=outdated)
 
 
-def _row(found: Group, diagnosis: Diagnosis | None, page_size: int) -> ProgramRow:
+def _row(found: Group, huge: int, diagnosis: Diagnosis | None, page_size: int) -> ProgramRow:
     parts = [part for _, part in found.members]
-    possible, huge = sum(part.possible(page_size) for part in parts), sum(part.huge(page_size) for part in parts)
+    possible = sum(part.possible(page_size) for part in parts)
     reachable = huge
     if diagnosis and diagnosis.remedy:
         reachable = possible if diagnosis.remedy.after is None else diagnosis.remedy.after
