@@ -304,10 +304,12 @@ def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
     """Either of the two."""
     work = Work(tmp_path, compiler)
     work.order(work.build("before", MAPS[compiler]), 11)
-    work.build("bare")
+    bare = work.build("bare")
+    (tmp_path / "other").write_bytes(addressed(bare, {symbols(bare)["main"]: 9}))
     words = (HUGEALIGN, "order", "--blocks", "profile", "--windows", "7")
-    for old, new in (("before", "bare"), ("bare", "before")):
-        done = run(*words, "--old-binary", old, "-b", new, "-o", "none", "--force", cwd=tmp_path, **work.settings)
+    for profile, old, new in (("profile", "before", "bare"), ("other", "bare", "before")):
+        command = (*words[:3], profile, "--old-binary", old, "-b", new, "-o", "none", "--force")
+        done = run(*command, cwd=tmp_path, **work.settings)
         assert done.returncode == 3
         assert done.stderr.startswith("hugealign: error: bare: has no map of blocks;")
         assert not (tmp_path / "none").exists()

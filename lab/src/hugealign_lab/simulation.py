@@ -126,7 +126,8 @@ def _order(path: str) -> OrderFile:
     """Return the order in the file at *path*, ours or a list of names with comments after ``#``, as lld takes it."""
     if orderfile.is_order(path):
         return orderfile.load(path)
-    names = [line.partition(b"#")[0].strip() for line in orderfile.contents(path).split(b"\n")]
+    data = orderfile.contents(path)
+    names = [line.partition(b"#")[0].strip() for line in data.split(b"\n")] if b"\0" not in data else []
     return OrderFile({}, [Entry(name.decode("utf-8", "surrogateescape")) for name in names if name])
 
 
