@@ -144,7 +144,7 @@ find_plugin() {
     while IFS='	' read -r built tool identity libraries; do
         [ "$compiler" -ef "$tool" ] || continue
         # shellcheck disable=SC2086
-        state=$(IFS='	' && set -f && exec stat -L --printf '%s:%Y ' -- "$tool" $libraries 2>/dev/null)
+        state=$(IFS='	' && set -f && exec stat -L --printf '%s:%Y ' -- "$tool" $libraries 2>/dev/null) || state=
         if [ "$state" = "$identity " ] && [ -O "$built" ] && [ ! -L "$built" ]; then
             plugin=$built
         elif [ "${HUGEALIGN_DEBUG-}" = 1 ]; then
