@@ -20,7 +20,7 @@ from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.match import placeable
-from hugealign.profile.model import BY_NAME, Flow
+from hugealign.profile.model import Flow
 from hugealign.profile.ran import MismatchError, ProfileOptions, Ran, check_rate, what_ran
 from hugealign.settings import PAGE_SIZE
 from hugealign.system.budget import Budget, budget_of
@@ -122,12 +122,7 @@ def order(
     budget = options.budget or budget_of()
     flow = Flow() if options.blocks else None
     old, force = options.old_binary, options.force
-
-    def told(message: str) -> None:
-        helps = old is None and message.endswith(BY_NAME)
-        warn(f"{message} (if you have that build, pass it with --old-binary)" if helps else message)
-
-    ran = what_ran(binary if old is None else old, profiles, options, flow=flow, warn=told, progress=progress)
+    ran = what_ran(binary if old is None else old, profiles, options, flow=flow, warn=warn, progress=progress)
     check_evidence(ran, budget, force, warn)
     again = None
     if old is not None:
