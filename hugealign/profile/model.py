@@ -13,7 +13,7 @@ Place = int | tuple[str, str]
 NOWHERE = -1
 #: The remark about a profile whose addresses say nothing.
 BY_NAME = (
-    "is of another build, or has no build-id: functions are matched by name (hugealign order --old-binary takes it)"
+    "is of another build, or has no build-id: functions are matched by name (see order --old-binary)"
 )
 
 _COUNT_LIMIT = (1 << 63) - 1  # a larger number is no count
