@@ -6,7 +6,6 @@ restore the first bytes and the length.
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import (
@@ -105,13 +104,13 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     return Output(pieces, (*traps, tail, *_written(new_headers)), at_record + len(appended))
 
 
-class _Old(NamedTuple):
+class _Old(Record):
     """The present headers of a file: the *fields* of the ELF header; its bytes and the program headers (*headers*).
 
     *tables* are the section headers, *strings* the names of sections.
     """
 
-    fields: tuple[Any, ...]
+    fields: tuple[int, ...]
     headers: bytes
     tables: bytes
     strings: bytes
