@@ -30,13 +30,18 @@ from hugealign.fixing.plan import RefusalError
 
 _PIECE = 1 << 20  # bytes of code or data that are searched together
 _AROUND = 16  # bytes that are read beyond a piece on both sides: no instruction is longer
-_FAR = 1 << 16  # bytes that are decoded at most to reach a candidate
+_LONGEST = 15  # bytes of an instruction
+_NEAR = 1 << 10  # bytes from where a function begins that are decoded without another look
+_SYNC = 48  # bytes in which decoding from a wrong place nearly always comes right
+_FAR = 1 << 16  # bytes that are decoded together
 _CANDIDATES_LIMIT, _DECODED_LIMIT = 1 << 17, 1 << 28
 _SHT_NOTE, _SHT_SYMTAB, _SHT_DYNSYM = 7, 2, 11
 _DISTANCE = struct.Struct("<i")
-#: What x86-64 has before a distance of four bytes: ModRM with mod 00 and r/m 101, CALL, JMP, the second byte of Jcc and
-#: of XBEGIN.
-_BEFORE = bytes([*(reg << 3 | 5 for reg in range(8)), 0xE8, 0xE9, *range(0x80, 0x90), 0xF8])
+#: What x86-64 has before a distance of four bytes, of which the last has been read: ModRM with mod 00 and r/m 101, CALL,
+#: JMP; Jcc; XBEGIN.
+_BEFORE = rb"(?:(?<=[\x05\x0d\x15\x1d\x25\x2d\x35\x3d\xe8\xe9]....)|(?<=\x0f[\x80-\x8f]....)|(?<=\xc7\xf8....))"
+#: ... and before one of eight bytes, of which the last is the fifth: REX.W, MOV with an immediate operand.
+_MOVABS = re.compile(rb"\xff(?<=[\x48\x49][\xb8-\xbf].....)(?=\xff\xff\xff)", re.DOTALL)
 #: ... and how many bytes can follow it in its instruction: an immediate operand.
 _BEHIND = (0, 1, 2, 4)
 _NOT_SEARCHED = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table")
@@ -118,9 +123,9 @@ class _Search:
         """Yield the distances of four bytes behind what can be before one."""
         least = self._first - (address + high + 8)
         most = self._start - 1 - (address + low + 4)
-        for part in _patterns(least, most, rb"(?<=[" + re.escape(_BEFORE) + rb"]...)"):
+        for part in _patterns(least, most, _BEFORE):
             for match in re.finditer(part, data, re.DOTALL):
-                at = match.start() - 2
+                at = match.start() - 3
                 if low <= at < high:
                     (distance,) = _DISTANCE.unpack_from(data, at)
                     for behind in _BEHIND:
@@ -132,8 +137,8 @@ class _Search:
     def _absolute(self, low: int, high: int, address: int, data: bytes) -> Iterator[Crossing]:
         """Yield the distances of eight bytes from the global offset table that movabs holds (large code model)."""
         tables = {s.sh_addr for s in self._data if s.name in (".got", ".got.plt")}
-        for match in re.finditer(rb"[\x48\x49][\xb8-\xbf](?=....\xff\xff\xff\xff)", data, re.DOTALL):
-            at = match.end()
+        for match in _MOVABS.finditer(data):
+            at = match.start() - 4
             if low <= at < high:
                 (distance,) = _DISTANCE.unpack_from(data, at)
                 for table in tables:
@@ -160,9 +165,26 @@ class _Search:
             stop = min(starts[following] if following < len(starts) else end, end)
             mine = []
             while i < len(candidates) and candidates[i].place < stop:
-                mine.append(candidates[i])
+                one = candidates[i]
+                if one.place - first < _NEAR or self._in_a_stream(machine, section, one):
+                    mine.append(one)
                 i += 1
             yield from self._decode(machine, section, first, mine)
+
+    def _in_a_stream(self, machine: Any, section: Section, one: Crossing) -> bool:
+        """Return whether decoding from any of 15 places in a row shows the distance *one*.
+
+        An instruction is no longer than that, so one of them is where one begins, and with it all that follow.
+        """
+        for first in range(one.place - _SYNC - _LONGEST, one.place - _SYNC):
+            code = os.pread(self._fd, one.place + 2 * _AROUND - first, first - section.sh_addr + section.sh_offset)
+            self._decoded -= len(code)
+            for at, length, name, _ in machine.disasm_lite(code, first):
+                if at + length > one.place:
+                    if self._is_distance(machine, section, at, length, name, one):
+                        return True
+                    break
+        return False
 
     def _decode(self, machine: Any, section: Section, first: int, mine: Sequence[Crossing]) -> Iterator[Crossing]:
         at, pending = first, list(mine)
@@ -193,8 +215,8 @@ class _Search:
 
     def _is_distance(self, machine: Any, section: Section, at: int, length: int, name: str, one: Crossing) -> bool:
         """Return whether the instruction at *at* holds the distance *one*."""
-        if name == ".byte" or at + length < one.place + 4:
-            return False  # no instruction begins here, or it ends within the four bytes
+        if name == ".byte" or at + length - one.place - 4 not in _BEHIND:
+            return False  # no instruction begins here, or it ends elsewhere
         code = os.pread(self._fd, length, at - section.sh_addr + section.sh_offset)
         machine.detail, machine.skipdata = True, False
         try:
@@ -258,28 +280,26 @@ class _Search:
                 least, most = targets[0] - (address + high), targets[-1] - (address + low)
                 for part in _patterns(least, most, b""):
                     for match in re.finditer(part, data, re.DOTALL):
-                        at = match.start() - 2
-                        if low <= at < high and (address + at) % 4 == 0 and at + 4 <= len(data):
+                        at = match.start() - 3
+                        if low <= at < high and (address + at) % 4 == 0:
                             target = address + at + _DISTANCE.unpack_from(data, at)[0]
                             place = bisect_left(targets, target)
                             if place < len(targets) and targets[place] == target:
                                 yield Crossing(address + at, target)
 
 
-def _patterns(least: int, most: int, behind: bytes) -> Iterator[bytes]:
-    """Yield patterns of the third byte of each distance from *least* to *most*, little-endian, and what follows it.
+def _patterns(least: int, most: int, before: bytes) -> Iterator[bytes]:
+    """Yield patterns that find the last byte of each distance from *least* to *most*, little-endian.
 
-    *behind* is what has to be true behind the third byte as well.
+    *before* is what else has to be true once that byte has been read.
     """
-    if most < -1 << 31:
-        return
     least = max(least, -1 << 31)
     most = min(most, (1 << 31) - 1)
     for top in range(least >> 24, (most >> 24) + 1):
         low = (max(least, top << 24) >> 16) & 0xFF
         high = (min(most, (top << 24) + 0xFFFFFF) >> 16) & 0xFF
-        thirds = b"[" + re.escape(bytes([low])) + b"-" + re.escape(bytes([high])) + b"]"
-        yield thirds + behind + b"(?=" + re.escape(bytes([top & 0xFF])) + b")"
+        last, thirds = (re.escape(bytes([top & 0xFF])), b"-".join(re.escape(bytes([third])) for third in (low, high)))
+        yield last + b"(?<=[" + thirds + b"]" + last + b")" + before
 
 
 def _branch(instruction: Any) -> int:

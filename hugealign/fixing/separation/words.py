@@ -11,6 +11,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from operator import sub
 
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import EM_X86_64, PT_DYNAMIC, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
@@ -58,20 +59,21 @@ class Words:
             self.places.setdefault(distance, array("Q")).extend(places)
 
     def sort(self) -> None:
-        """Put all places in order.  Raises RefusalError if two of them overlap, where one is not the other."""
-        merged = sorted((place, distance) for distance, places in self.places.items() for place in places) if len(
-            self.places
-        ) > 1 else None
-        if merged is not None and any(b[0] - a[0] < 8 and a != b for a, b in zip(merged, merged[1:], strict=False)):
-            raise RefusalError("fix.words-overlap")
+        """Put all places in order, each once.  Raises RefusalError if two of them overlap."""
         for distance, places in self.places.items():
             ordered = sorted(places)
-            gaps = [b - a for a, b in zip(ordered, ordered[1:], strict=False)]
-            if gaps and min(gaps) < 8:
-                if any(0 < gap < 8 for gap in gaps):
-                    raise RefusalError("fix.words-overlap")
+            closest = min(map(sub, ordered[1:], ordered), default=8)
+            if closest == 0:
                 ordered = list(dict.fromkeys(ordered))
+                closest = min(map(sub, ordered[1:], ordered), default=8)
+            if closest < 8:
+                raise RefusalError("fix.words-overlap")
             self.places[distance] = array("Q", ordered)
+        fewer, more = sorted([*self.places.values(), array("Q"), array("Q")], key=len)[-2:]
+        for place in fewer:
+            i = bisect_right(more, place)
+            if (i and place - more[i - 1] < 8) or (i < len(more) and more[i] - place < 8):
+                raise RefusalError("fix.words-overlap")
 
 
 def find_words(fd: int, image: Image, step: Step) -> Words:
@@ -199,7 +201,11 @@ class _Search:
         self._known_early(early)
         self._words.add(
             step.delta,
-            (at + k * _RELA + 16 for k, (i, a) in enumerate(zip(infos, addends, strict=True)) if i in valued and a >= start),
+            [
+                place
+                for place, i, a in zip(range(at + 16, at + size + 16, _RELA), infos, addends, strict=True)
+                if a >= start and i in valued
+            ],
         )
         slots = frozenset(_SLOTS[machine])
         self._places(
