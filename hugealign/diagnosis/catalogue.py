@@ -32,6 +32,7 @@ REMEDIES = {
     "find-holder": "look for the process as root[, or replace the file: {command}]",
     "fix": "{command} ({effect})",
     "fix-program": "fix the program; the debug file fits it as it is",
+    "install-decoder": "install capstone: {command}, or Debian: apt install python3-capstone",
     "level": "--level={higher} can",
     "look": "see: {command}",
     "newer-kernel": "Linux 6.1 can",

@@ -10,6 +10,7 @@ import importlib
 import os
 import re
 import struct
+import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from types import ModuleType
@@ -47,6 +48,9 @@ _BEHIND = (0, 1, 2, 4)
 _NOT_SEARCHED = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table")
 
 
+_INSTALL = (sys.executable, "-m", "pip", "install", "capstone")
+
+
 class Crossing(NamedTuple):
     """The place of a distance, and the address before the break to which it leads."""
 
@@ -65,7 +69,7 @@ def decoder() -> ModuleType:
     try:
         return importlib.import_module("capstone")
     except ImportError:
-        raise RefusalError("fix.no-decoder", Remedy("install-capstone")) from None
+        raise RefusalError("fix.no-decoder", Remedy("install-decoder", _INSTALL)) from None
 
 
 def refuse_crossings(fd: int, image: Image, start: int) -> None:
@@ -143,9 +147,7 @@ class _Search:
                 (distance,) = _DISTANCE.unpack_from(data, at)
                 for table in tables:
                     if self._first <= table + distance < self._start:
-                        raise RefusalError(
-                            "fix.crosses", place=f"{address + at:#x}", address=f"{table + distance:#x}"
-                        )
+                        raise RefusalError("fix.crosses", place=f"{address + at:#x}", address=f"{table + distance:#x}")
         yield from ()
 
     def _judged(self, capstone: Any, section: Section, candidates: Sequence[Crossing]) -> Iterator[Crossing]:
@@ -249,7 +251,9 @@ class _Search:
         for section in self._code:
             for low, high, address, data in self._pieces(section):
                 # Backwards by less than 256 MiB, which `make_layout` allows no text to exceed by much.
-                for match in re.finditer(rb"[\x80-\xff](?=[\x10\x30\x50\x70\x90\xb0\xd0\xf0\x18\x58\x98\x1c\x5c\x9c])", data):
+                for match in re.finditer(
+                    rb"[\x80-\xff](?=[\x10\x30\x50\x70\x90\xb0\xd0\xf0\x18\x58\x98\x1c\x5c\x9c])", data
+                ):
                     at = match.start() - 2
                     if at < low or at >= high or (address + at) % 4:
                         continue

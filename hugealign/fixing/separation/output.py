@@ -120,9 +120,7 @@ def separated(fd: int, image: Image, layout: Layout, words: Words) -> Output:
 
 def original(fd: int, image: Image) -> Output:
     """Return the file as it was before it was separated.  Raises RefusalError, MalformedElfError, OSError."""
-    found = {
-        s.name: s for s in image.sections if not s.sh_flags & SHF_ALLOC and s.sh_type == _SHT_PROGBITS
-    }
+    found = {s.name: s for s in image.sections if not s.sh_flags & SHF_ALLOC and s.sh_type == _SHT_PROGBITS}
     if not {SECTION, HEADERS_SECTION, WORDS_SECTION} <= set(found):
         raise RefusalError("fix.no-record")
     record, headers, packed = (
@@ -201,7 +199,7 @@ def _moved(pieces: tuple[Piece, ...], places: "array[int]") -> "array[int]":
         distance = piece.target - piece.source
         moved.extend([place + distance for place in places[first:last]] if distance else places[first:last])
     if len(moved) != len(places):
-        raise RefusalError("fix.words-overlap")
+        raise RefusalError("fix.address-tables")
     return moved
 
 
@@ -222,10 +220,10 @@ def _entries(image: Image, layout: Layout, table: list[list[int]]) -> list[list[
             entry[3] = layout.step(section.sh_addr)
             at = layout.place(entry[3])
             if section.sh_type != SHT_NOBITS and section.sh_size and at < 0:
-                raise RefusalError("fix.section-outside", section=section.name)
+                raise RefusalError("fix.address-tables", address=f"{section.sh_addr:#x}")
             entry[4] = at if at >= 0 else layout.moved(section.sh_offset)
             if section.sh_type != SHT_NOBITS and section.sh_size and entry[4] != layout.moved(section.sh_offset):
-                raise RefusalError("fix.section-outside", section=section.name)
+                raise RefusalError("fix.address-tables", address=f"{section.sh_addr:#x}")
         elif section.sh_type:
             entry[4] = layout.moved(section.sh_offset)
     return table

@@ -237,7 +237,7 @@ def _break(image: Image, loads: Sequence[Segment], text: int) -> tuple[int, int]
             loads[index].p_vaddr <= s.sh_addr < section.sh_addr for s in image.sections if s.sh_flags & SHF_ALLOC
         )
         return loads[index].p_vaddr if whole else section.sh_addr, index
-    raise RefusalError("fix.no-code-section")
+    raise RefusalError("text.none")
 
 
 def _between(image: Image, start: int, end: int) -> list[Section]:

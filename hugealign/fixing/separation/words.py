@@ -67,13 +67,13 @@ class Words:
                 ordered = list(dict.fromkeys(ordered))
                 closest = min(map(sub, ordered[1:], ordered), default=8)
             if closest < 8:
-                raise RefusalError("fix.words-overlap")
+                raise RefusalError("fix.address-tables")
             self.places[distance] = array("Q", ordered)
         fewer, more = sorted([*self.places.values(), array("Q"), array("Q")], key=len)[-2:]
         for place in fewer:
             i = bisect_right(more, place)
             if (i and place - more[i - 1] < 8) or (i < len(more) and more[i] - place < 8):
-                raise RefusalError("fix.words-overlap")
+                raise RefusalError("fix.address-tables")
 
 
 def find_words(fd: int, image: Image, step: Step) -> Words:
@@ -135,7 +135,7 @@ class _Search:
         """Return the offset of a table that the loader reads.  Raises RefusalError."""
         at = self._in_file(address, size)
         if at < 0 or size % entry:
-            raise RefusalError("fix.table-outside", address=f"{address:#x}")
+            raise RefusalError("fix.address-tables", address=f"{address:#x}")
         self._left -= size // entry
         if self._left < 0:
             raise RefusalError("fix.many-addresses")
@@ -146,7 +146,7 @@ class _Search:
         segment = next(s for s in self._image.segments if s.p_type == PT_DYNAMIC)
         at = self._in_file(segment.p_vaddr, segment.p_filesz)
         if at != segment.p_offset or segment.p_filesz > _DYNAMIC_LIMIT:
-            raise RefusalError("fix.table-outside", address=f"{segment.p_vaddr:#x}")
+            raise RefusalError("fix.address-tables", address=f"{segment.p_vaddr:#x}")
         values: dict[int, int] = {}
         table = self._read(at, segment.p_filesz // _ENTRY.size * _ENTRY.size)
         for place, (tag, value) in enumerate(_ENTRY.iter_unpack(table)):
@@ -187,14 +187,14 @@ class _Search:
         offsets, infos, addends = table[0::3], table[1::3], table[2::3]
         kinds = {info & _TYPE for info in set(infos)}
         if odd := kinds.difference(_VALUES[machine], _SLOTS[machine], _OTHERS[machine]):
-            raise RefusalError("fix.unknown-relocations", type=min(odd))
+            raise RefusalError("fix.unknown-relocations", number=min(odd))
         if any(info >> 32 for info in set(infos) if info & _TYPE in _VALUES[machine][:2]):
-            raise RefusalError("fix.unknown-relocations", type=_VALUES[machine][0])
+            raise RefusalError("fix.unknown-relocations", number=_VALUES[machine][0])
         if min(offsets) >= start:
             self._words.add(step.delta, range(at, at + size, _RELA))
         else:
             if any(o < start for o, i in zip(offsets, infos, strict=True) if i):
-                raise RefusalError("fix.relocated-early", address=f"{min(offsets):#x}")
+                raise RefusalError("fix.address-tables", address=f"{min(offsets):#x}")
             self._words.add(step.delta, (at + k * _RELA for k, o in enumerate(offsets) if o >= start))
         valued = frozenset(_VALUES[machine])  # whole r_info: without a symbol
         early = [a for i, a in zip(infos, addends, strict=True) if a < start and i in valued]
@@ -221,7 +221,7 @@ class _Search:
         """Raise RefusalError for a pointer to something before the break that is not surely meant."""
         for address in set(addresses):
             if address != self._loads[0].p_vaddr and not any(a <= address < b for a, b in self._known):
-                raise RefusalError("fix.crosses", count=1, address=f"{address:#x}")
+                raise RefusalError("fix.crosses", place="", address=f"{address:#x}")
 
     def _places(self, valued: Sequence[tuple[int, int]], slots: Sequence[int]) -> None:
         """Look at the words at the places of relocations.
@@ -267,13 +267,13 @@ class _Search:
             for k, word in enumerate(_words(self._read(at + chunk, min(_CHUNK * 8, size - chunk)))):
                 if not word & 1:
                     if word < self._step.start:
-                        raise RefusalError("fix.relocated-early", address=f"{word:#x}")
+                        raise RefusalError("fix.address-tables", address=f"{word:#x}")
                     self._words.add(self._step.delta, [at + chunk + 8 * k])
                     places.append(word)
                     where = word + 8
                 else:
                     if not where:
-                        raise RefusalError("fix.table-outside", address=f"{address:#x}")
+                        raise RefusalError("fix.address-tables", address=f"{address:#x}")
                     bits, place = word >> 1, where
                     while bits:
                         if bits & 1:
@@ -297,7 +297,7 @@ class _Search:
             at = self._in_file(low, high - low)
             if at < 0 or min(block) < low or max(block) + 8 > high:
                 if len(block) == 1:
-                    raise RefusalError("fix.table-outside", address=f"{low:#x}")
+                    raise RefusalError("fix.address-tables", address=f"{low:#x}")
                 for place in block:
                     self._relative([place])
                 continue
@@ -392,7 +392,7 @@ class _Search:
             name_size, desc_size, kind = struct.unpack_from("<III", data, at)
             desc = at + 12 + name_size + -name_size % 4
             if desc + desc_size > len(data):
-                raise RefusalError("fix.probes")
+                raise RefusalError("fix.address-tables")
             if data[at + 12 : at + 20] == b"stapsdt\0" and kind == 3 and desc_size >= 24:
                 for place in range(desc, desc + 24, 8):
                     (value,) = _WORD.unpack_from(data, place)
