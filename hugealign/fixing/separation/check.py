@@ -237,39 +237,47 @@ def _inside(value: int, bounds: tuple[int, int]) -> bool:
 
 def _check_bytes(old: _File, new: _File, section: Section, step: Step) -> None:
     """Fail if a section differs in anything but addresses, which only data have; the build ID may be another."""
-    note = section.sh_type == _SHT_NOTE
-    loaders = section.sh_addr < step.start
+    if section.sh_addr < step.start:
+        return
     for done in range(0, section.sh_size, _PIECE):
-        size = min(_PIECE, section.sh_size - done)
-        address = section.sh_addr + done
-        a, b = old.at(address, size), new.at(step(address), size)
-        if a == b or note or loaders:
+        # A word can lie across the ends of pieces.
+        low, high = max(0, done - 8), min(section.sh_size, done + _PIECE + 8)
+        address = section.sh_addr + low
+        a, b = old.at(address, high - low), new.at(step(address), high - low)
+        if a == b or section.sh_type == _SHT_NOTE:
             continue
         if section.sh_flags & SHF_EXECINSTR:
             _fail("code", address)
-        _check_words(a, b, address, step)
+        _check_words(a, b, (address, done - low, min(section.sh_size, done + _PIECE) - low), step)
 
 
-def _check_words(a: bytes, b: bytes, address: int, step: Step) -> None:
-    """Fail unless *b* differs from *a* only in words that are addresses."""
-    whole = len(a) & ~7
-    skew = -address % 8  # so that words are looked at where they usually lie
-    whole = (len(a) - skew) & ~7
-    x, y = _words(a[skew : skew + whole]), _words(b[skew : skew + whole])
-    odd = [i for i, (was, now) in enumerate(zip(x, y, strict=True)) if was != now and now != step(was)]
-    done = 0
-    for i in odd:
-        at = max(skew + 8 * i - 7, done)
-        # A word across the boundary of two: found where the bytes begin to differ, at most seven before.
-        while at < skew + 8 * i + 8 and at + 8 <= len(a):
-            (was,), (now,) = struct.unpack_from("<Q", a, at), struct.unpack_from("<Q", b, at)
-            if was != now and now == step(was):
-                break
-            at += 1
-        else:
-            if skew + 8 * i + 16 <= len(a):
-                _fail("data", address + skew + 8 * i)
-        done = at + 8
+def _check_words(a: bytes, b: bytes, where: tuple[int, int, int], step: Step) -> None:
+    """Fail unless *b* differs from *a*, between two offsets, only in words that are addresses.
+
+    *where* is the address of the first byte of both, and the two offsets.
+    """
+    address, first, last = where
+    at = 0
+    for byte in _differences(a, b, -address % 8, step):
+        if at <= byte < last:
+            for start in range(max(at, byte - 7), byte + 1):
+                (was, now) = (int.from_bytes(data[start : start + 8], "little") for data in (a, b))
+                if start + 8 <= len(a) and was != now == step(was):
+                    at = start + 8
+                    break
+            else:
+                if byte >= first:
+                    _fail("data", address + byte)
+
+
+def _differences(a: bytes, b: bytes, skew: int, step: Step) -> Iterator[int]:
+    """Yield where bytes differ, but for words that are addresses and lie, *skew* bytes from the start, where they do."""
+    end = len(a) - (len(a) - skew) % 8
+    yield from (i for i in range(skew) if a[i] != b[i])
+    for word, (was, now) in enumerate(zip(_words(a[skew:end]), _words(b[skew:end]), strict=True)):
+        if was != now and now != step(was):
+            yield from (i for i in range(skew + 8 * word, skew + 8 * word + 8) if a[i] != b[i])
+    yield from (i for i in range(end, len(a)) if a[i] != b[i])
 
 
 def _words(data: bytes) -> "array[int]":

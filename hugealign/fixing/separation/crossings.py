@@ -339,4 +339,7 @@ def _offset_in_page(code: bytes) -> int:
             if word & 0x3B000000 == 0x39000000:  # loads and stores with an unsigned offset
                 scale = 4 if word & 0x04800000 == 0x04800000 and not word >> 30 else word >> 30
                 return (word >> 10 & 0xFFF) << scale
+        calls = word >> 26 == 0x25 or word & 0xFFFFFC1F == 0xD63F0000  # BL, BLR: they keep registers 19 to 28
+        if word >> 26 == 0x05 or word & 0xFF9FFC1F == 0xD61F0000 or (calls and not 19 <= register <= 28):
+            return -1
     return -1

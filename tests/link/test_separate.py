@@ -1,0 +1,542 @@
+"""Separation: the text moves away from what lies before it, in what real linkers made, and the program does the same."""
+
+import re
+import shutil
+import stat
+import struct
+from pathlib import Path
+
+import pytest
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection, RelrRelocationSection
+from elftools.elf.sections import SymbolTableSection
+
+from hugealign.errors import MalformedElfError
+from hugealign.fixing.plan import RefusalError
+from hugealign.fixing.separation import check, separate
+from hugealign.fixing.separation.separate import Result
+from hugealign.fixing.separation.step import Step
+from tests.link import test_aarch64
+from tests.link.bulk import bulk_object
+from tests.support import PAGE, PYTHON, SRC, Elf, Toolchain, need_compiler, run
+
+#: Linkers that put constants before the text, so that its head cannot be padded.
+CONSTANTS_FIRST = ("lld14", "lld19", "mold")
+#: Linkers that put data into the segment of the text.
+DATA_BEHIND = ("gold",)
+
+
+@pytest.fixture(autouse=True)
+def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small text counts, too: the programs here are small."""
+    monkeypatch.setenv("HUGEALIGN_MIN_TEXT", "0")
+
+
+def separated(path: Path, output: Path | None = None) -> tuple[Path, Step]:
+    """Separate *path*; hold the result against what pyelftools reads, and undo it."""
+    output = output or path.with_name(f"{path.name}.separated")
+    done: Result = separate.separate(str(path), str(output))
+    assert done.layout, "nothing to do"
+    assert (done.before, done.after) == (path.stat().st_size, output.stat().st_size)
+    assert_stepped(path, output, done.layout.step)
+    back = path.with_name(f"{path.name}.back")
+    separate.undo(str(output), str(back))
+    assert back.read_bytes() == path.read_bytes()
+    back.unlink()
+    return output, done.layout.step
+
+
+def refusal(path: Path) -> tuple[str, dict[str, int | str]]:
+    """Return code and facts of what keeps *path* from being separated; nothing is written."""
+    with pytest.raises(RefusalError) as caught:
+        separate.separate(str(path), str(path.with_name("refused")))
+    assert not path.with_name("refused").exists()
+    return caught.value.diagnosis.code, dict(caught.value.diagnosis.facts)
+
+
+def assert_stepped(old: Path, new: Path, step: Step) -> None:
+    """Every relocation, symbol, section and dynamic pointer of *new* is where *step* puts that of *old*."""
+    with old.open("rb") as a_stream, new.open("rb") as b_stream:
+        a, b = ELFFile(a_stream), ELFFile(b_stream)
+        assert b["e_entry"] == step(a["e_entry"])
+        relative = {"EM_X86_64": (8, 37), "EM_AARCH64": (1027, 1032)}[a["e_machine"]]
+        for x, y in zip(a.iter_sections(), b.iter_sections(), strict=False):
+            if x["sh_flags"] & 2:
+                assert (x.name, y["sh_addr"], x["sh_size"]) == (y.name, step(x["sh_addr"]), y["sh_size"])
+            if isinstance(x, DynamicSection):
+                for one, other in zip(x.iter_tags(), y.iter_tags(), strict=True):
+                    pointer = one.entry.d_tag in POINTERS
+                    assert other.entry.d_val == (step(one.entry.d_val) if pointer else one.entry.d_val), one
+            elif isinstance(x, RelocationSection) and x["sh_flags"] & 2:
+                for one, other in zip(x.iter_relocations(), y.iter_relocations(), strict=True):
+                    assert other["r_offset"] == step(one["r_offset"])
+                    moved = one["r_info_type"] in relative
+                    assert other["r_addend"] == (step(one["r_addend"]) if moved else one["r_addend"])
+            elif isinstance(x, RelrRelocationSection):
+                places = [one["r_offset"] for one in x.iter_relocations()]
+                assert [one["r_offset"] for one in y.iter_relocations()] == [step(place) for place in places]
+                for place in places:
+                    assert word(b, step(place)) == step(word(a, place))
+            elif isinstance(x, SymbolTableSection):
+                for one, other in zip(x.iter_symbols(), y.iter_symbols(), strict=True):
+                    still = one["st_shndx"] == "SHN_ABS" or one["st_info"]["type"] == "STT_TLS"
+                    value = one["st_value"]
+                    assert other["st_value"] == (value if still else step(value)), one.name
+
+
+POINTERS = {
+    *("DT_PLTGOT", "DT_HASH", "DT_GNU_HASH", "DT_STRTAB", "DT_SYMTAB", "DT_RELA", "DT_JMPREL", "DT_RELR", "DT_INIT"),
+    *("DT_FINI", "DT_INIT_ARRAY", "DT_FINI_ARRAY", "DT_VERSYM", "DT_VERNEED", "DT_VERDEF", "DT_TLSDESC_PLT"),
+    "DT_TLSDESC_GOT",
+}
+
+
+def word(elf: ELFFile, address: int) -> int:
+    """Return the word at *address*."""
+    (offset,) = elf.address_offsets(address, 8)
+    elf.stream.seek(offset)
+    return int(struct.unpack("<Q", elf.stream.read(8))[0])
+
+
+def executable(path: Path) -> int:
+    """How many bytes of sections that are not code are executable."""
+    elf = Elf(path)
+    return sum(
+        s["sh_size"]
+        for name, s in elf.sections.items()
+        if s["sh_flags"] & 6 == 2
+        for t in elf.text
+        if t["p_vaddr"] <= s["sh_addr"] < t["p_vaddr"] + t["p_memsz"]
+    )
+
+
+def assert_whole(path: Path, linker: str, alignment: int = 4096) -> None:
+    """The code of *path* is whole as far as its linker lets that be: it ends at the boundary of a window."""
+    elf = Elf(path)
+    (text,) = elf.text
+    end = max(s["sh_addr"] + s["sh_size"] for s in elf.sections.values() if s["sh_flags"] & 4)
+    assert -(-end // alignment) * alignment % PAGE == 0
+    assert (text["p_vaddr"] - text["p_offset"]) % PAGE == 0
+    assert text["p_align"] >= PAGE
+    assert text["p_offset"] + text["p_filesz"] <= elf.size
+    if linker not in CONSTANTS_FIRST:
+        assert text["p_vaddr"] % PAGE == 0
+    if linker not in DATA_BEHIND:
+        assert executable(path) == 0
+    if linker not in CONSTANTS_FIRST + DATA_BEHIND:
+        assert elf.faults() == []
+
+
+@pytest.mark.parametrize("binding", ["lazy", "now"])
+def test_program(binding: str, toolchain: Toolchain, features: Path, bulk: Path, tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    run(toolchain.cxx, *toolchain.flags, "-pie", features, bulk, f"-Wl,-z,{binding}", "-o", path, check=True)
+    output, _ = separated(path)
+    assert_whole(output, toolchain.linker)
+    assert run(output).returncode == 0
+    assert run(output, LD_BIND_NOW="1").returncode == 0
+    assert run(output, GLIBC_TUNABLES="glibc.cpu.hwcaps=-AVX2").returncode == 0
+    assert Elf(output).lacks(Elf(path)) == []
+
+
+def test_library(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
+    path = tmp_path / "libbulk.so"
+    run(*toolchain.command("-shared", bulk, "-o", path), check=True)
+    output, _ = separated(path)
+    assert_whole(output, toolchain.linker)
+    script = "import ctypes, os, sys; print(ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW).big_sum())"
+    done = run(PYTHON, "-c", script, output, check=True)
+    assert int(done.stdout) == 3000 * 2999 // 2
+    # Linking against it is as before.
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() != 4498500; }")
+    run(*toolchain.command(tmp_path / "main.c", output, "-o", tmp_path / "main"), check=True)
+    assert run(tmp_path / "main").returncode == 0
+
+
+CALLS = """
+#include <stdio.h>
+#include <stdlib.h>
+%s
+int main(int argc, char **argv) { printf("%%ld\\n", (long)value(argc)); return 0; }
+"""
+#: Programs that print a number: what they hold addresses in, their text, and the options of gcc.
+KINDS = {
+    "switch": ("long value(int n) { switch (n) { case 1: return 7; case 2: return rand(); case 3: return 9; "
+               "case 4: return abs(n); case 5: return 11; default: return 13; } }", ("-O2",)),
+    "pointers": ("static int a[4] = {1, 2, 3, 4}; int *p[] = {a, a + 4, &a[2]}; int (*f)(const char *) = puts; "
+                 "long value(int n) { return (p[1] - p[n]) + (f == puts); }", ()),
+    "relr": ("static int a[900]; int *p[900] = {[0 ... 899] = a + 7}; "
+             "long value(int n) { return p[n] - a + (p[899] == p[0]); }", ("-Wl,-z,pack-relative-relocs",)),
+    "unaligned": ("static int a[4] = {1, 2, 3, 4}; struct __attribute__((packed)) { char c; int *p; } s = {1, a + 3}; "
+                  "long value(int n) { return *s.p + n; }", ()),
+    "ifunc": ("static int one(void) { return 3; } static int (*choose(void))(void) { return one; } "
+              "int chosen(void) __attribute__((ifunc(\"choose\"))); int (*held)(void) = chosen; "
+              "long value(int n) { return chosen() + held() + n; }", ()),
+    "ifunc now": ("static int one(void) { return 3; } static int (*choose(void))(void) { return one; } "
+                  "int chosen(void) __attribute__((ifunc(\"choose\"))); int (*held)(void) = chosen; "
+                  "long value(int n) { return chosen() + held() + n; }", ("-Wl,-z,now",)),
+    "constructors": ("static long v; __attribute__((constructor)) static void c(void) { v += 5; } "
+                     "__attribute__((destructor)) static void d(void) { puts(\"end\"); } "
+                     "long value(int n) { return v + n; }", ()),
+    "tls": ("__thread long t = 40; static __thread long u; long value(int n) { u += n; return t + u; }",
+            ("-ftls-model=initial-exec",)),
+    "tls descriptors": ("__thread long t = 40; static __thread long u; long value(int n) { u += n; return t + u; }",
+                        ("-fPIC", "-mtls-dialect=gnu2", "-Wl,--no-relax")),
+    "tls dynamic": ("__thread long t = 40; static __thread long u; long value(int n) { u += n; return t + u; }",
+                    ("-fPIC", "-ftls-model=global-dynamic", "-Wl,--no-relax")),
+    "header by a pointer": ("extern const char __ehdr_start[]; const char *const volatile p = __ehdr_start; "
+                            "long value(int n) { return p[n]; }", ()),
+    "kept relocations": ("static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
+                         ("-Wl,--emit-relocs",)),
+    "profiled": ("long value(int n) { return n + 1; }", ("-fprofile-generate",)),
+    "gnu hash only": ("long value(int n) { return n + 1; }", ("-rdynamic", "-Wl,--hash-style=gnu")),
+    "both hashes": ("long value(int n) { return n + 1; }", ("-rdynamic", "-Wl,--hash-style=both")),
+    "headers with text": ("static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
+                          ("-Wl,-z,noseparate-code",)),
+    "sanitized": ("static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
+                  ("-fsanitize=undefined", "-O1")),
+    "large pages": ("static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
+                    ("-Wl,-z,max-page-size=0x10000",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_addresses(kind: str, tmp_path: Path) -> None:
+    need_compiler("gcc")
+    text, options = KINDS[kind]
+    path = compiled(tmp_path, CALLS % text, *options)
+    output, _ = separated(path)
+    for settings in ({}, {"LD_BIND_NOW": "1"}):
+        plain = run(path, GCOV_PREFIX=str(tmp_path), **settings)
+        assert plain.returncode == 0
+        done = run(output, GCOV_PREFIX=str(tmp_path), **settings)
+        assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    assert executable(output) == 0 or kind == "headers with text"
+
+
+#: What reaches across the break, and is found.
+CROSSINGS = {
+    "header by a distance": ("extern const char __ehdr_start[] __attribute__((visibility(\"hidden\"))); "
+                             "long value(int n) { return __ehdr_start[n]; }", ()),
+    "header in data": ("__asm__(\".section .rodata\\n.balign 4\\nd: .long __ehdr_start - .\\n.text\"); "
+                       "extern const int d __attribute__((visibility(\"hidden\"))); "
+                       "long value(int n) { return ((const char *)&d + d)[n]; }", ()),
+    "large model": ("extern const char __ehdr_start[] __attribute__((visibility(\"hidden\"))); "
+                    "long value(int n) { return __ehdr_start[n]; }", ("-mcmodel=large", "-fPIC")),
+    "compared": ("extern const char __ehdr_start[] __attribute__((visibility(\"hidden\"))); "
+                 "__asm__(\"f: cmpb $69, __ehdr_start+1(%rip)\\nsete %al\\nret\"); int f(void); "
+                 "long value(int n) { return f() + n; }", ()),
+    "called": ("__asm__(\".globl g\\ng: jne __ehdr_start\\nret\"); void g(void); "
+               "long value(int n) { return (long)g != n; }", ()),
+    "monitored": ("long value(int n) { return n + 1; }", ("-pg",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CROSSINGS)
+def test_crossing(kind: str, tmp_path: Path) -> None:
+    need_compiler("gcc")
+    text, options = CROSSINGS[kind]
+    path = compiled(tmp_path, CALLS % text, *options)
+    code, facts = refusal(path)
+    assert code == "fix.crosses"
+    assert set(facts) == {"place", "address"}
+
+
+#: What is refused for its headers, and why.
+REFUSED = {
+    "fixed": (("-no-pie",), "fix.fixed-address", {}),
+    "static": (("-static",), "fix.fixed-address", {}),
+    "static-pie": (("-static-pie",), "fix.crosses", None),
+    "debug": (("-g",), "fix.debug-inside", None),
+    "small": ((), "text.small", None),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, code, facts = REFUSED[kind]
+    if kind == "small":
+        monkeypatch.setenv("HUGEALIGN_MIN_TEXT", "256K")
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0], *options)
+    found, seen = refusal(path)
+    assert found == code
+    assert facts is None or seen == facts
+
+
+def test_appended(tmp_path: Path) -> None:
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0])
+    with path.open("ab") as stream:
+        stream.write(b"PK\5\6 and more")
+    assert refusal(path)[0] == "file.appended"
+
+
+def compiled(place: Path, source: str, *options: str) -> Path:
+    """Compile a program without debug information, as a position-independent one unless *options* say otherwise."""
+    (place / "program.c").write_text(source)
+    path = place / "program"
+    run("gcc", "-pie", "-fPIE", "-w", place / "program.c", *options, "-o", path, cwd=place, check=True)
+    return path
+
+
+def test_versions_and_interposition(tmp_path: Path) -> None:
+    """Symbols with versions are found, by the right version, and can be interposed."""
+    (tmp_path / "lib.c").write_text(
+        "int old(void) { return 1; }\nint new(void) { return 2; }\n"
+        '__asm__(".symver old, f@V1");\n__asm__(".symver new, f@@V2");\nint g(void) { return new() + 10; }\n'
+    )
+    (tmp_path / "map").write_text("V1 { global: f; local: *; };\nV2 { global: f; g; } V1;\n")
+    (tmp_path / "main.c").write_text(
+        "#include <dlfcn.h>\n#include <stdio.h>\nint f(void); int g(void);\n"
+        "int main(void) { int (*o)(void) = (int (*)(void))dlvsym(RTLD_DEFAULT, \"f\", \"V1\");\n"
+        'printf("%d %d %d\\n", f(), g(), o ? o() : -1); }\n'
+    )
+    path = tmp_path / "libv.so"
+    run("gcc", "-shared", "-fPIC", tmp_path / "lib.c", f"-Wl,--version-script={tmp_path}/map", "-o", path, check=True)
+    run("gcc", "-D_GNU_SOURCE", tmp_path / "main.c", path, "-o", tmp_path / "main", check=True)
+    plain = run(tmp_path / "main", check=True).stdout
+    (tmp_path / "moved").mkdir()
+    separated(path, tmp_path / "moved" / "libv.so")
+    (tmp_path / "moved" / "libv.so").replace(path)
+    assert run(tmp_path / "main", check=True).stdout == plain == "2 12 1\n"
+
+
+LANGUAGES = {
+    "rust": ("m.rs", 'fn main() { let v: Vec<u32> = (1..9).collect(); '
+             'let r = std::panic::catch_unwind(|| { if v.len() == 8 { panic!("x") } }); '
+             'println!("{} {}", v.iter().sum::<u32>(), r.is_err()); }\n',
+             ("rustc", "-O", "-Cstrip=symbols", "-Clink-arg=-fuse-ld=bfd")),
+    "fortran": ("m.f90", "program m\n  integer :: i\n  print *, (i * i, i = 1, 5)\nend program\n", ("gfortran", "-pie")),
+    "go": ("m.go", 'package main\nimport "fmt"\nfunc main() { defer func() { fmt.Println(recover()) }(); '
+           'var m map[string]int; m["a"] = 1 }\n',
+           ("go", "build", "-buildmode=pie", "-ldflags=-linkmode=external -s -w")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_language(language: str, tmp_path: Path) -> None:
+    name, source, command = LANGUAGES[language]
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not installed")
+    (tmp_path / name).write_text(source)
+    path = tmp_path / "program"
+    run(*command, "-o", path, tmp_path / name, cwd=tmp_path, check=True, GOFLAGS="", GOCACHE=str(tmp_path / "cache"))
+    if ".debug_info" in Elf(path).sections:
+        run("strip", path, check=True)
+    output, _ = separated(path)
+    plain, done = run(path), run(output)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert plain.stdout
+
+
+@pytest.mark.skipif(
+    not shutil.which(test_aarch64.GCC) or not shutil.which("qemu-aarch64"), reason="no aarch64 compiler or qemu"
+)
+@pytest.mark.parametrize("name", [name for name in test_aarch64.TOOLCHAINS if "mold" not in name])
+def test_aarch64_program(name: str, tmp_path: Path) -> None:
+    words = test_aarch64.TOOLCHAINS[name]
+    need_compiler(*words)
+    objects = tmp_path / "features.o", bulk_object(tmp_path, compiler=test_aarch64.GCC)
+    run("aarch64-linux-gnu-g++", "-O1", "-fPIC", "-c", SRC / "features.cc", "-o", objects[0], check=True)
+    path = tmp_path / "program"
+    run(*test_aarch64.cxx(words), "-pie", *objects, "-o", path, check=True)
+    output, step = separated(path)
+    assert step.delta % 0x10000 == 0
+    # GNU ld's default for this processor has data behind the code in one segment.
+    assert_whole(output, {"bfd": "gold"}.get(linker := name.partition("-")[2], linker), 0x10000)
+    assert run(*test_aarch64.QEMU, output).returncode == 0
+
+
+@pytest.mark.skipif(
+    not shutil.which(test_aarch64.GCC) or not shutil.which("qemu-aarch64"), reason="no aarch64 compiler or qemu"
+)
+@pytest.mark.parametrize(("kind", "options"), [("tls descriptors", ()), ("relr", ("-Wl,-z,pack-relative-relocs",))])
+def test_aarch64_addresses(kind: str, options: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "program.c").write_text(CALLS % KINDS[kind][0])
+    path = tmp_path / "program"
+    run(test_aarch64.GCC, "-fPIC", "-pie", tmp_path / "program.c", *options, "-o", path, check=True)
+    output, _ = separated(path)
+    plain, done = run(*test_aarch64.QEMU, path), run(*test_aarch64.QEMU, output)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout) and plain.returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which(test_aarch64.GCC), reason="no aarch64 compiler")
+@pytest.mark.parametrize("text", ["adrp x0, __ehdr_start", "adr x0, __ehdr_start", "ldr w0, __ehdr_start"])
+def test_aarch64_crossing(text: str, tmp_path: Path) -> None:
+    source = f'__asm__(".hidden __ehdr_start\\n.globl f\\nf: {text}\\nret"); int f(void); int main(void) {{ return f(); }}'
+    (tmp_path / "program.c").write_text(source)
+    path = tmp_path / "program"
+    run(test_aarch64.GCC, "-fPIE", "-pie", tmp_path / "program.c", "-o", path, check=True)
+    assert refusal(path)[0] == "fix.crosses"
+
+
+def test_probes(tmp_path: Path) -> None:
+    """The three addresses of a static probe move; the counter that is not there stays 0."""
+    source = '#include <sys/sdt.h>\n#include <stdio.h>\nint main(int c, char **v) { STAP_PROBE1(a, b, c); return puts("x") < 0; }'
+    if run("gcc", "-E", "-x", "c", "-", "-include", "sys/sdt.h").returncode:
+        pytest.skip("sys/sdt.h is not installed")
+    path = compiled(tmp_path, source)
+    output, step = separated(path)
+    old, new = (run("readelf", "-n", file, check=True).stdout for file in (path, output))
+    addresses = [[int(one, 16) for one in places(text)] for text in (old, new)]
+    assert addresses[1] == [step(one) for one in addresses[0]]
+    assert len(addresses[0]) == 3
+
+
+def places(notes: str) -> list[str]:
+    """Return the addresses that readelf prints for a probe."""
+    line = next(line for line in notes.splitlines() if "Location:" in line)
+    return [part.split()[0].rstrip(",") for part in line.split(": ")[1:]]
+
+
+def test_mode_holes_and_times(tmp_path: Path) -> None:
+    path = tmp_path / "git"
+    shutil.copy(PYTHON, path)
+    path.chmod(0o751)
+    if Elf(path).type == "ET_EXEC":
+        path.write_bytes(Path("/usr/bin/perl").read_bytes())
+    output, _ = separated(path)
+    assert stat.S_IMODE(output.stat().st_mode) == 0o751
+    assert output.stat().st_blocks * 512 < path.stat().st_size + PAGE + (64 << 10)
+
+
+def test_build_id_is_another(tmp_path: Path) -> None:
+    """Whoever keeps symbols by build ID must not take those of the original; the same input gives the same."""
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0], "-Wl,--build-id=sha1")
+    output, _ = separated(path)
+    again, _ = separated(path, tmp_path / "again")
+    found = [run("readelf", "-n", one, check=True).stdout.partition("Build ID: ")[2][:40] for one in (path, output, again)]
+    assert len(found[0]) == 40
+    assert found[0] != found[1] == found[2]
+
+
+def test_twice_is_nothing_to_do(bulk: Path, main: Path, tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    run("gcc", "-pie", main, bulk, "-o", path, check=True)
+    output, _ = separated(path)
+    done = separate.separate(str(output), str(tmp_path / "again"))
+    assert done.layout is None
+    assert not (tmp_path / "again").exists()
+
+
+def test_stripped_afterwards(bulk: Path, main: Path, tmp_path: Path) -> None:
+    """strip keeps the windows; then the record does not fit any more, and undoing refuses."""
+    path = tmp_path / "program"
+    run("gcc", "-pie", main, bulk, "-o", path, check=True)
+    output, _ = separated(path)
+    run("strip", output, check=True)
+    assert Elf(output).faults() == []
+    assert run(output).returncode == 0
+    with pytest.raises(RefusalError) as caught:
+        separate.undo(str(output), str(tmp_path / "back"))
+    assert caught.value.diagnosis.code == "fix.changed-since"
+
+
+@pytest.mark.parametrize("part", ["rela", "symbol", "dynamic", "code", "data", "header"])
+def test_check_sees_a_difference(part: str, tmp_path: Path) -> None:
+    """One wrong word in the written file is seen by the check, wherever it is."""
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0], "-rdynamic")
+    output, step = separated(path)
+    sections = Elf(output).sections
+    offset = {
+        "rela": sections[".rela.dyn"]["sh_offset"] + 16,
+        "symbol": sections[".symtab"]["sh_offset"] + 24 * (sections[".symtab"]["sh_size"] // 24 - 1) + 8,
+        "dynamic": sections[".dynamic"]["sh_offset"] + 16 * 3 + 8,
+        "code": sections[".text"]["sh_offset"] + 5,
+        "data": sections[".rodata"]["sh_offset"],
+        "header": 24,
+    }[part]
+    data = bytearray(output.read_bytes())
+    data[offset] ^= 0x10
+    wrong = tmp_path / "wrong"
+    wrong.write_bytes(data)
+    for file, right in ((output, True), (wrong, False)):
+        with path.open("rb") as old, file.open("rb") as new:
+            if right:
+                check.check(old.fileno(), new.fileno(), step)
+            else:
+                with pytest.raises(RefusalError) as caught:
+                    check.check(old.fileno(), new.fileno(), step)
+                assert caught.value.diagnosis.code == "fix.check"
+
+
+def test_damaged_record(tmp_path: Path) -> None:
+    """No byte of the record can be changed so that undoing goes wrong otherwise than by an error."""
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0])
+    output, _ = separated(path)
+    data = output.read_bytes()
+    sections = Elf(output).sections
+    for name in (".hugealign.fix", ".hugealign.words", ".gnu.prelink_undo"):
+        section = sections[name]
+        for at in range(section["sh_offset"], section["sh_offset"] + section["sh_size"], 7):
+            wrong = bytearray(data)
+            wrong[at] ^= 0x41
+            (tmp_path / "wrong").write_bytes(wrong)
+            try:
+                separate.undo(str(tmp_path / "wrong"), str(tmp_path / "back"))
+            except (RefusalError, MalformedElfError):
+                continue
+
+
+SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu")
+LOADED = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int n, char **v) { if (!dlopen(v[1], RTLD_NOW)) { puts(dlerror()); return 1; } puts("loaded"); fflush(stdout);
+_exit(0); }
+"""
+
+
+@pytest.mark.matrix
+@pytest.mark.timeout(7200)
+def test_system(tmp_path: Path) -> None:
+    """Every file of this system that can be separated loads as before, with all its relocations bound."""
+    loader = compiled(tmp_path, LOADED)
+    counts: dict[str, int] = {}
+    for path in system_files():
+        output = tmp_path / path.name
+        try:
+            done = separate.separate(str(path), str(output))
+        except RefusalError as refused:
+            counts[refused.diagnosis.code] = counts.get(refused.diagnosis.code, 0) + 1
+            continue
+        if done.layout is None:
+            continue
+        interpreted = Elf(path).has("PT_INTERP") and ".so" not in path.name
+        environment = {"LD_LIBRARY_PATH": str(path.parent)}
+        if interpreted:
+            environment |= {"LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "1", "LD_BIND_NOW": "1"}
+        output.chmod(0o755)
+        copy = tmp_path / f"{path.name}.copy"
+        shutil.copyfile(path, copy)  # a setgid program would lose its environment
+        copy.chmod(0o755)
+        seen = [run(*([] if interpreted else [loader]), file, **environment) for file in (copy, output)]
+        told = [(one.returncode, masked(one.stdout + one.stderr).replace(".copy", "")) for one in seen]
+        assert told[0] == told[1], path
+        separate.undo(str(output), str(copy))
+        assert copy.read_bytes() == path.read_bytes(), path
+        output.unlink()
+        copy.unlink()
+        counts["separated"] = counts.get("separated", 0) + 1
+    print(counts)
+    assert counts["separated"] > 10 * sum(count for code, count in counts.items() if code != "separated")
+
+
+def system_files() -> list[Path]:
+    """The linked ELF files of the system, each inode once, of at most 60 MiB."""
+    found: dict[tuple[int, int], Path] = {}
+    for top in SYSTEM:
+        for path in Path(top).rglob("*"):
+            if path.is_symlink() or not path.is_file() or path.stat().st_size > 60 << 20:
+                continue
+            with path.open("rb") as stream:
+                head = stream.read(18)
+            if head[:4] == b"\x7fELF" and head[16:18] in (b"\2\0", b"\3\0"):
+                found.setdefault((path.stat().st_dev, path.stat().st_ino), path)
+    return sorted(found.values())
+
+
+def masked(text: str) -> str:
+    """Return *text* without addresses."""
+    return re.sub("0x[0-9a-f]+", "ADDRESS", text)
