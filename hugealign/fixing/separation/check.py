@@ -59,7 +59,7 @@ class _File:
                 data = os.pread(self._fd, size, address - s.p_vaddr + s.p_offset)
                 if len(data) == size:
                     return data
-        _fail("bytes", address)
+        return _fail("bytes", address)
 
     def words(self, address: int, size: int) -> "array[int]":
         """Return the words of *size* bytes at *address*."""
@@ -271,7 +271,7 @@ def _check_words(a: bytes, b: bytes, where: tuple[int, int, int], step: Step) ->
 
 
 def _differences(a: bytes, b: bytes, skew: int, step: Step) -> Iterator[int]:
-    """Yield where bytes differ, but for words that are addresses and lie, *skew* bytes from the start, where they do."""
+    """Yield where bytes differ, but for words that are addresses and lie a multiple of eight behind *skew*."""
     end = len(a) - (len(a) - skew) % 8
     yield from (i for i in range(skew) if a[i] != b[i])
     for word, (was, now) in enumerate(zip(_words(a[skew:end]), _words(b[skew:end]), strict=True)):

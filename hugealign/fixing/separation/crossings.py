@@ -38,9 +38,12 @@ _FAR = 1 << 16  # bytes that are decoded together
 _CANDIDATES_LIMIT, _DECODED_LIMIT = 1 << 17, 1 << 28
 _SHT_NOTE, _SHT_SYMTAB, _SHT_DYNSYM = 7, 2, 11
 _DISTANCE = struct.Struct("<i")
-#: What x86-64 has before a distance of four bytes, of which the last has been read: ModRM with mod 00 and r/m 101, CALL,
-#: JMP; Jcc; XBEGIN.
-_BEFORE = rb"(?:(?<=[\x05\x0d\x15\x1d\x25\x2d\x35\x3d\xe8\xe9]....)|(?<=\x0f[\x80-\x8f]....)|(?<=\xc7\xf8....))"
+#: What x86-64 has before a distance of four bytes, of which the last has been read: ModRM with mod 00 and r/m 101,
+#: CALL, JMP; Jcc; XBEGIN.
+_BEFORE = (
+    rb"(?:(?<=[\x05\x0d\x15\x1d\x25\x2d\x35\x3d\xe8\xe9]....)"
+    rb"|(?<=\x0f[\x80-\x8f]....)|(?<=\xc7\xf8....))"
+)
 #: ... and before one of eight bytes, of which the last is the fifth: REX.W, MOV with an immediate operand.
 _MOVABS = re.compile(rb"\xff(?<=[\x48\x49][\xb8-\xbf].....)(?=\xff\xff\xff)", re.DOTALL)
 #: ... and how many bytes can follow it in its instruction: an immediate operand.
@@ -234,7 +237,7 @@ class _Search:
     def _function_starts(self) -> list[int]:
         """Return where functions begin, as unwinding tables, symbols and sections say."""
         if self._starts is None:
-            from hugealign.elf.symbols import _frames, _symbols  # noqa: PLC2701
+            from hugealign.elf.symbols import _frames, _symbols
 
             starts = {s.sh_addr for s in self._code}
             for section in self._image.sections:
@@ -250,9 +253,9 @@ class _Search:
         page = self._start & ~0xFFF
         for section in self._code:
             for low, high, address, data in self._pieces(section):
-                # Backwards by less than 256 MiB, which `make_layout` allows no text to exceed by much.
+                # The third byte has the sign of the distance: backwards, or within the first page.
                 for match in re.finditer(
-                    rb"[\x80-\xff](?=[\x10\x30\x50\x70\x90\xb0\xd0\xf0\x18\x58\x98\x1c\x5c\x9c])", data
+                    rb"[\x00\x80-\xff](?=[\x10\x30\x50\x70\x90\xb0\xd0\xf0\x18\x58\x98\x1c\x5c\x9c])", data
                 ):
                     at = match.start() - 2
                     if at < low or at >= high or (address + at) % 4:
@@ -335,10 +338,10 @@ def _offset_in_page(code: bytes) -> int:
     for word in others:
         if word >> 5 & 31 == register:
             if word & 0xFFC00000 == 0x91000000:  # ADD (immediate), 64 bits
-                return word >> 10 & 0xFFF
+                return int(word >> 10 & 0xFFF)
             if word & 0x3B000000 == 0x39000000:  # loads and stores with an unsigned offset
                 scale = 4 if word & 0x04800000 == 0x04800000 and not word >> 30 else word >> 30
-                return (word >> 10 & 0xFFF) << scale
+                return int((word >> 10 & 0xFFF) << scale)
         calls = word >> 26 == 0x25 or word & 0xFFFFFC1F == 0xD63F0000  # BL, BLR: they keep registers 19 to 28
         if word >> 26 == 0x05 or word & 0xFF9FFC1F == 0xD61F0000 or (calls and not 19 <= register <= 28):
             return -1

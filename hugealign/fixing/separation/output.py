@@ -173,15 +173,15 @@ def _add(fd: int, distance: int, places: "array[int]") -> None:
         here = places[i:stop]
         try:
             _add_within(block, distance, here, low)
-        except (OverflowError, struct.error) as error:
-            raise MalformedElfError("the record of the fix is damaged") from error
-        write_all(fd, block, low)
+        except (OverflowError, ValueError, struct.error) as error:
+            raise MalformedElfError("a word that would move holds no address") from error
+        write_all(fd, bytes(block), low)
         i = stop
 
 
 def _add_within(block: bytearray, distance: int, places: "array[int]", low: int) -> None:
     """Add *distance* to the words at *places* in *block*, whose first byte is at *low*, a multiple of eight."""
-    if sys.byteorder == "little" and not any([place & 7 for place in places]):
+    if sys.byteorder == "little" and not any(place & 7 for place in places):
         with memoryview(block) as view, view.cast("Q") as words:
             for place in places:
                 words[place - low >> 3] += distance

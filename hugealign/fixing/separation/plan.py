@@ -1,4 +1,4 @@
-"""Where a file breaks in two, how far its second part moves, and the new program headers.  Pure: from headers to headers.
+"""Where a file breaks in two, how far its second part moves, and the new program headers.  Pure.
 
 Before the text, linkers put what only the loader reads: notes, symbols, versions, relocations.  It goes by the program
 headers and the dynamic section, not by distances.  So the text and all that follows it can move by one distance, which
@@ -66,9 +66,9 @@ class Layout:
     """What becomes of a file.
 
     *segments* are the new program headers.  *pieces* cover the old file, in order; *size* is that of the new one before
-    anything is appended.  *pads* are the ranges of new addresses that traps fill; the bytes at *dropped*, offsets in the
-    old file behind the text, are not in the new one.  *text* is the size of the code in
-    bytes, *before* and *after* the windows that hold code.
+    anything is appended.  *pads* are the ranges of new addresses that traps fill; the bytes at *dropped*, offsets in
+    the old file behind the text, are not in the new one.  *text* is the size of the code in bytes, *before* and *after*
+    the windows that hold code.
     """
 
     page_size: int
@@ -128,7 +128,7 @@ def make_layout(image: Image, page_size: int, min_text: int) -> Layout | None:
     while not _apart(align_up(first, alignment), start, low, delta, alignment, page_size, fill=text == index):
         delta += page_size
     step = Step(start, delta, behind, room)
-    _refuse_growth(image, loads, step, page_size)
+    _refuse_growth(loads, step, page_size)
     segments, pads = _segments(image, loads, (text, index, split), step, (end, stretched), page_size)
     pieces, dropped = _pieces(image, loads, (text, index, start), segments, step)
     size = max(pieces[-1].target + pieces[-1].size, *(s.p_offset + s.p_filesz for s in segments))
@@ -260,7 +260,7 @@ def _end_of_code(image: Image, loads: Sequence[Segment], text: int, alignment: i
     return end, True
 
 
-def _refuse_growth(image: Image, loads: Sequence[Segment], step: Step, page_size: int) -> None:
+def _refuse_growth(loads: Sequence[Segment], step: Step, page_size: int) -> None:
     """Raise RefusalError if a file that gives contents the offsets of their addresses would grow beyond reason."""
     last = max((s for s in loads if s.p_filesz), key=lambda s: s.p_vaddr)
     size = step(last.p_vaddr) - loads[0].p_vaddr + loads[0].p_offset - last.p_offset

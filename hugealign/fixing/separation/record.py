@@ -5,11 +5,14 @@ for each distance, the steps from each to the next, compressed.  The former head
 """
 
 import base64
+import itertools
 import json
+import sys
 import zlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import sub
 
 from hugealign.elf.fixrecord import MAGIC, Piece
 from hugealign.errors import MalformedElfError
@@ -108,28 +111,21 @@ def unpack_words(data: bytes, counts: Sequence[tuple[int, int]]) -> dict[int, "a
     if len(raw) != 4 * total:
         raise MalformedElfError("the record of the fix is damaged")
     steps = array("I", raw)
-    import sys
-    from itertools import accumulate
-
     if sys.byteorder == "big":
         steps.byteswap()
     places: dict[int, array[int]] = {}
     at = 0
     for distance, count in counts:
-        places[distance] = array("Q", accumulate(steps[at : at + count]))
+        places[distance] = array("Q", itertools.accumulate(steps[at : at + count]))
         at += count
     return places
 
 
 def _steps(places: "array[int]") -> list[int]:
-    from operator import sub
-
     return [*places[:1], *map(sub, places[1:], places)]
 
 
 def _little(steps: "array[int]") -> bytes:
-    import sys
-
     if sys.byteorder == "big":
         steps.byteswap()
     return steps.tobytes()
@@ -152,8 +148,8 @@ def _sound(record: Separated) -> bool:
         len(pieces) > 0
         and pieces[0].source == pieces[0].target == 0
         and all(p.size > 0 for p in pieces)
-        and all(a.source + a.size <= b.source for a, b in zip(pieces, pieces[1:], strict=False))
-        and all(a.target + a.size <= b.target for a, b in zip(pieces, pieces[1:], strict=False))
+        and all(a.source + a.size <= b.source for a, b in itertools.pairwise(pieces))
+        and all(a.target + a.size <= b.target for a, b in itertools.pairwise(pieces))
         and pieces[-1].source + pieces[-1].size <= record.size
         and all(0 < distance < 1 << 46 for distance, _ in record.words)
         and all(at + len(data) <= record.size for at, data in record.bytes)

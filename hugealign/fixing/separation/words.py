@@ -173,12 +173,11 @@ class _Search:
         """Look at the tables of dynamic relocations, which may share entries, each entry once."""
         done = 0
         for address, size in sorted(tables):
-            end = address + size
-            address = max(address, done)
-            if address < end:
-                at = self._table(address, end - address, _RELA)
-                for start in range(0, end - address, _CHUNK * _RELA):
-                    self._rela(at + start, min(_CHUNK * _RELA, end - address - start))
+            first, end = max(address, done), address + size
+            if first < end:
+                at = self._table(first, end - first, _RELA)
+                for start in range(0, end - first, _CHUNK * _RELA):
+                    self._rela(at + start, min(_CHUNK * _RELA, end - first - start))
                 done = end
 
     def _rela(self, at: int, size: int) -> None:
