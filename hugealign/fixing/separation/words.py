@@ -17,6 +17,7 @@ from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import EM_X86_64, PT_DYNAMIC, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.plan import RefusalError
+from hugealign.fixing.separation import dwarf
 from hugealign.fixing.separation.step import Step
 
 _CHUNK = 1 << 16  # entries of a table that are looked at together
@@ -43,6 +44,8 @@ _DT_X86_64_PLT = 0x70000000
 _UNKNOWN = (17, 0x6000000F, 0x60000011, 0x6FFFE000)
 _DYNAMIC_LIMIT = 1 << 20
 _NOTES_LIMIT = 1 << 24
+_DEBUG_LIMIT = 1 << 28  # bytes of debug information, which is read into memory
+_SHF_COMPRESSED, _PT_TLS = 0x800, 7
 #: Sections that are not loaded and hold addresses in forms of their own.
 _ADDRESSED = (".debug_", ".zdebug_", ".gdb_index", ".gnu_debugdata", ".gnu.build.attributes", ".stab", ".stack_sizes")
 
@@ -320,6 +323,7 @@ class _Search:
                 self._words.add(self._step.distance(dynamic), [at])
 
     def _sections(self) -> None:
+        debug: dict[str, Section] = {}
         for section in self._image.sections:
             if section.sh_type in (0, SHT_NOBITS) or not section.sh_size:
                 continue
@@ -331,10 +335,39 @@ class _Search:
                 self._probes(section)
             elif section.sh_flags & SHF_ALLOC:
                 continue
+            elif section.name in dwarf.SECTIONS and not section.sh_flags & _SHF_COMPRESSED:
+                debug[section.name] = section
             elif section.name.startswith(_ADDRESSED):
                 raise RefusalError("fix.debug-inside", section=section.name)
             elif section.sh_type == _SHT_RELA:
                 self._kept_relocations(section)
+
+        if debug:
+            self._debug(debug)
+
+    def _debug(self, sections: dict[str, Section]) -> None:
+        """Look at debug information: all addresses in it that are in the image, dead code being beyond it or at 0."""
+        if sum(s.sh_size for s in sections.values()) > _DEBUG_LIMIT:
+            raise RefusalError("fix.debug-inside", section=next(iter(sections)))
+        tls = next((s.p_memsz for s in self._image.segments if s.p_type == _PT_TLS), 0)
+        if ".debug_addr" in sections and tls > self._step.start:
+            raise RefusalError("fix.debug-inside", section=".debug_addr")  # offsets there could be taken for addresses
+        contents = {name: self._read(s.sh_offset, s.sh_size) for name, s in sections.items()}
+        last = max(s.p_vaddr + s.p_memsz for s in self._loads)
+        distance, get = self._step.distance, _WORD.unpack_from
+        by_distance: dict[int, list[int]] = {}
+
+        def found(name: str, at: int) -> None:
+            (value,) = get(contents[name], at)
+            if value <= last and (moved := distance(value)):
+                by_distance.setdefault(moved, []).append(sections[name].sh_offset + at)
+
+        try:
+            dwarf.find_addresses(contents, found)
+        except dwarf.Unclear:
+            raise RefusalError("fix.debug-inside", section=".debug_info") from None
+        for moved, places in by_distance.items():
+            self._words.add(moved, places)
 
     def _contents(self, section: Section, entry: int) -> Iterator[tuple[int, "array[int]"]]:
         """Yield the words of a table in chunks, with their offsets."""
