@@ -44,7 +44,7 @@ _UNIT_TYPE, _UNIT_SPLIT_TYPE, _UNIT_SKELETON, _UNIT_SPLIT = 0x02, 0x06, 0x04, 0x
 _OPERANDS: dict[int, tuple[int, ...]] = {
     **dict.fromkeys((0x08, 0x09, 0x15, 0x94, 0x95), (1,)),
     **dict.fromkeys((0x0A, 0x0B, 0x28, 0x2F, 0x98), (2,)),
-    **dict.fromkeys((0x0C, 0x0D, 0x99), (4,)),
+    **dict.fromkeys((0x0C, 0x0D, 0x99, 0xFA), (4,)),
     **dict.fromkeys((0x0E, 0x0F), (8,)),
     **dict.fromkeys((0x10, 0x11, 0x23, 0x90, 0x91, 0x93, *range(0x70, 0x90)), (-1,)),
     **dict.fromkeys((0xA1, 0xA2, 0xA8, 0xA9, 0xF7, 0xF9, 0xFB, 0xFC), (-1,)),  # addrx, constx, convert, reinterpret
@@ -59,6 +59,11 @@ _TLS = (0x9B, 0xE0)  # form_tls_address, GNU_push_tls_address: what is before is
 class Unclear(Exception):  # noqa: N818 - it is no error of the file's
     """The debug information is of a form that is not moved, or damaged."""
 
+
+#: The entries of lists of version 5, by number: an address is A, LEB128 is L.  They are end_of_list, base_addressx,
+#: startx_endx, startx_length, offset_pair, and those with addresses; of locations also default and GNU's view_pair.
+_RANGE_ENTRIES = ("end", "L", "LL", "LL", "LL", "A", "AA", "AL")
+_LOCATION_ENTRIES = ("end", "L", "LL", "LL", "LL", "", "A", "AA", "AL", "LL")
 
 #: What is called with the name of a section and the offset of each address in it.
 Found = Callable[[str, int], None]
@@ -292,11 +297,7 @@ class _Finder:
 
     def _entries_of_list(self, section: str, data: bytes, at: int, unit: _Unit, *, with_expressions: bool) -> None:
         """Read a list of version 5.  Both kinds have the same entries, with other numbers."""
-        # end_of_list, base_addressx, startx_endx, startx_length, offset_pair, default_location, base_address, start_end,
-        # start_length, and GNU's view_pair
-        shapes: tuple[str, ...] = ("end", "L", "LL", "LL", "LL", "", "A", "AA", "AL", "LL")
-        if not with_expressions:
-            shapes: tuple[str, ...] = ("end", "L", "LL", "LL", "LL", "A", "AA", "AL")
+        shapes = _LOCATION_ENTRIES if with_expressions else _RANGE_ENTRIES
         based = bool(unit.base)
         while True:
             self._pay(1)

@@ -87,6 +87,7 @@ def separated(fd: int, image: Image, layout: Layout, words: Words) -> Output:
             tuple((at, old) for at, old, _ in changed),
             counts,
             layout.after,
+            step,
         )
         return pack(made)
 
@@ -97,6 +98,11 @@ def separated(fd: int, image: Image, layout: Layout, words: Words) -> Output:
         entries.append([len(strings), _SHT_PROGBITS, 0, 0, at_record + len(appended), len(data), 0, 0, 8, 0])
         strings += name.encode() + b"\0"
         appended += data.ljust(align_up(len(data), 8), b"\0")
+    for entry, section in zip(entries, image.sections, strict=False):
+        if section.name in words.replaced and not section.sh_flags & SHF_ALLOC:
+            data = words.replaced[section.name]
+            entry[4:6] = at_record + len(appended), len(data)
+            appended += data.ljust(align_up(len(data), 8), b"\0")
     entries[e_shstrndx][4:6] = at_record + len(appended), len(strings)
     appended += strings.ljust(align_up(len(strings), 8), b"\0")
     ehdr[4] = step(ehdr[4])

@@ -16,6 +16,7 @@ from operator import sub
 
 from hugealign.elf.fixrecord import MAGIC, Piece
 from hugealign.errors import MalformedElfError
+from hugealign.fixing.separation.step import Step
 
 LEVEL = "separate"
 WORDS_SECTION = ".hugealign.words"
@@ -31,7 +32,7 @@ class Separated:
     *size* is the length of the original file, of whose headers the last *headers* bytes before the end of the section
     are kept; *digest* is that of those which replace them.  *pieces* are where its contents went, *bytes* what they
     were where more than addresses changed (offset in the original, contents).  *words* are the distances that were
-    added and how many words each changed.
+    added and how many words each changed, and *step* is what they follow from.
     """
 
     page_size: int
@@ -42,6 +43,7 @@ class Separated:
     bytes: tuple[tuple[int, bytes], ...]
     words: tuple[tuple[int, int], ...]
     windows: int
+    step: Step
 
 
 def pack(record: Separated) -> bytes:
@@ -56,6 +58,7 @@ def pack(record: Separated) -> bytes:
         "bytes": [[at, base64.b64encode(zlib.compress(data)).decode()] for at, data in record.bytes],
         "words": [list(one) for one in record.words],
         "windows": record.windows,
+        "step": [record.step.start, record.step.delta, record.step.behind, record.step.room],
     }
     return MAGIC + json.dumps(document).encode()
 
@@ -75,6 +78,7 @@ def unpack(data: bytes) -> Separated:
             tuple((_number(at), _inflated(base64.b64decode(text), _LIMIT)) for at, text in document["bytes"]),
             tuple((_number(distance), _number(count)) for distance, count in document["words"]),
             _number(document["windows"]),
+            Step(*map(_number, document["step"])),
         )
     except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
         raise MalformedElfError("the record of the fix is damaged") from error

@@ -8,6 +8,7 @@ is untrusted: what is not understood is refused, and the work is in proportion t
 import os
 import struct
 import sys
+import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +46,7 @@ _UNKNOWN = (17, 0x6000000F, 0x60000011, 0x6FFFE000)
 _DYNAMIC_LIMIT = 1 << 20
 _NOTES_LIMIT = 1 << 24
 _DEBUG_LIMIT = 1 << 28  # bytes of debug information, which is read into memory
-_SHF_COMPRESSED, _PT_TLS = 0x800, 7
+_SHF_COMPRESSED, _PT_TLS, _CHDR_SIZE = 0x800, 7, 24
 #: Sections that are not loaded and hold addresses in forms of their own.
 _ADDRESSED = (".debug_", ".zdebug_", ".gdb_index", ".gnu_debugdata", ".gnu.build.attributes", ".stab", ".stack_sizes")
 
@@ -55,6 +56,8 @@ class Words:
 
     def __init__(self) -> None:
         self.places: dict[int, array[int]] = {}
+        #: The new contents of compressed sections, by name: their words have no place in the file.
+        self.replaced: dict[str, bytes] = {}
 
     def add(self, distance: int, places: Iterable[int]) -> None:
         """Add the *places* of words that change by *distance*."""
@@ -335,7 +338,7 @@ class _Search:
                 self._probes(section)
             elif section.sh_flags & SHF_ALLOC:
                 continue
-            elif section.name in dwarf.SECTIONS and not section.sh_flags & _SHF_COMPRESSED:
+            elif section.name in dwarf.SECTIONS:
                 debug[section.name] = section
             elif section.name.startswith(_ADDRESSED):
                 raise RefusalError("fix.debug-inside", section=section.name)
@@ -353,21 +356,35 @@ class _Search:
         if ".debug_addr" in sections and tls > self._step.start:
             raise RefusalError("fix.debug-inside", section=".debug_addr")  # offsets there could be taken for addresses
         contents = {name: self._read(s.sh_offset, s.sh_size) for name, s in sections.items()}
+        compressed = [name for name, s in sections.items() if s.sh_flags & _SHF_COMPRESSED]
+        left = _DEBUG_LIMIT
+        for name in compressed:
+            contents[name] = _inflated(contents[name], left, name)
+            left -= len(contents[name])
         last = max(s.p_vaddr + s.p_memsz for s in self._loads)
         distance, get = self._step.distance, _WORD.unpack_from
-        by_distance: dict[int, list[int]] = {}
+        moving: dict[tuple[str, int], list[int]] = {}
 
         def found(name: str, at: int) -> None:
             (value,) = get(contents[name], at)
             if value <= last and (moved := distance(value)):
-                by_distance.setdefault(moved, []).append(sections[name].sh_offset + at)
+                moving.setdefault((name, moved), []).append(at)
 
         try:
             dwarf.find_addresses(contents, found)
         except dwarf.Unclear:
             raise RefusalError("fix.debug-inside", section=".debug_info") from None
-        for moved, places in by_distance.items():
-            self._words.add(moved, places)
+        for (name, moved), places in moving.items():
+            if name not in compressed:
+                self._words.add(moved, [sections[name].sh_offset + place for place in places])
+        for name in compressed:
+            changed = bytearray(contents[name])
+            for (where, moved), places in moving.items():
+                for place in dict.fromkeys(places) if where == name else ():
+                    _WORD.pack_into(changed, place, get(changed, place)[0] + moved)
+            if changed != contents[name]:
+                header = self._read(sections[name].sh_offset, _CHDR_SIZE)
+                self._words.replaced[name] = header + zlib.compress(changed, 1)
 
     def _contents(self, section: Section, entry: int) -> Iterator[tuple[int, "array[int]"]]:
         """Yield the words of a table in chunks, with their offsets."""
@@ -444,6 +461,18 @@ class _Search:
                 places.setdefault(self._step.distance(place), []).append(at + k * _RELA)
             for moved, found in places.items():
                 self._words.add(moved, found)
+
+
+def _inflated(data: bytes, limit: int, name: str) -> bytes:
+    """Return the contents of a compressed section.  Raises RefusalError if they are not as its header says."""
+    kind, size = struct.unpack_from("<I4xQ", data.ljust(_CHDR_SIZE, b"\0"))
+    try:
+        found = zlib.decompressobj().decompress(data[_CHDR_SIZE:], size + 1) if kind == 1 and size < limit else b""
+    except zlib.error:
+        found = b""
+    if len(found) != size or not size:
+        raise RefusalError("fix.debug-inside", section=name)
+    return found
 
 
 def _words(data: bytes) -> "array[int]":
