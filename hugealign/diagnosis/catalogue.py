@@ -36,6 +36,7 @@ REMEDIES = {
     "level": "--level={higher} can",
     "look": "see: {command}",
     "newer-kernel": "Linux 6.1 can",
+    "original-debug-file": "give the debug file of the original program",
     "other-file": "write another file: {command}",
     "patch-again": "if patchelf did that, patch the original with --page-size {page_size}",
     "prepare": "run: {command}; then try again",

@@ -21,6 +21,7 @@ from hugealign.errors import MalformedElfError
 from hugealign.fixing.plan import RefusalError
 from hugealign.fixing.separation.plan import Layout
 from hugealign.fixing.separation.record import WORDS_SECTION, Separated, pack, pack_words, unpack, unpack_words
+from hugealign.fixing.separation.step import Step
 from hugealign.fixing.separation.words import Words
 from hugealign.io.descriptors import write_all
 from hugealign.io.replacing import copy_range
@@ -65,7 +66,8 @@ def separated(fd: int, image: Image, layout: Layout, words: Words) -> Output:
         raise RefusalError("fix.names-outside")
     step, trap = layout.step, TRAP[image.e_machine]
     fills = [(low, high, layout.place(low)) for low, high in layout.pads]
-    changed = [*_dropped(fd, layout), *_build_id(fd, image, layout)]
+    at_id, old_id = build_id(fd, image)
+    changed = [*_dropped(fd, layout), *([(at_id, old_id, new_build_id(old_id, step))] if old_id else ())]
     entries = _entries(image, layout, [list(entry) for entry in _SHDR.iter_unpack(tables)])
     # Without a section of their own, strip would take the traps away.
     entries += [
@@ -98,11 +100,7 @@ def separated(fd: int, image: Image, layout: Layout, words: Words) -> Output:
         entries.append([len(strings), _SHT_PROGBITS, 0, 0, at_record + len(appended), len(data), 0, 0, 8, 0])
         strings += name.encode() + b"\0"
         appended += data.ljust(align_up(len(data), 8), b"\0")
-    for entry, section in zip(entries, image.sections, strict=False):
-        if section.name in words.replaced and not section.sh_flags & SHF_ALLOC:
-            data = words.replaced[section.name]
-            entry[4:6] = at_record + len(appended), len(data)
-            appended += data.ljust(align_up(len(data), 8), b"\0")
+    appended += replace_contents(entries, image, words, at_record + len(appended))
     entries[e_shstrndx][4:6] = at_record + len(appended), len(strings)
     appended += strings.ljust(align_up(len(strings), 8), b"\0")
     ehdr[4] = step(ehdr[4])
@@ -209,6 +207,17 @@ def _moved(pieces: tuple[Piece, ...], places: "array[int]") -> "array[int]":
     return moved
 
 
+def replace_contents(entries: list[list[int]], image: Image, words: Words, at: int) -> bytes:
+    """Return the new contents of compressed sections, to be written at offset *at*; tell their headers *entries*."""
+    appended = b""
+    for entry, section in zip(entries, image.sections, strict=False):
+        if section.name in words.replaced and not section.sh_flags & SHF_ALLOC:
+            data = words.replaced[section.name]
+            entry[4:6] = at + len(appended), len(data)
+            appended += data.ljust(align_up(len(data), 8), b"\0")
+    return appended
+
+
 def _check_headers(image: Image, ehdr: list[Any]) -> None:
     e_phoff, e_phnum, e_shnum, e_shstrndx = ehdr[5], ehdr[10], ehdr[12], ehdr[13]
     if e_phnum != len(image.segments) or e_shnum != len(image.sections) or e_phoff != _EHDR.size:
@@ -236,7 +245,7 @@ def _entries(image: Image, layout: Layout, table: list[list[int]]) -> list[list[
 
 
 def _dropped(fd: int, layout: Layout) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield what followed the text in the file, if not only zeros, as `_build_id` does."""
+    """Yield what followed the text in the file, if not only zeros: its offset, the bytes, and nothing instead."""
     start, end = layout.dropped
     if end - start > _GAP_LIMIT:
         raise RefusalError("fix.grows", limit=_GAP_LIMIT)
@@ -245,11 +254,8 @@ def _dropped(fd: int, layout: Layout) -> Iterator[tuple[int, bytes, bytes]]:
         yield start, data, b""
 
 
-def _build_id(fd: int, image: Image, layout: Layout) -> Iterator[tuple[int, bytes, bytes]]:
-    """Yield the place in the old file, the old and the new bytes of the build ID, which names these very addresses.
-
-    Debuggers' caches and servers keep symbols by build ID, and would take those of the original for the new file.
-    """
+def build_id(fd: int, image: Image) -> tuple[int, bytes]:
+    """Return where the build ID of a file is, and its bytes; none if it has none."""
     for section in image.sections:
         if section.sh_type != _SHT_NOTE or not section.sh_flags & SHF_ALLOC:
             continue
@@ -259,17 +265,20 @@ def _build_id(fd: int, image: Image, layout: Layout) -> Iterator[tuple[int, byte
             name_size, desc_size, kind = struct.unpack_from("<III", data, at)
             desc = at + 12 + name_size
             desc += -desc % 4
-            old = data[desc : desc + desc_size]
-            if (data[at + 12 : desc].rstrip(b"\0"), kind) == (b"GNU", _NT_GNU_BUILD_ID) and len(old) == desc_size:
-                yield section.sh_offset + desc, old, new_build_id(old, layout)
-                return
+            found = data[desc : desc + desc_size]
+            if (data[at + 12 : desc].rstrip(b"\0"), kind) == (b"GNU", _NT_GNU_BUILD_ID) and len(found) == desc_size:
+                return section.sh_offset + desc, found
             at = desc + desc_size
             at += -at % (8 if section.sh_addralign == 8 else 4)
+    return 0, b""
 
 
-def new_build_id(old: bytes, layout: Layout) -> bytes:
-    """Return the build ID of a separated file: the same for the same original and addresses, as long as the *old*."""
-    step = layout.step
+def new_build_id(old: bytes, step: Step) -> bytes:
+    """Return the build ID of a separated file: the same for the same original and addresses, as long as the *old*.
+
+    A build ID names code at its very addresses: debuggers' caches and servers keep symbols by it, and would take those
+    of the original for the new file.
+    """
     said = b"hugealign separate\0" + struct.pack("<QQQQ", step.start, step.delta, step.behind, step.room) + old
     return hashlib.shake_256(said).digest(len(old))
 

@@ -90,6 +90,11 @@ def find_words(fd: int, image: Image, step: Step) -> Words:
     return _Search(fd, image, step).run()
 
 
+def find_words_of_debug_file(fd: int, image: Image, step: Step) -> Words:
+    """Return the words in the symbols and the debug information of a separate debug file.  Raises as `find_words`."""
+    return _Search(fd, image, step).run(loaded=False)
+
+
 class _Search:
     def __init__(self, fd: int, image: Image, step: Step) -> None:
         self._fd, self._image, self._step = fd, image, step
@@ -106,7 +111,15 @@ class _Search:
         ]
         self._known = [(a, min(b, step.start)) for a, b in self._known if a < step.start]
 
-    def run(self) -> Words:
+    def run(self, *, loaded: bool = True) -> Words:
+        if loaded:
+            self._loaded()
+        self._sections()
+        self._words.sort()
+        return self._words
+
+    def _loaded(self) -> None:
+        """Look at what the loader reads."""
         dynamic = self._dynamic()
         got = dynamic.get(_DT_PLTGOT, 0)
         tables = [
@@ -117,9 +130,6 @@ class _Search:
         if size := dynamic.get(_DT_RELRSZ, 0):
             self._relr(dynamic.get(_DT_RELR, 0), size)
         self._first_words([got] * (_DT_PLTGOT in dynamic))
-        self._sections()
-        self._words.sort()
-        return self._words
 
     def _read(self, offset: int, size: int) -> bytes:
         data = os.pread(self._fd, size, offset)
