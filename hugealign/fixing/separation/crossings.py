@@ -32,8 +32,8 @@ from hugealign.fixing.plan import RefusalError
 _PIECE = 1 << 20  # bytes of code or data that are searched together
 _AROUND = 16  # bytes that are read beyond a piece on both sides: no instruction is longer
 _LONGEST = 15  # bytes of an instruction
-_NEAR = 1 << 10  # bytes from where a function begins that are decoded without another look
 _SYNC = 48  # bytes in which decoding from a wrong place nearly always comes right
+_AT_ONCE = 4  # instructions
 _FAR = 1 << 16  # bytes that are decoded together
 _CANDIDATES_LIMIT, _DECODED_LIMIT = 1 << 17, 1 << 28
 _SHT_NOTE, _SHT_SYMTAB, _SHT_DYNSYM = 7, 2, 11
@@ -156,73 +156,81 @@ class _Search:
     def _judged(self, capstone: Any, section: Section, candidates: Sequence[Crossing]) -> Iterator[Crossing]:
         """Yield those of *candidates* that are distances in an instruction, or may be.
 
-        The code is decoded from where a function begins to each of them.
+        Nearly all are cleared by the code just before them; for the rest, the function is decoded from its beginning.
         """
         machine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         machine.skipdata = True
-        starts = self._function_starts()
-        end = section.sh_addr + section.sh_size
-        i = 0
-        while i < len(candidates):
-            first = starts[bisect_right(starts, candidates[i].place) - 1] if starts else section.sh_addr
-            first = max(first, section.sh_addr)
-            following = bisect_right(starts, candidates[i].place)
-            stop = min(starts[following] if following < len(starts) else end, end)
-            mine = []
-            while i < len(candidates) and candidates[i].place < stop:
-                one = candidates[i]
-                if one.place - first < _NEAR or self._in_a_stream(machine, section, one):
-                    mine.append(one)
-                i += 1
-            yield from self._decode(machine, section, first, mine)
+        for one in candidates:
+            if self._in_a_stream(machine, section, one):
+                starts = self._function_starts()
+                first = max(starts[bisect_right(starts, one.place) - 1], section.sh_addr)
+                if self._in_function(machine, section, first, one):
+                    yield one
 
     def _in_a_stream(self, machine: Any, section: Section, one: Crossing) -> bool:
         """Return whether decoding from any of 15 places in a row shows the distance *one*.
 
         An instruction is no longer than that, so one of them is where one begins, and with it all that follow.
         """
-        for first in range(one.place - _SYNC - _LONGEST, one.place - _SYNC):
-            code = os.pread(self._fd, one.place + 2 * _AROUND - first, first - section.sh_addr + section.sh_offset)
-            self._decoded -= len(code)
-            for at, length, name, _ in machine.disasm_lite(code, first):
-                if at + length > one.place:
-                    if self._is_distance(machine, section, at, length, name, one):
+        low = max(section.sh_addr, one.place - _SYNC - _LONGEST)
+        code = os.pread(self._fd, one.place + 2 * _AROUND - low, low - section.sh_addr + section.sh_offset)
+        seen: set[int] = set()  # where instructions began: streams that meet go on as one
+        for first in range(low, max(low + 1, one.place - _SYNC)):
+            at = first
+            while at < one.place and at not in seen:
+                for where, length, name, _ in machine.disasm_lite(code[at - low :], at, _AT_ONCE):
+                    at = where + length
+                    if where in seen:
+                        break
+                    seen.add(where)
+                    if self._shows(machine, code[where - low :], (where, length, name), one):
                         return True
-                    break
+                    if at > one.place:
+                        break
+                else:
+                    if at + 2 * _AROUND < one.place and not code[at - low :]:
+                        return True
+                    continue
+                break
+            self._pay(at - first)
         return False
 
-    def _decode(self, machine: Any, section: Section, first: int, mine: Sequence[Crossing]) -> Iterator[Crossing]:
-        at, pending = first, list(mine)
-        while pending:
-            size = min(_FAR, pending[-1].place + 4 * _AROUND - at, section.sh_addr + section.sh_size - at)
-            if size <= 0:
-                yield from pending
-                return
-            self._decoded -= size
-            if self._decoded < 0:
-                raise RefusalError("fix.many-addresses")
+    def _in_function(self, machine: Any, section: Section, first: int, one: Crossing) -> bool:
+        """Return whether decoding from *first* on shows the distance *one*."""
+        at, end = first, section.sh_addr + section.sh_size
+        while at <= one.place:
+            size = min(_FAR, one.place + 4 * _AROUND - at, end - at)
+            self._pay(size)
             code = os.pread(self._fd, size, at - section.sh_addr + section.sh_offset)
-            known = at
-            for where, length, name, _ in machine.disasm_lite(code, at):
-                if where + length > at + size - _AROUND and at + size < section.sh_addr + section.sh_size:
-                    break  # perhaps cut: the next piece begins here
-                known = where + length
-                while pending and pending[0].place < known:
-                    if self._is_distance(machine, section, where, length, name, pending[0]):
-                        yield pending[0]
-                    pending.pop(0)
-                if not pending:
-                    return
-            if known == at:
-                yield from pending
-                return
-            at = known
+            start = at
+            for where, length, name, _ in machine.disasm_lite(code, start):
+                if where + length > start + size - _AROUND and start + size < end:
+                    break  # perhaps cut: the next part begins here
+                at = where + length
+                if self._shows(machine, code[where - start :], (where, length, name), one):
+                    return True
+                if at > one.place:
+                    return False
+            if at == start:
+                return True
+        return False
 
-    def _is_distance(self, machine: Any, section: Section, at: int, length: int, name: str, one: Crossing) -> bool:
-        """Return whether the instruction at *at* holds the distance *one*."""
-        if name == ".byte" or at + length - one.place - 4 not in _BEHIND:
-            return False  # no instruction begins here, or it ends elsewhere
-        code = os.pread(self._fd, length, at - section.sh_addr + section.sh_offset)
+    def _pay(self, size: int) -> None:
+        self._decoded -= size
+        if self._decoded < 0:
+            raise RefusalError("fix.many-addresses")
+
+    def _shows(self, machine: Any, code: bytes, decoded: tuple[int, int, str], one: Crossing) -> bool:
+        """Return whether an instruction, *decoded* from the first bytes of *code*, holds the distance *one*, or may."""
+        at, length, name = decoded
+        if name == ".byte":  # unknown to the decoder, but perhaps to a newer processor: EVEX, VEX, opcode and ModRM
+            return one.place - at == {0x62: 6, 0xC4: 5, 0xC5: 4}.get(code[0])
+        if at + length <= one.place or at + length - one.place - 4 not in _BEHIND:
+            return False  # the instruction ends before the distance, or elsewhere
+        return self._is_distance(machine, code[:length], at, one)
+
+    def _is_distance(self, machine: Any, code: bytes, at: int, one: Crossing) -> bool:
+        """Return whether the instruction at *at* holds the distance *one* as its operand."""
         machine.detail, machine.skipdata = True, False
         try:
             found = next(machine.disasm(code, at, 1), None)
