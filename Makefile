@@ -70,6 +70,7 @@ check: $(CHECKERS)/installed ## lint, format, imports, types, spelling, sh and C
 	$(CHECKERS)/bin/ruff format --check
 	PYTHONPATH=lab/src $(CHECKERS)/bin/lint-imports --no-logo
 	$(CHECKERS)/bin/mypy
+	python3 packaging/english.py
 	git ls-files -z | xargs -0 $(CHECKERS)/bin/codespell
 	@$(call if-installed,shellcheck -x -P SCRIPTDIR -P . $(SHELL_FILES))
 	@$(call if-installed,clang-format-14 --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.cpp' '*.h'))
@@ -89,7 +90,7 @@ bench: setup ## benchmarks: ratios, side by side
 	$(PYTHON) -m tests.bench
 
 docs: setup ## write docs/rules.md and docs/api.md, renew the samples, and write docs/links.md from a run of the link tests
-	python3 -c 'from hugealign.verification import pages; print(pages.markdown(), end="")' >docs/rules.md
+	python3 -c 'from hugealign.diagnosis import catalogue; print(catalogue.markdown(), end="")' >docs/rules.md
 	$(PYTHON) -m tests.api >docs/api.md
 	$(PYTHON) -m tests.samples docs/verify.md docs/first-steps.md README.md
 	$(PYTHON) -m tests.picture docs/before-after.svg
@@ -112,7 +113,7 @@ share: setup ## write the completions in share/, and docs/commands.md
 
 pad: ## write ld-scripts/pad-x86_64.o
 	python3 -c 'from hugealign.elf import image, objectfile; import sys; \
-	  sys.stdout.buffer.write(objectfile.pad_object(image.EM_X86_64, ".hugealign.pad"))' >ld-scripts/pad-x86_64.o
+	  sys.stdout.buffer.write(objectfile.pad_object(objectfile.Pad(image.EM_X86_64, ".hugealign.pad")))' >ld-scripts/pad-x86_64.o
 
 # PREFIX and DESTDIR go through the environment, so no character in them means anything to make or to the shell.
 export PREFIX ?= /usr/local

@@ -50,7 +50,7 @@ hugealign_verify_test = rule(
     implementation = _verify_test_impl,
     attrs = {
         "binary": attr.label(mandatory = True, executable = True, cfg = "target", doc = "What is checked."),
-        "options": attr.string_list(doc = "Further options of `hugealign verify`, such as --strict."),
+        "options": attr.string_list(doc = "Further options of `hugealign verify`, such as --fail-on=warning."),
         "_files": attr.label(default = "//:files"),
     },
     test = True,

@@ -2,9 +2,9 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hugealign.doctor.diagnosis import diagnose
+    from hugealign.doctor.probes import diagnose
     from hugealign.fixing.fix import FixOptions, fix
-    from hugealign.ordering.order import order
+    from hugealign.ordering.order import OrderOptions, order
     from hugealign.pagecache.text import WarmOptions, cool, warm
     from hugealign.profile.merge import MergeOptions, merge_counts
     from hugealign.profile.reduce import ReduceOptions, reduce_profiles
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hugealign.version import __version__
     from hugealign.watch.adapt import AdaptOptions, adapt
     from hugealign.watch.advise import AdviseOptions, advise, advise_process
-    from hugealign.watch.looking import PsOptions, processes
+    from hugealign.watch.ps import PsOptions, processes
     from hugealign.watch.top import TopOptions, top
 
 #: The public API: each name and its module, which is imported on first use.
@@ -24,8 +24,9 @@ _API = {
     "AdviseOptions": "hugealign.watch.advise",
     "FixOptions": "hugealign.fixing.fix",
     "MergeOptions": "hugealign.profile.merge",
+    "OrderOptions": "hugealign.ordering.order",
     "Policy": "hugealign.verification.rules",
-    "PsOptions": "hugealign.watch.looking",
+    "PsOptions": "hugealign.watch.ps",
     "ReduceOptions": "hugealign.profile.reduce",
     "Selection": "hugealign.verification.selection",
     "TopOptions": "hugealign.watch.top",
@@ -37,20 +38,21 @@ _API = {
     "budget_of": "hugealign.system.budget",
     "compare": "hugealign.verification.verify",
     "cool": "hugealign.pagecache.text",
-    "diagnose": "hugealign.doctor.diagnosis",
+    "diagnose": "hugealign.doctor.probes",
     "fix": "hugealign.fixing.fix",
     "merge_counts": "hugealign.profile.merge",
     "order": "hugealign.ordering.order",
-    "processes": "hugealign.watch.looking",
+    "processes": "hugealign.watch.ps",
     "reduce_profiles": "hugealign.profile.reduce",
     "top": "hugealign.watch.top",
     "verify": "hugealign.verification.verify",
     "warm": "hugealign.pagecache.text",
 }
 __all__ = [
-    "AdaptOptions", "AdviseOptions", "FixOptions", "MergeOptions", "Policy", "PsOptions", "ReduceOptions", "Selection",
-    "TopOptions", "WarmOptions", "__version__", "adapt", "advise", "advise_process", "budget_of", "compare", "cool",
-    "diagnose", "fix", "merge_counts", "order", "processes", "reduce_profiles", "top", "verify", "warm",
+    "AdaptOptions", "AdviseOptions", "FixOptions", "MergeOptions", "OrderOptions", "Policy", "PsOptions",
+    "ReduceOptions", "Selection", "TopOptions", "WarmOptions", "__version__", "adapt", "advise", "advise_process",
+    "budget_of", "compare", "cool", "diagnose", "fix", "merge_counts", "order", "processes", "reduce_profiles", "top",
+    "verify", "warm",
 ]  # fmt: skip
 
 

@@ -22,9 +22,9 @@ BOOLEAN, SIZE, PAGE_SIZE_KIND, GLOBS, FILE = "boolean", "size", "page size", "gl
 MODE, SEGMENTS_KIND = "mode", "segments"
 CHOICES = {MODE: CHECK_MODES, SEGMENTS_KIND: SEGMENTS}
 
-#: The huge page size, the least text worth a window, and the least tail worth a pad, as people write them.
-DEFAULT_PAGE_SIZE, DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD = "2M", "256K", "4K"
-#: The same in bytes.
+#: The huge page size, and the least text worth a window, as people write them.
+DEFAULT_PAGE_SIZE, DEFAULT_MIN_TEXT = "2M", "256K"
+#: The same in bytes, and the tail of text up to which a window is not worth a pad.
 PAGE_SIZE, MIN_TEXT, PAD_THRESHOLD = 2 << 20, 256 << 10, 4 << 10
 
 #: variable: kind, the field of Settings that it sets (empty: the launcher reads it), example for the help, meaning.
@@ -32,7 +32,6 @@ VARIABLES = {
     "HUGEALIGN_DISABLE": (BOOLEAN, "", "1", "be the bare compiler"),
     "HUGEALIGN_PAGE_SIZE": (PAGE_SIZE_KIND, "page_size", DEFAULT_PAGE_SIZE, "the huge page size"),
     "HUGEALIGN_MIN_TEXT": (SIZE, "min_text", DEFAULT_MIN_TEXT, "smaller text is linked as without hugealign"),
-    "HUGEALIGN_PAD_THRESHOLD": (SIZE, "pad_threshold", DEFAULT_PAD_THRESHOLD, "a shorter tail is not padded"),
     "HUGEALIGN_SEGMENTS": (
         SEGMENTS_KIND,
         "segments",
@@ -58,7 +57,6 @@ class Settings(Record):
 
     page_size: int = PAGE_SIZE
     min_text: int = MIN_TEXT
-    pad_threshold: int = PAD_THRESHOLD
     check: str = "warn"
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
@@ -66,6 +64,11 @@ class Settings(Record):
     profile: str = ""
     order_objects: bool = False
     segments: str = SEGMENTS[0]
+
+    @property
+    def pad_threshold(self) -> int:
+        """The bytes of tail up to which a window is not worth a pad."""
+        return min(PAD_THRESHOLD, self.min_text)
 
     @property
     def rodata(self) -> bool:

@@ -12,9 +12,8 @@ import os
 
 from hugealign.io.units import counted, format_size
 from hugealign.settings import PAGE_SIZE
-from hugealign.verification.formats.text import Style, render
-from hugealign.verification.formats.words import percent
-from hugealign.verification.model import OK
+from hugealign.verification.formats.text import Style, percent, render_text
+from hugealign.verification.result import OK
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
 from hugealign.verification.verify import verify
@@ -32,10 +31,10 @@ def assert_huge_text(
     __tracebackhide__ = True  # pytest shows the caller's line
     found = verify(path, Policy(page_size), Selection(fail_on="warning" if strict else "error"))
     if any(file.verdict != OK for file in found.files):
-        raise AssertionError(f"text is not on huge pages\n{render(found, Style())}")
+        raise AssertionError(f"text is not on huge pages\n{render_text(found, Style())}")
     coverage = found.coverage()
     if coverage.windows < windows:
         raise AssertionError(
             f"{counted(coverage.windows, 'window')} of {format_size(page_size)}, not {windows}: "
-            f"{percent(coverage)} of {format_size(coverage.text)} of text\n{render(found, Style())}"
+            f"{percent(coverage)} of {format_size(coverage.text)} of text\n{render_text(found, Style())}"
         )

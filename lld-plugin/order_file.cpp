@@ -1,6 +1,7 @@
 #include "order_file.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -10,32 +11,38 @@ using namespace llvm;
 namespace hugealign {
 namespace {
 
+// docs/order-file.md has the grammar; tests/orders has files that every reader has to take or to refuse.
 constexpr uint64_t Limit = 256 << 20;
-constexpr size_t NumberDigits = 30;
+constexpr size_t MostLines = 1 << 21;
+constexpr size_t WindowDigits = 8, SampleDigits = 30, AddressDigits = 16, ThinLtoDigits = 30;
+constexpr char Letters[] = "abcdefghijklmnopqrstuvwxyz";
+constexpr char HeaderKey[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
 
-bool isNumber(StringRef Text) {
-    return !Text.empty() && Text.size() <= NumberDigits &&
-           Text.find_first_not_of("0123456789") == StringRef::npos;
+bool isOnly(StringRef Text, StringRef Characters, size_t Longest) {
+    return !Text.empty() && Text.size() <= Longest && Text.find_first_not_of(Characters) == StringRef::npos;
 }
 
-/// `\xNN` is a byte, `\t` and `\n` are themselves; before any other character the backslash is dropped.
-std::string unescape(StringRef Text) {
-    std::string Plain;
+bool isNumber(StringRef Text, size_t Digits) { return isOnly(Text, "0123456789", Digits); }
+
+/// The text without its escapes, `\\`, `\t`, `\n` and `\xNN`; nothing if there is any other.
+bool unescape(StringRef Text, std::string &Plain) {
+    Plain.clear();
     for (size_t I = 0; I < Text.size(); ++I) {
-        if (Text[I] != '\\' || I + 1 == Text.size()) {
+        if (Text[I] != '\\') {
             Plain += Text[I];
             continue;
         }
-        const char C = Text[++I];
-        const StringRef Hex = Text.substr(I + 1, 2);
-        if (C == 'x' && Hex.size() == 2 && Hex.find_first_not_of("0123456789abcdef") == StringRef::npos) {
+        const StringRef Code = Text.substr(++I, 1), Hex = Text.substr(I + 1, 2);
+        if (Code == "x" && Hex.size() == 2 && isOnly(Hex, "0123456789abcdef", 2)) {
             Plain += static_cast<char>(hexDigitValue(Hex[0]) << 4 | hexDigitValue(Hex[1]));
             I += 2;
+        } else if (Code == "t" || Code == "n" || Code == "\\") {
+            Plain += Code == "t" ? '\t' : Code == "n" ? '\n' : '\\';
         } else {
-            Plain += C == 't' ? '\t' : C == 'n' ? '\n' : C;
+            return false;
         }
     }
-    return Plain;
+    return true;
 }
 
 /// Whether one path ends in the other: compilers write the path that they were given, or only its last part.
@@ -49,7 +56,7 @@ bool sameFile(StringRef One, StringRef Other) {
 
 StringRef withoutThinLtoSuffix(StringRef Name) {
     const auto [Stem, Hash] = Name.rsplit(".llvm.");
-    return isNumber(Hash) ? Stem : Name;
+    return isNumber(Hash, ThinLtoDigits) ? Stem : Name;
 }
 
 OrderFile::OrderFile(StringRef Path) {
@@ -82,36 +89,74 @@ bool OrderFile::contains(StringRef Name) const { return Hot.count(withoutThinLto
 bool OrderFile::parse(StringRef Text) {
     StringRef Line;
     std::tie(Line, Text) = Text.split('\n');
-    if (Line.rtrim() != "# hugealign.order/1") {
+    if (Line != "# hugealign.order/1") {
         Error = "is not an order file: the first line is not `# hugealign.order/1`";
         return false;
     }
     for (size_t Number = 2; !Text.empty(); ++Number) {
         std::tie(Line, Text) = Text.split('\n');
-        if (Line.take_front(1) != "#" && !Line.trim().empty() && !parseSymbol(Line)) {
-            Error = ("line " + Twine(Number) + ": not a symbol of an order file").str();
+        if (!parseLine(Line)) {
+            Error = ("line " + Twine(Number) + ": not a line of an order file").str();
             return false;
         }
     }
     return true;
 }
 
-bool OrderFile::parseSymbol(StringRef Line) {
-    auto [Name, Rest] = Line.split('\t');
-    StringRef Kind = "hot", File, Samples = "0";
-    while (!Rest.empty()) {
-        StringRef Field;
-        std::tie(Field, Rest) = Rest.split('\t');
-        const auto [Key, Value] = Field.split('=');
-        (Key == "kind" ? Kind : Key == "file" ? File : Key == "samples" ? Samples : Field) = Value;
-    }
-    if ((Kind != "hot" && Kind != "cold" && Kind != "fill") || !isNumber(Samples) || Name.trim().empty())
+bool OrderFile::parseLine(StringRef Line) {
+    if (Line.find_first_of(StringRef("\0\r", 2)) != StringRef::npos)
         return false;
-    if (Name.consume_front("@")) // a function without a name, by its address: nothing that a compiler knows
-        return !Name.empty() && Name.size() <= 16 &&
-               Name.find_first_not_of("0123456789abcdef") == StringRef::npos;
-    if (Kind == "hot")
-        Hot[withoutThinLtoSuffix(unescape(Name))].push_back(unescape(File));
+    if (Line.empty())
+        return true;
+    if (!Line.consume_front("#"))
+        return ++Lines <= MostLines && parseSymbol(Line);
+    if (Line.consume_front(" window: "))
+        return isNumber(Line, WindowDigits);
+    const auto [Key, Value] = Line.split(": ");
+    if (Lines || !Line.contains(": ") || Key.size() < 2 || Key[0] != ' ' || Key[1] < 'a' || Key[1] > 'z' ||
+        !isOnly(Key.drop_front(), HeaderKey, Key.size()))
+        return true; // a comment
+    std::string Plain;
+    return unescape(Value, Plain) && (Key != " windows" || isNumber(Value, WindowDigits));
+}
+
+bool OrderFile::parseSymbol(StringRef Line) {
+    const auto [Name, Rest] = Line.split('\t');
+    SmallVector<StringRef, 4> Fields;
+    Rest.split(Fields, '\t', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+    StringSet<> Keys;
+    StringRef Kind = "hot", Of;
+    std::string Plain, File;
+    for (const StringRef Field : Fields) {
+        const auto [Key, Value] = Field.split('=');
+        if (!Field.contains('=') || !isOnly(Key, Letters, Key.size()) || !Keys.insert(Key).second)
+            return false;
+        if (Key == "of") {
+            Of = Value;
+            continue;
+        }
+        if (!unescape(Value, Plain) || (Key == "samples" && !isNumber(Value, SampleDigits)) ||
+            (Key == "kind" && Value != "hot" && Value != "cold" && Value != "fill"))
+            return false;
+        if (Key == "kind")
+            Kind = Value;
+        if (Key == "file")
+            File = Plain;
+    }
+    if (Name.empty() || Name.front() == ' ' || Name.back() == ' ' || !unescape(Name, Plain))
+        return false;
+    const bool Nameless = Name.front() == '@'; // a function by its address: nothing that a compiler knows
+    if (Nameless && !isOnly(Name.drop_front(), "0123456789abcdef", AddressDigits))
+        return false;
+    if (Keys.count("of")) { // another name of the function before
+        if (Keys.size() > 1 || Of != Owner || Nameless || Owner.empty() || Owner.front() == '@')
+            return false;
+    } else {
+        Owner = Name;
+        OwnerIsHot = Kind == "hot";
+    }
+    if (OwnerIsHot && !Nameless)
+        Hot[withoutThinLtoSuffix(Plain)].push_back(File);
     return true;
 }
 

@@ -13,9 +13,8 @@ import shtab
 sys.path.append(generated.ROOT)
 
 from hugealign import cli
-from hugealign.diagnosis.catalogue import codes
+from hugealign.diagnosis.catalogue import codes, rules
 from hugealign.system import processors as table
-from hugealign.verification.rules import RULES
 
 PLACES = {
     "bash": "share/bash-completion/completions/hugealign",
@@ -102,7 +101,7 @@ def describe(parser: argparse.ArgumentParser, name: str = "") -> None:
         elif action.dest == "targets":
             action.complete = PROCESSES  # type: ignore[attr-defined]
         elif action.dest in ("code", "select", "ignore"):
-            action.choices = [*RULES, *(codes() if action.dest == "code" else ())]
+            action.choices = codes() if action.dest == "code" else rules()
         elif action.dest == "cpu":
             action.choices = list(table.names())
         elif action.dest == "topic":

@@ -12,8 +12,6 @@ sys.path.append(generated.ROOT)
 
 from hugealign import settings
 from hugealign.cli import COMMANDS, LABORATORY
-from hugealign.elf.image import EM_X86_64
-from hugealign.link import linkers
 from hugealign.link.options import EARLY, NEXT_IS_ARGUMENT, UNUSUAL, USUAL
 
 _WIDTH = 108
@@ -24,7 +22,7 @@ def regions() -> dict[str, dict[str, str]]:
     """Return for each script its generated regions by name, each whole lines without the marks around them."""
     return {
         "launch.sh": {"commands": _commands(), "variables": _variables()},
-        "shim.sh": {"arguments": _arguments(), "settings": _settings(), "usual": _usual(), "recipe": _recipe()},
+        "shim.sh": {"arguments": _arguments(), "settings": _settings(), "usual": _usual()},
     }
 
 
@@ -84,29 +82,9 @@ def _arguments() -> str:
 
 
 def _usual() -> str:
-    following = [word for word in NEXT_IS_ARGUMENT if word not in UNUSUAL]
-    return "\n".join(
-        [
-            _patterns(following, " previous=$word && continue ;;"),
-            _patterns(UNUSUAL, " dialect= ;;"),
-            _patterns(USUAL, " ;;"),
-        ]
-    )
-
-
-def _recipe() -> str:
-    """Return the words around the user's, of the linkers that are started early: one recipe for all of them."""
-    script, pad, user = "SCRIPT", "PAD", "USER"
-    recipes = set()
-    for kind in linkers.KINDS:
-        linker = linkers.named(kind)
-        if linker.script:
-            name = linker.script_name(EM_X86_64).replace(kind, "$dialect")
-            words = linker.arguments([user], settings.PAGE_SIZE, pad, script)
-            places = {script: f'"$scripts/{name}"', pad: f'"$scripts/{linkers.PAD_OBJECT}"', user: '"$@"'}
-            recipes.add(" ".join(places.get(word, word) for word in words))
-    (recipe,) = recipes
-    return f'"$real" {recipe} 2>&1'
+    following = [word for word in NEXT_IS_ARGUMENT if word not in ("-L", "-T")]
+    clauses = ((following, " previous=$word && continue ;;"), (UNUSUAL, " dialect= ;;"), (USUAL, " ;;"))
+    return "\n".join(_patterns(words, action) for words, action in clauses)
 
 
 def scripts() -> dict[str, str]:

@@ -19,15 +19,16 @@ path or the wheel installed.
 
 ```python
 import hugealign
+from hugealign.diagnosis import render
 
 found = hugealign.verify("build/server")
 if found.status:
-    print([finding.message for file in found.files for finding in file.findings])
+    print([render.text(diagnosis) for file in found.files for diagnosis in file.diagnoses])
 
 hugealign.fix("/opt/server", hugealign.FixOptions(in_place=True))
 text = hugealign.warm("/opt/server")
 print(text.huge, "of", len(text.offsets), "windows are huge;", text.diagnosis)
-print([(verdict.process.pid, verdict.reason) for verdict in hugealign.processes(["server"]).verdicts])
+print([(verdict.process.pid, verdict.diagnoses) for verdict in hugealign.processes(["server"]).verdicts])
 ```
 
 Every error is a `hugealign.errors.HugealignError`. Its text is one line for people, safe to print; its `exit_status`
@@ -41,8 +42,7 @@ Written by `make docs` from the docstrings.
 #: The records that come back, in the order of the page, with their modules.
 RESULTS = {
     "Verification": "verification.result",
-    "FileResult": "verification.result",
-    "FileReport": "verification.model",
+    "FileReport": "verification.result",
     "Coverage": "elf.coverage",
     "Comparison": "verification.compare",
     "Pair": "verification.compare",
@@ -52,23 +52,23 @@ RESULTS = {
     "CachedText": "pagecache.text",
     "Diagnosis": "diagnosis.values",
     "Remedy": "diagnosis.values",
-    "Seen": "ps.looking",
-    "Verdict": "ps.verdict",
-    "Beside": "ps.verdict",
-    "Advice": "live.advise",
-    "Judged": "live.verdict",
-    "Heat": "live.heat",
+    "Seen": "watch.ps",
+    "Verdict": "watch.verdict",
+    "PartVerdict": "watch.verdict",
+    "Advice": "watch.advise",
+    "Judged": "watch.advise_verdict",
+    "Heat": "watch.heat",
     "Estimate": "profile.goodturing",
-    "Entries": "live.entries",
-    "Counted": "live.verdict",
-    "Adapted": "live.adapt",
-    "Change": "live.adapt",
-    "Window": "live.ranking",
-    "Machine": "live.top",
-    "ProgramRow": "live.rows",
+    "Entries": "watch.advise_verdict",
+    "Counted": "watch.advise_verdict",
+    "Adapted": "watch.adapt",
+    "Change": "watch.adapt",
+    "Window": "watch.ranking",
+    "Machine": "watch.top",
+    "ProgramRow": "watch.top",
     "Order": "ordering.order",
-    "Budget": "ordering.budget",
-    "Condition": "doctor.checks",
+    "Budget": "system.budget",
+    "Check": "doctor.checks",
 }
 
 

@@ -23,7 +23,7 @@ from hugealign.profile import counts
 NEW, OLD = "hugealign", "major"  # as examples/postgres calls the builds of its releases
 LINKED = "ordered"
 HOSTS = 3  # of each release
-OPTIONS = "--itlb-2m 2"  # one window is to be huge: with more the text of this server fits, whatever its order
+OPTIONS = "--windows 1"  # one window is to be huge: with more the text of this server fits, whatever its order
 _PACKAGES = ("linux-perf", "qemu-user", "util-linux")
 #: Of the compiler at work, as a program with many functions: files of the older release.
 _COMPILED = "executor/*.c optimizer/*/*.c commands/*.c"

@@ -1,10 +1,8 @@
 """The command line: one module per command, each with ``configure(parser)`` and ``run(args) -> int``.
 
 Where argparse's defaults do not fit, a module has ``USAGE``, the ``EPILOG`` of its help, what its ``STATUS`` means,
-and the class ``PARSER``.  A
-command that must start fast has ``quick(words)``, which returns the arguments without argparse, or None.  A command's
-module is imported only when that command runs, and its heavy imports are inside ``run``: ``hugealign --help`` must
-answer in 40 ms.
+and the class ``PARSER``.  A command's module is imported only when that command runs, and its heavy imports are inside
+``run``: ``hugealign --help`` must answer in 40 ms.
 """
 
 import _signal  # type: ignore[import-not-found]  # as in __main__
@@ -16,8 +14,7 @@ import sys
 from hugealign.cli import messages, output
 from hugealign.environment import reserve_standard_descriptors
 from hugealign.errors import STATUSES, HugealignError
-from hugealign.io.suggest import nearest
-from hugealign.io.units import printable
+from hugealign.io.units import nearest, printable
 from hugealign.settings import VARIABLES
 from hugealign.version import __version__
 
@@ -149,11 +146,6 @@ def _module(name: str) -> "ModuleType":
     return importlib.import_module(f"hugealign.cli.{name.replace('-', '_')}")
 
 
-def _arguments(name: str, words: list[str]) -> object:
-    quick = getattr(_module(name), "quick", None)
-    return (quick and quick(words)) or command_parser(name).parse_args(words)
-
-
 def not_found(word: str) -> str:
     """Return the message for a first word that is neither a command nor a program, in the shell's words."""
     near = nearest(word, COMMANDS | LABORATORY)
@@ -236,7 +228,7 @@ def _run(argv: list[str]) -> int:
         parser().print_help(sys.stderr)
         return 2
     if argv[0] in COMMANDS or argv[0] in LABORATORY:
-        status: int = _module(argv[0]).run(_arguments(argv[0], argv[1:]))
+        status: int = _module(argv[0]).run(command_parser(argv[0]).parse_args(argv[1:]))
         return status
     if argv[0].startswith("-"):
         parser().parse_args(argv)  # --help, --version and wrong options end here

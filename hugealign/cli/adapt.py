@@ -2,16 +2,15 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_format, count, interval
+from hugealign.cli.arguments import TARGET, add_format, count, interval
 from hugealign.errors import STATUSES, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import printable
 from hugealign.watch import adapt_report as report
-from hugealign.watch.adapt import RATE, SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
+from hugealign.watch.adapt import SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
 
 EPILOG = """\
 adapt samples for some seconds where the processes run. Then it has the kernel
@@ -19,7 +18,7 @@ collapse the hottest windows of their code into huge pages: JIT code, staged
 copies, and files where the kernel can collapse them. Windows that are already
 huge count. If there is room left, code without a file that no sample hit becomes
 huge, too. If more than N are huge, adapt splits the coldest of those windows
-again. With --interval the windows follow the heat, and adapt finds a target
+again. With --watch the windows follow the heat, and adapt finds a target
 again after a restart.
 
 N=auto is as many as the processor can keep: its entries for 2 MiB instruction
@@ -27,8 +26,8 @@ pages, less one for others. More huge windows than entries make code slower, not
 faster. adapt needs Linux 6.1 and root (CAP_SYS_NICE, CAP_SYS_PTRACE).
 
 examples:
-  hugealign adapt java                                once, as many as the processor keeps
-  hugealign adapt --interval 60 php8.2-fpm.service    again and again
+  hugealign adapt java                             once, as many as the processor keeps
+  hugealign adapt --watch 60 php8.2-fpm.service    again and again
   hugealign adapt --undo java
 """
 STATUS = {
@@ -48,53 +47,48 @@ def windows(text: str) -> int | None:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``adapt`` to *parser*."""
     add = parser.add_argument
-    add(
-        "targets",
-        nargs="+",
-        metavar="PID|NAME|UNIT.service",
-        help="a process, or all processes of a program or of a service",
-    )
+    add("targets", nargs="+", metavar=TARGET, help="a process, or all processes of a program or of a service")
     add("--windows", metavar="N", type=windows, help="at most N huge windows for each process (default: auto)")
     add(
-        "--seconds", metavar="SECONDS", type=interval, default=SECONDS, help="how long to sample (default: %(default)s)"
+        "--seconds", metavar="SECONDS", type=interval, default=SECONDS, help="sample for SECONDS (default: %(default)s)"
     )
-    add("--interval", metavar="SECONDS", type=interval, help="repeat every SECONDS")
-    add("--rate", metavar="N", type=count, default=int(RATE), help="change at most N windows per second (default: 8)")
+    add("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS")
     add("--undo", action="store_true", help="split the huge windows of code without a file")
     add("-v", "--verbose", action="store_true", help="list all windows that are hot or huge")
-    add_format(add, f"json: schema {report.SCHEMA}; one line per round")
+    add_format(add, f"json: schema {report.SCHEMA}; one line per round with --watch")
 
 
 def run(args: argparse.Namespace) -> int:
     """Adapt the processes that *args* names, print the outcome and return the exit status."""
-    if args.undo and (args.interval is not None or args.windows is not None):
+    if args.undo and (args.watch is not None or args.windows is not None):
         raise UsageError("adapt: --undo goes with no other option")
     if args.undo:
         return _show(args, undo(args.targets))
-    options = AdaptOptions(args.windows, args.seconds, float(args.rate))
-    if args.interval is None:
+    options = AdaptOptions(args.windows, args.seconds)
+    if args.watch is None:
         with Progress("hugealign: adapt") as progress:
             progress.at_once(f"sampling for {args.seconds:g} s")
             done = adapt(args.targets, options)
         return _show(args, done)
     waiting = False
-    for done in keep_adapting(args.targets, args.interval, options):
+    for done in keep_adapting(args.targets, args.watch, options):
         if done:
             _show(args, done, line=True)
         elif not waiting:
             names = ", ".join(map(printable, args.targets))
-            messages.warning(f"adapt: no process is named {names} now; looking again every {args.interval:g} s")
+            messages.warning(f"adapt: no process is named {names} now; looking again every {args.watch:g} s")
         waiting = not done
     return 0
 
 
 def _show(args: argparse.Namespace, done: Sequence[Adapted], *, line: bool = False) -> int:
     if args.format == "json":
-        print(json.dumps(report.document(done), indent=None if line else 1))
-    else:
-        for one in done:
+        print(json.dumps(report.document(done), indent=None if line else 1), flush=True)
+    for one in done if args.format == "text" else ():
+        if one.error:
+            messages.error(one.error)
+        else:
             output.show(report.lines(one, verbose=args.verbose))
-    sys.stdout.flush()
-    if all(one.problem for one in done):
+    if all(one.error for one in done):
         return 3
     return 0 if all(one.met for one in done) else 1

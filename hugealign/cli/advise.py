@@ -6,16 +6,15 @@ import os
 import shutil
 
 from hugealign.cli import launching, output
-from hugealign.cli.arguments import SplitParser, add_format, count, interval
-from hugealign.cli.words import command_words
+from hugealign.cli.arguments import TARGET, SplitParser, add_format, count, interval
 from hugealign.errors import STATUSES, HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.watch import advise_report as report
-from hugealign.watch.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise_launched, advise_process
+from hugealign.watch.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise, advise_process
 from hugealign.watch.advise_verdict import Answer
 
 PARSER = SplitParser
-USAGE = "hugealign advise [OPTION]... -p PID|NAME\n       hugealign advise [OPTION]... -- CMD [ARG]..."
+USAGE = f"hugealign advise [OPTION]... {TARGET}\n       hugealign advise [OPTION]... -- CMD [ARG]..."
 EPILOG = """\
 advise watches CMD, and all that it starts, until CMD ends; it watches a running
 process for some seconds. Where the processor counts page walks, their share of
@@ -25,7 +24,7 @@ the cycles decides. Elsewhere samples decide: the share of the running time on
 CMD's own output goes to standard output, too; -o FILE keeps the answer apart.
 
 examples:
-  hugealign advise -p mariadbd
+  hugealign advise mariadbd
   hugealign advise -v -- php bench.php
   hugealign advise --cpu skylake -- ./server --benchmark    for another processor
   hugealign advise --json -o answer.json -- ./server --benchmark
@@ -42,13 +41,9 @@ STATUS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``advise`` to *parser*."""
     add = parser.add_argument
-    add("-p", "--pid", metavar="PID|NAME", help="a process; if several have the NAME, the one that has run the most")
-    add(
-        "--seconds",
-        metavar="SECONDS",
-        type=interval,
-        help=f"how long to watch (default: {SECONDS:.0f}; CMD: until it ends)",
-    )
+    add("target", nargs="?", metavar=TARGET, help="a process; of several, the one that has run the most")
+    unless = f"(default: {SECONDS:.0f}; CMD: until it ends)"
+    add("--seconds", metavar="SECONDS", type=interval, help=f"sample for SECONDS {unless}")
     add("--frequency", metavar="HZ", type=count, default=FREQUENCY, help="samples per second (default: %(default)s)")
     add("--cpu", metavar="NAME", help="judge for this processor (default: this machine's)")
     add("-v", "--verbose", action="store_true", help="say what the answer rests on")
@@ -58,22 +53,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Advise about the command or process in *args* and return the exit status."""
-    if bool(args.pid) == bool(args.after):
-        raise UsageError("advise: give either -p PID or -- and a command")
+    if bool(args.target) == bool(args.after):
+        raise UsageError("advise: give either a process or -- and a command")
     options = AdviseOptions(args.seconds or SECONDS, args.frequency, args.cpu, args.seconds)
     if args.after:
         output.keep_apart({"-o": args.output}, [shutil.which(args.after[0])])
         launched, words = _launched(args.after)
-        found = advise_launched(words, launched, options)
+        found = advise(words, options, launched)
     else:
         with Progress("hugealign: advise") as progress:
             progress.at_once(f"sampling for {options.seconds:g} s")
-            found = advise_process(args.pid, options)
+            found = advise_process(args.target, options)
     if args.format == "json":
         text = json.dumps(report.document(found), indent=1) + "\n"
     else:
         text = "".join(f"{line}\n" for line in report.lines(found, verbose=args.verbose))
-        text = output.painted(text) if args.output in (None, "-") else text
+        text = output.painted(text) if args.output in (None, "-") else output.plain(text)
     output.write(text, args.output, utf8=args.format != "text")
     if found.judged.answer == Answer.UNKNOWN:
         return HugealignError.exit_status
@@ -90,7 +85,7 @@ def _launched(words: list[str]) -> tuple[Launched | None, list[str]]:
     parser = argparse.ArgumentParser(prog="hugealign run")
     launching.configure(parser)
     asked = parser.parse_args(words[2:])
-    command = command_words(asked.words, "hugealign advise -- hugealign run -- ./server")
+    command = launching.command_words(asked.words, "hugealign advise -- hugealign run -- ./server")
     options = words[2 : len(words) - len(command)]
     if options[-1:] == ["--"]:
         options.pop()

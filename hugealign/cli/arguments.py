@@ -3,10 +3,12 @@
 import argparse
 import re
 
-from hugealign.errors import UsageError
 from hugealign.io.numbers import decimal
-from hugealign.io.units import format_size, parse_page_size, printable
+from hugealign.io.units import printable
 from hugealign.settings import DEFAULT_PAGE_SIZE
+
+#: How processes are named.
+TARGET = "PID|NAME|UNIT.service"
 
 _COUNT_LIMIT = 10**9
 _SECONDS_LIMIT = 10**6
@@ -52,17 +54,6 @@ def add_format(
 def add_page_size(add: "Callable[..., Any]") -> None:
     """Add ``--page-size``, the window size of the layout, by calling *add*."""
     add("--page-size", default=DEFAULT_PAGE_SIZE, metavar="SIZE", help="the huge page size (default: %(default)s)")
-
-
-def window_size(text: str | None) -> int:
-    """Return the window size: the kernel's, or the multiple of it that ``--page-size`` asks for.  Raises UsageError."""
-    from hugealign.system import kernel
-
-    huge = kernel.huge_page_size()
-    page_size = parse_page_size(text, "--page-size") if text else huge
-    if page_size % huge:
-        raise UsageError(f"--page-size: this kernel's huge pages are {format_size(huge)}")
-    return page_size
 
 
 # argparse shows the names of these functions when they raise ValueError.

@@ -7,7 +7,7 @@ the command replaces this process: status, signals and output are its own.
 import argparse
 import os
 
-from hugealign.cli.words import command_words
+from hugealign.cli.launching import command_words
 from hugealign.environment import as_given
 from hugealign.errors import COMMAND_STATUSES, UsageError, WrapperError
 from hugealign.io.execution import execute

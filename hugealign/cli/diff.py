@@ -61,14 +61,14 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.verification.verify import compare
 
     compared = compare(
-        [args.new],
-        [args.old],
+        args.old,
+        args.new,
         Policy(parse_page_size(args.page_size, "--page-size")),
         Selection(fail_on=args.fail_on),
         recursive=args.recursive,
     )
     stream = sys.stdout if args.output in (None, "-") else None
-    style = Style(colour=output.colour_wanted("auto", stream, os.environ))
+    style = Style(colour=output.colour_wanted(stream, os.environ))
     output.write(formats.render_comparison(args.format, compared, style), args.output, utf8=args.format == "json")
     return compared.status
 

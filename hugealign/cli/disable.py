@@ -3,6 +3,7 @@
 import argparse
 
 from hugealign.cli import messages
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.errors import HugealignError
 from hugealign.io.units import printable
 
@@ -15,7 +16,7 @@ example:
 """
 STATUS = {
     0: "done",
-    3: "a UNIT was left as it is",
+    1: "a UNIT was left as it is, for the reason given",
 }
 
 
@@ -35,5 +36,5 @@ def run(args: argparse.Namespace) -> int:
                 print(f"removed {printable(path)}")
         except HugealignError as error:
             status = max(status, error.exit_status)
-            messages.error(error)
+            messages.error(f"{printable(unit)}: {error}" if isinstance(error, RefusalError) else error)
     return status

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     """Look, print the findings and return the exit status."""
     from hugealign.cli import output
     from hugealign.doctor import checks, report
-    from hugealign.doctor.diagnosis import diagnose
+    from hugealign.doctor.probes import diagnose
 
     findings = diagnose(args.paths or [os.curdir])
     if args.format == "json":

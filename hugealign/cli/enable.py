@@ -5,6 +5,7 @@ import os
 import shlex
 
 from hugealign.cli import messages
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.errors import HugealignError
 from hugealign.io.units import printable
 
@@ -28,7 +29,7 @@ examples:
 """
 STATUS = {
     0: "done",
-    3: "a UNIT was left as it is",
+    1: "a UNIT was left as it is, for the reason given",
 }
 
 
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
             done = (enable.plan if args.dry_run else enable.enable)(unit, options)
         except HugealignError as error:
             status = max(status, error.exit_status)
-            messages.error(error)
+            messages.error(f"{printable(unit)}: {error}" if isinstance(error, RefusalError) else error)
             continue
         for path, text in done.texts.items():
             print(f"# {printable(path)}\n{text}" if args.dry_run else f"wrote {printable(path)}")

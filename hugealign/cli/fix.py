@@ -11,11 +11,6 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import parse_page_size, printable
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.fixing.report import Failure
-
-_SEGMENTS = ("text", "text,rodata")
 _LEVELS = ("align", "shift", "merge")
 EPILOG = """\
 levels, from the least invasive to the most:
@@ -24,7 +19,7 @@ levels, from the least invasive to the most:
           between become executable (the default)
   merge   all read-only segments beside the text become part of it
 
---segments=text,rodata also aligns read-only segments, and moves them in the
+--rodata also aligns read-only segments, and moves them in the
 file where that gives them whole windows (not with align).  Their heads and
 tails stay: only a link can pad those.
 
@@ -32,11 +27,10 @@ No address changes.  If the linker packed the file, contents move in it.  fix
 prints how much becomes executable.  --undo restores the file byte for byte.  fix
 refuses a file that might behave differently afterwards, or lose a protection.
 
---in-place appends new tables and then writes the headers, in a fraction of a
-second.  If contents move, or if the file is in use, has capabilities or is
-set-user-ID, a copy with the same attributes takes its place.  A kill at any
-moment leaves a file that runs.  An error message says which state the file is
-in.
+--in-place puts the fixed file in the place of FILE when it is complete and on
+the disk, with owner, mode, times, ACLs, capabilities and holes; running
+processes keep the old one.  A kill at any moment leaves one or the other.  An
+error message says which of them is there.
 
 examples:
   hugealign fix --dry-run /usr/sbin/mariadbd      what it would do
@@ -57,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a program or shared library; with --dry-run also DIR")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with its mode; - is stdout")
-    what.add_argument("--in-place", action="store_true", help="change FILE itself")
+    what.add_argument("--in-place", action="store_true", help="put the result in the place of FILE")
     what.add_argument(
         "--dry-run", action="store_true", help="only print what fix would do; rank what a directory holds by its gain"
     )
@@ -65,12 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--undo", action="store_true", help="restore the file as it was before fix, in place without -o"
     )
     parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")
-    parser.add_argument(
-        "--segments",
-        choices=_SEGMENTS,
-        default=_SEGMENTS[0],
-        help="what to make whole: text, or also windows of read-only data (default: text)",
-    )
+    parser.add_argument("--rodata", action="store_true", help="also whole windows of read-only data")
     add_page_size(parser.add_argument)
     add_format(parser.add_argument, "json: schema hugealign.fix/1, of a directory hugealign.fix-report/1")
 
@@ -91,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.output == "-":
         return _to_stdout(args, page_size)
-    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place, _rodata(args))
+    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place, args.rodata)
     fixed, failures = [], []
     status = 0
     for path in args.files:
@@ -101,10 +90,10 @@ def run(args: argparse.Namespace) -> int:
             raise
         except HugealignError as error:
             at_fault = error.path if isinstance(error, OutputError) else path
-            failures.append(_failure(at_fault, error, undo=args.undo))
+            failures.append((at_fault, _with_remedy(at_fault, error, undo=args.undo)))
             status = max(status, error.exit_status)
             if args.format == "text":
-                messages.error(failures[-1].line)
+                messages.error(f"{printable(at_fault)}: {failures[-1][1]}")
             continue
         fixed.append(done)
         if args.format == "text":
@@ -114,21 +103,15 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
-def _failure(path: str, error: HugealignError, *, undo: bool) -> "Failure":
-    """Return why nothing was done to *path*; where `fix` refuses without a remedy of its own, another link may help."""
-    from hugealign.fixing import remedies, report
-    from hugealign.fixing.plan import RefusalError
+def _with_remedy(path: str, error: HugealignError, *, undo: bool) -> HugealignError:
+    """Return *error*; where `fix` refuses the file at *path* without a remedy of its own, another link may help."""
+    from hugealign.diagnosis.refusal import RefusalError
+    from hugealign.fixing import remedies
 
     if not isinstance(error, RefusalError):
-        return report.Failure(path, str(error))
+        return error
     found = error.diagnosis.about(path)
-    if not found.remedy and not undo:
-        found = found.changed(remedy=remedies.relink(path))
-    return report.Failure(path, diagnosis=found)
-
-
-def _rodata(args: argparse.Namespace) -> bool:
-    return bool(args.segments != _SEGMENTS[0])
+    return RefusalError.of(found if found.remedy or undo else found.changed(remedy=remedies.relink(path)))
 
 
 def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
@@ -137,16 +120,16 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
 
     from hugealign.fixing import report
     from hugealign.fixing.fix import FixOptions, fix_into
-    from hugealign.verification.archives.source import temporary_directory, unnamed_file
+    from hugealign.io.unpacking import temporary_directory, unnamed_file
 
     (path,) = args.files
     if args.format == "json":
         raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --format json")
     with unnamed_file() as file:
         try:
-            done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo, rodata=_rodata(args)))
+            done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo, rodata=args.rodata))
         except HugealignError as error:
-            messages.error(_failure(path, error, undo=args.undo).line)
+            messages.error(f"{printable(path)}: {_with_remedy(path, error, undo=args.undo)}")
             return error.exit_status
         except OSError as error:
             where = printable(temporary_directory())
@@ -161,8 +144,8 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
 def _rank(args: argparse.Namespace, page_size: int) -> int:
     if args.undo:
         raise UsageError("fix: a directory cannot be undone; give the files")
-    if _rodata(args):
-        raise UsageError("fix: a directory is ranked by text; leave out --segments")
+    if args.rodata:
+        raise UsageError("fix: a directory is ranked by text; leave out --rodata")
     from hugealign.fixing import gains, report
 
     with Progress("hugealign: fix") as progress:

@@ -12,8 +12,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the help; raise UsageError for an unknown command."""
     from hugealign import cli
     from hugealign.errors import UsageError
-    from hugealign.io.suggest import hint
-    from hugealign.io.units import printable
+    from hugealign.io.units import hint, printable
 
     if args.topic is None:
         cli.parser().print_help()

@@ -1,68 +1,36 @@
 """The options of `hugealign run`, and what it does before it becomes the command, for itself and for `advise`."""
 
+import argparse
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+from hugealign.cli.arguments import seconds
 from hugealign.environment import as_given
-from hugealign.errors import HugealignError
-from hugealign.io.numbers import decimal
+from hugealign.errors import HugealignError, UsageError
 from hugealign.io.units import printable
-from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
-    from typing import Any
-
-_WAYS = ("auto", "in-place", "stage", "copy")
-_FLAGS = {"-v": "verbose", "--verbose": "verbose", "--libs": "libs", "--fix": "fix", "--rodata": "rodata"}
+    from hugealign.run.launch import TextResult
 
 
-class Asked(Record):
-    """The arguments, with the names that argparse would use."""
-
-    words: list[str]
-    store: str
-    how: str = _WAYS[0]
-    verbose: bool = False
-    libs: bool = False
-    fix: bool = False
-    rodata: bool = False
-    wait: int = 0
-    file: Sequence[str] = ()
+def command_words(words: list[str], example: str) -> list[str]:
+    """Return the command in *words*, after an optional ``--``.  Raises UsageError with the *example* if it is empty."""
+    words = words[1:] if words[:1] == ["--"] else words
+    if not words:
+        raise UsageError(f"{example.split()[1]}: no command; example: {example}")
+    return words
 
 
-def quick(words: list[str]) -> Asked | None:
-    """Return the arguments if they are simple; leave the rest to argparse, whose import takes a fifth of a start."""
-    from hugealign.run import store
-
-    found: dict[str, Any] = {"store": store.DEFAULT, "file": []}
-    at = 0
-    while at < len(words) and words[at].startswith("-") and words[at] != "--":
-        name, equals, value = words[at].partition("=")
-        if words[at] in _FLAGS:
-            found[_FLAGS[words[at]]] = True
-        elif equals and name in ("--how", "--store"):
-            found[name.removeprefix("--")] = value
-        elif words[at] == "--file" and at + 1 < len(words):
-            at += 1
-            found["file"].append(words[at])
-        else:
-            return None
-        at += 1
-    return Asked(words[at:], **found) if words[at:] and found.get("how", _WAYS[0]) in _WAYS else None
-
-
-def configure(parser: "argparse.ArgumentParser") -> None:
+def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options and the command."""
-    import argparse
-
     from hugealign.run import store
 
     add = parser.add_argument
     add("-v", "--verbose", action="store_true", help="say on stderr how much of each file is huge")
-    add("--how", choices=_WAYS, default=_WAYS[0], help="how to make it huge (default: auto)")
+    ways = ("auto", "in-place", "stage", "copy")
+    add("--how", choices=ways, default=ways[0], help="how to make it huge (default: auto)")
     add("--libs", action="store_true", help="also the shared libraries that it is linked with")
     add(
         "--file",
@@ -88,13 +56,7 @@ def configure(parser: "argparse.ArgumentParser") -> None:
     add("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
 
 
-# argparse shows the name of this function when it raises ValueError.
-def seconds(text: str) -> int:
-    """Return the number in ``30``, at most the seconds of a day; raises ValueError."""
-    return decimal(text, 86400)
-
-
-def prepared(command: str, args: "argparse.Namespace | Asked") -> tuple[str, Mapping[bytes, bytes]]:
+def prepared(command: str, args: argparse.Namespace) -> tuple[str, Mapping[bytes, bytes]]:
     """Make the text of *command* huge as *args* say, and print the messages.
 
     Return the path to execute instead of the first word, and the environment for it.
@@ -109,14 +71,8 @@ def prepared(command: str, args: "argparse.Namespace | Asked") -> tuple[str, Map
         done = launch.prepare(command, options)
         program = done.program
         if done.tunable:
-            from hugealign.run import tunable
-
-            environ = tunable.added(environ)
-        if args.verbose:
-            lines += [f"{t.line} ({t.how}){t.problem and f': {t.problem}'}" for t in done.texts]
-        line = launch.worth_saying(done)
-        if line and not (args.verbose and any(t.problem for t in done.texts)):
-            lines.append(line)
+            environ = launch.with_tunable(environ)
+        lines += [_line(text, args.verbose) for text in (done.texts if args.verbose else done.worst)]
     except HugealignError as error:
         lines.append(f"{printable(command)}: {error}")
     except OSError as error:
@@ -127,3 +83,16 @@ def prepared(command: str, args: "argparse.Namespace | Asked") -> tuple[str, Map
         for line in lines:
             print(f"hugealign: {line}", file=sys.stderr, flush=True)
     return program, environ
+
+
+def _line(text: "TextResult", verbose: bool) -> str:
+    line = printable(text.path)
+    if text.windows:
+        line += f": {text.huge} of {text.windows} windows huge"
+        line += f"; read-only data: {text.rodata[0]} of {text.rodata[1]}" if text.rodata else ""
+        line += f" ({text.how})" if verbose else ""
+    if text.diagnosis is None:
+        return line
+    from hugealign.diagnosis import render  # it imports re
+
+    return f"{line}: {render.text(text.diagnosis)}"

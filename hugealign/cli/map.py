@@ -5,7 +5,7 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_format
+from hugealign.cli.arguments import add_format, add_page_size
 from hugealign.errors import UsageError
 from hugealign.io.units import parse_page_size
 
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   hugealign map ./server --profile perf.data
-  hugealign map ./server --profile perf.data --svg heat.svg
-  hugealign map ./server --profile perf.data --order server.order --png heat.png
+  hugealign map ./server --profile perf.data --order server.order --svg heat.svg
 
 Each row is a window.  Each cell of a picture is a 512th of it, 4 KiB of 2 MiB.
 The first strip shows the file as it is, the second as a link with an order would
 make it: the order of --order, or else the one that `hugealign order` makes.  A
 picture also shows the share of samples outside the first N windows.
 
-The samples of a function are spread evenly over its bytes.  --png needs rsvg-convert.
+The samples of a function are spread evenly over its bytes.
 """
 STATUS = {
     0: "shown",
@@ -40,9 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--profile", action="append", metavar="PROFILE", help="a profile, as for `hugealign order`; may be repeated")
     add("--order", metavar="ORDER", help="an order file; default: make the order from the profile")
     add("--svg", metavar="OUT", help="write a picture to OUT; - is stdout")
-    add("--png", metavar="OUT", help="write a picture to OUT; - is stdout")
-    add_format(add, "print this; default: text, nothing with --svg or --png", default=None)
-    profiled.configure(parser)
+    add_format(add, "print this; default: text, nothing with --svg", default=None)
+    profiled.add_debuginfo(add)
+    add_page_size(add)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,41 +49,29 @@ def run(args: argparse.Namespace) -> int:
     gc.disable()  # as for `order`
     if not args.profile:
         raise UsageError("map: needs --profile; example: hugealign map ./server --profile perf.data")
-    if [args.svg, args.png, "-" if args.format else None].count("-") > 1:
+    if args.svg == "-" and args.format:
         raise UsageError("map: only one thing goes to standard output")
     from hugealign.cli import output
     from hugealign.map.draw import heat_map
-    from hugealign.profile.ran import what_ran
+    from hugealign.profile.ran import ProfileOptions, what_ran
 
-    output.keep_apart({"--svg": args.svg, "--png": args.png}, [args.file, *args.profile, args.order])
+    output.keep_apart({"--svg": args.svg}, [args.file, *args.profile, args.order])
 
     page_size = parse_page_size(args.page_size, "--page-size")
-    budget = profiled.budget(args)
-    ran = what_ran(
-        args.file,
-        args.profile,
-        form=args.type,
-        max_unpacked=profiled.max_unpacked(args),
-        debuginfo=args.debuginfo,
-        force=args.force,
-        warn=messages.warning,
-    )
-    _show(args, heat_map(ran, page_size=page_size, budget=budget, fill=not args.no_fill, order=args.order))
+    ran = what_ran(args.file, args.profile, ProfileOptions(debuginfo=args.debuginfo), warn=messages.warning)
+    _show(args, heat_map(ran, page_size, args.order))
     return 0
 
 
 def _show(args: argparse.Namespace, shown: "Map") -> None:
     from hugealign.cli import output
-    from hugealign.map import picture, raster, report
+    from hugealign.map import picture, report
 
-    drawn = picture.svg(shown) if args.svg or args.png else ""
-    if args.png:
-        output.write_bytes(raster.png(drawn), args.png)
     if args.svg:
-        output.write(drawn, args.svg)
+        output.write(picture.svg(shown), args.svg)
     if args.format == "json":
         output.write(report.to_json(shown), None, utf8=True)
-    elif args.format or not drawn:
+    elif args.format or not args.svg:
         output.write(report.text(shown, report.BLOCKS if _takes(report.BLOCKS) else report.ASCII), None)
 
 

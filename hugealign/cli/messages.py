@@ -24,6 +24,6 @@ def _say(kind: str, message: object) -> None:
     progress.clear()
     stream = sys.stderr
     word = f"{kind}:"
-    if colour_wanted("auto", stream, os.environ):
+    if colour_wanted(stream, os.environ):
         word = f"\x1b[{_COLOURS[kind]}m{word}\x1b[0m"
     print(without_commands(f"hugealign: {word} {message}"), file=stream)

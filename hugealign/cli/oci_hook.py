@@ -54,19 +54,19 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _work(args: argparse.Namespace) -> bytes:
+def _work(args: argparse.Namespace) -> None:
+    from hugealign.diagnosis import render
     from hugealign.services import oci
 
     try:
         wanted = oci.container(oci.read_state())
         for bound in oci.bind(wanted, args.store) if wanted else ():
-            if bound.reason:
-                _say(f"{bound.path}: not staged: {bound.reason}")
+            if bound.diagnosis:
+                _say(f"{bound.path}: {render.text(bound.diagnosis)}")
             elif args.verbose:
                 _say(f"{bound.path}: {bound.windows} windows in a huge copy")
     except Exception as error:  # noqa: BLE001  # whatever an image contains, the container starts
         _say(f"oci-hook: {error}")
-    return b""
 
 
 def _say(line: str) -> None:

@@ -5,13 +5,17 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_format
-from hugealign.errors import UsageError
+from hugealign.cli.arguments import add_format, add_page_size
+from hugealign.errors import NumberFormatError, UsageError
+from hugealign.io.numbers import decimal
 from hugealign.io.units import parse_page_size, without_commands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hugealign.ordering.order import Order
+    from hugealign.system.budget import Budget
 
 USAGE = (
     "hugealign order [OPTION]... PROFILE... [-b EXE] [-o FILE]\n"
@@ -23,14 +27,13 @@ examples:
   hugealign order perf.data -b ./server -o server.order
   hugealign order --cpu skylake a.fdata b.fdata -b ./server
 
-A profile may be: perf.data, perf script's text, BOLT fdata, YAML and
-pre-aggregated, folded stacks, callgrind, AutoFDO
-text, llvm-profdata (raw, indexed, sample), gcda, pprof, OpenTelemetry's
-profiles, a fleet's counts, a list of symbols, an order file.  Its first bytes
-tell which; gzip and zstd are unpacked.
+A profile may be: perf.data, perf script's text, BOLT fdata and YAML, folded
+stacks, callgrind, LLVM's (raw, indexed, sample, AutoFDO), gcda, pprof,
+OpenTelemetry's profiles, a fleet's counts, a list of symbols, an order file.
+Its first bytes tell which; gzip and zstd are unpacked.
 
 The order asks for as many huge windows as the functions that ran need, but for
-no more than the processor has 2 MiB instruction TLB entries, less the reserve.
+no more than the processor has 2 MiB instruction TLB entries, less one for others.
 A text with fewer windows than that is huge as a whole.  Likely functions fill
 the room that is left, though the profile missed them: those that call functions
 it saw, are called by them, or lie beside them.
@@ -43,7 +46,7 @@ sources.
 STATUS = {
     0: "the order is written",
     1: "no order: less than half of the samples are in EXE, or too few samples",
-    3: "a profile or EXE could not be read",
+    3: "a profile or EXE could not be read, or no C compiler is there to sort by",
 }
 
 
@@ -62,9 +65,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
     add(
         "--emit",
-        choices=("order", "lld", "list", "json"),
+        choices=("order", "lld"),
         default="order",
-        help="format of FILE: hugealign's own, lld's --symbol-ordering-file, names alone, JSON (default: order)",
+        help="format of FILE: hugealign's own, or lld's --symbol-ordering-file (default: order)",
     )
     add_format(add, "format of the report (default: text)")
     add(
@@ -72,7 +75,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="split functions into hot and cold blocks; EXE needs clang's map of basic blocks",
     )
-    profiled.configure(parser)
+    add("--type", metavar="FORMAT", help="the format of the profiles (default: detect it)")
+    add("--force", action="store_true", help="go on even if most samples match nothing, or there are too few")
+    profiled.add_max_unpacked(add)
+    profiled.add_debuginfo(add)
+    group = parser.add_argument_group("windows")
+    add_page_size(group.add_argument)
+    add_budget(group.add_mutually_exclusive_group().add_argument)
+
+
+def add_budget(add: "Callable[..., object]") -> None:
+    """Declare the options that say how many windows may be huge, by calling *add*."""
+    add("--cpu", metavar="NAME", help="as many huge windows as this processor can hold (default: this machine's)")
+    add("--windows", metavar="N", help="at most N huge windows; 0: an order for small pages")
+
+
+def budget(args: argparse.Namespace) -> "Budget":
+    """Return the budget that the options ask for.  Raises UsageError."""
+    from hugealign.system.budget import MOST_WINDOWS, budget_of
+
+    if args.windows is None:
+        return budget_of(args.cpu)
+    try:
+        return budget_of(windows=decimal(args.windows, MOST_WINDOWS))
+    except NumberFormatError:
+        raise UsageError(f"--windows: not a number from 0 to {MOST_WINDOWS}") from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -98,39 +125,35 @@ def _keep_inputs(args: argparse.Namespace) -> None:
 
 def _from_profiles(args: argparse.Namespace) -> int:
     from hugealign.io.progress import Progress
-    from hugealign.ordering.order import order
+    from hugealign.ordering.order import OrderOptions, order
 
-    page_size = parse_page_size(args.page_size, "--page-size")
-    budget = profiled.budget(args)  # it asks in a child process, so do it before a thread starts
+    options = OrderOptions(
+        form=args.type,
+        max_unpacked=profiled.max_unpacked(args),
+        debuginfo=args.debuginfo,
+        force=args.force,
+        page_size=parse_page_size(args.page_size, "--page-size"),
+        budget=budget(args),  # it asks in a child process, so do it before a thread starts
+        blocks=args.blocks,
+        old_binary=args.old_binary,
+    )
     with Progress("hugealign: order") as progress:
-        made = order(
-            args.binary,
-            args.profiles,
-            form=args.type,
-            max_unpacked=profiled.max_unpacked(args),
-            debuginfo=args.debuginfo,
-            force=args.force,
-            page_size=page_size,
-            budget=budget,
-            fill=not args.no_fill,
-            blocks=args.blocks,
-            old_binary=args.old_binary,
-            warn=messages.warning,
-            progress=progress.phase,
-        )
+        made = order(args.binary, args.profiles, options, warn=messages.warning, progress=progress.phase)
     return finish(made, args)
 
 
 def finish(made: "Order", args: argparse.Namespace) -> int:
     """Write the order and print the report."""
+    from hugealign import orderfile
     from hugealign.cli import output
-    from hugealign.ordering import emit, report
+    from hugealign.ordering import report
+    from hugealign.ordering.compose import symbol_list
 
     json = args.format == "json"
     text = report.to_json(made) if json else report.text(made)
     if args.output is not None:
         order = made.file()
-        output.write(emit.FORMS[args.emit](order), args.output)
+        output.write(symbol_list(order) if args.emit == "lld" else orderfile.write(order), args.output)
     if args.output == "-":
         print(text if json else without_commands(text), end="", file=sys.stderr)
     else:

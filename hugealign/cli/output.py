@@ -12,26 +12,12 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
-#: Patterns of the phrases that the reports of all commands share, and their colours on a terminal (ECMA-48, SGR).
-_MARKS = (
-    (r"^✓|\ball (?:\d+ )?windows? (?:are|is) huge|\ball of \d+ windows|-> huge$|^nothing in the way.*", "32"),
-    (r"^✗|\bno window can be huge", "1;31"),
-    (r"^\?|\b0 of [1-9]\d* windows(?: are)? huge|\bnot huge\b", "33"),
-    (
-        r"\bhugealign (?:adapt|advise|(?:dis|en)able|fix|order|run|stage|verify|warm) .*?(?=, (?:then|or) | \(|[);]|$)",
-        "36",
-    ),
-)
-
-
-def colour_wanted(mode: str, stream: "TextIO | None", environ: "Mapping[str, str]") -> bool:
-    """Return whether to use colours, for *mode* ``always``, ``never`` or ``auto``: on a terminal, unless disabled.
+def colour_wanted(stream: "TextIO | None", environ: "Mapping[str, str]") -> bool:
+    """Return whether to use colours: on a terminal, unless disabled.
 
     *stream* is the destination, None for a file.  ``NO_COLOR`` (https://no-color.org) overrides ``FORCE_COLOR`` and
     ``CLICOLOR_FORCE``, and these override ``CLICOLOR=0`` (https://bixense.com/clicolors); empty is unset.
     """
-    if mode != "auto":
-        return mode == "always"
     if environ.get("NO_COLOR"):
         return False
     if any(environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
@@ -42,16 +28,16 @@ def colour_wanted(mode: str, stream: "TextIO | None", environ: "Mapping[str, str
 
 
 def painted(text: str) -> str:
-    """Return the report *text* for standard output: `without_commands`, and in colour if that is wanted."""
+    """Return the report *text* for standard output: `without_commands`, and without its colours if none are wanted."""
     text = without_commands(text)
-    if not colour_wanted("auto", sys.stdout, os.environ):
-        return text
+    return text if colour_wanted(sys.stdout, os.environ) else plain(text)
+
+
+def plain(text: str) -> str:
+    """Return the report *text* without the colours of `hugealign.diagnosis.render`; no name in it has any."""
     import re
 
-    def marked(found: "re.Match[str]") -> str:
-        return f"\x1b[{_MARKS[(found.lastindex or 1) - 1][1]}m{found[0]}\x1b[0m"
-
-    return re.sub("|".join(f"({words})" for words, _ in _MARKS), marked, text, flags=re.MULTILINE)
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def show(lines: "Iterable[str]") -> None:

@@ -4,11 +4,11 @@ import argparse
 import gc
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_format, add_page_size, percentage
+from hugealign.cli.arguments import add_format, percentage
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.progress import Progress
-from hugealign.io.units import counted, parse_page_size, printable
+from hugealign.io.units import counted, printable
 
 EPILOG = """\
 examples:
@@ -53,12 +53,7 @@ def _configure_reduce(parser: argparse.ArgumentParser) -> None:
     )
     add("-o", "--output", metavar="FILE", help="write the counts to FILE, whole or not at all (default: stdout)")
     add("--blocks", action="store_true", help="also count blocks within functions, for `order --blocks`")
-    add("--type", metavar="FORMAT", help="the format of the profiles (default: detect it)")
-    add(
-        "--max-unpacked",
-        metavar="SIZE",
-        help="refuse packed profiles that unpack to more (default: as for `hugealign order`)",
-    )
+    profiled.add_max_unpacked(add)
     profiled.add_debuginfo(add)
 
 
@@ -74,7 +69,6 @@ def _configure_merge(parser: argparse.ArgumentParser) -> None:
         help="count files that match PATTERN N times; 0: not at all (* and ? as in a shell; the first match counts)",
     )
     add("--cap", metavar="N", help="scale down a file with more than N samples, or with more of any other count")
-    add("--median", default="0", metavar="N", help="count the median of N groups of files, not their sum")
     add("--keep-going", action="store_true", help="skip files that are damaged, foreign or newer, and name them")
 
 
@@ -91,8 +85,7 @@ def _configure_drift(parser: argparse.ArgumentParser) -> None:
         help="out of date if the windows of a new order would hold over P %% more of all heat (default: 5)",
     )
     add_format(add, "format of the report (default: text)")
-    profiled.add_reading(add)
-    add_page_size(add)
+    profiled.add_debuginfo(add)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -105,7 +98,7 @@ def _reduce(args: argparse.Namespace) -> int:
     from hugealign.cli import output
     from hugealign.profile.reduce import ReduceOptions, reduce_profiles
 
-    options = ReduceOptions(args.type, profiled.max_unpacked(args), args.blocks, args.debuginfo)
+    options = ReduceOptions(args.blocks, profiled.max_unpacked(args), args.debuginfo)
     output.keep_apart({"-o": args.output}, [*args.profiles, *args.binary])
     with Progress("hugealign: profile reduce") as progress:
         progress.phase(f"reading {counted(len(args.profiles), 'file')}")
@@ -116,7 +109,7 @@ def _reduce(args: argparse.Namespace) -> int:
 
 
 def _merge(args: argparse.Namespace) -> int:
-    from hugealign.profile.merge import MOST_GROUPS, MOST_WEIGHT, MergeOptions, merge_counts
+    from hugealign.profile.merge import MOST_WEIGHT, MergeOptions, merge_counts
 
     weights = []
     for word in args.weight:
@@ -125,7 +118,7 @@ def _merge(args: argparse.Namespace) -> int:
             raise UsageError("--weight: not PATTERN=N, as in 'eu-*=3'")
         weights.append((pattern, _number(number, "--weight", MOST_WEIGHT)))
     cap = None if args.cap is None else _number(args.cap, "--cap", _MOST)
-    options = MergeOptions(weights, cap, _number(args.median, "--median", MOST_GROUPS), args.keep_going)
+    options = MergeOptions(weights, cap, args.keep_going)
     with Progress("hugealign: profile merge") as progress:
         merged = merge_counts(progress.over(args.files), options, warn=messages.warning)
     _write(merged.file(), args.output)
@@ -137,16 +130,13 @@ def _merge(args: argparse.Namespace) -> int:
 def _drift(args: argparse.Namespace) -> int:
     from hugealign.cli import output
     from hugealign.ordering import drift
+    from hugealign.profile.ran import ProfileOptions
 
     found = drift.drift(
         args.order,
         args.profiles,
         args.binary or profiled.only_program("profile drift", args.profiles),
-        form=args.type,
-        max_unpacked=profiled.max_unpacked(args),
-        debuginfo=args.debuginfo,
-        force=args.force,
-        page_size=parse_page_size(args.page_size, "--page-size"),
+        ProfileOptions(debuginfo=args.debuginfo),
         warn=messages.warning,
     )
     threshold = args.threshold / 100

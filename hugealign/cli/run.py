@@ -1,13 +1,11 @@
 """``hugealign run -- COMMAND``: make a command's text huge, then become the command."""
 
+import argparse
+
 from hugealign.cli import launching
-from hugealign.cli.words import command_words
+from hugealign.cli.launching import command_words
 from hugealign.errors import COMMAND_STATUSES, UsageError
 from hugealign.io.execution import execute
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import argparse
 
 USAGE = (
     "hugealign run [-h] [-v] [--how HOW] [--libs] [--file PATH]... [--fix]\n"
@@ -52,11 +50,10 @@ Example:
 STATUS = COMMAND_STATUSES
 
 
-#: How the arguments are read; `hugealign.cli` looks for these names in the module of a command.
-configure, quick = launching.configure, launching.quick
+configure = launching.configure
 
 
-def run(args: "argparse.Namespace | launching.Asked") -> int:
+def run(args: argparse.Namespace) -> int:
     """Make the command's text huge and become the command; return 126 or 127 if that fails."""
     words = command_words(args.words, "hugealign run -- python3 script.py")
     if args.file and args.how == "copy":

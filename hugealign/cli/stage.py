@@ -8,7 +8,7 @@ from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_format
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
-from hugealign.io.units import format_size, parse_size, printable
+from hugealign.io.units import format_size, printable
 
 EPILOG = """\
 Some file systems keep no huge pages (ext4 before Linux 6.16, btrfs, overlayfs).
@@ -21,12 +21,11 @@ A service binds it over the file (`hugealign enable` writes the unit), and
 `hugealign run` finds it there. If the file has changed since, it gets a new
 copy, and the old one is removed. The copy keeps owner, mode, times,
 capabilities, ACLs and labels, or stage refuses the file. The copies take as much
-memory as the files, once for the machine.
+memory as the files, once for the machine, and at most half of it.
 """
 STATUS = {
     0: "done",
-    1: "some windows are not huge, or a file has none",
-    3: "a file could not be staged",
+    1: "some windows are not huge, or a file has none or is refused",
 }
 
 
@@ -45,10 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--libs", action="store_true", help="also the shared libraries that the files need")
     add("--rodata", action="store_true", help="also count windows of read-only data; the copy has them in any case")
-    add("--max", metavar="SIZE", help="refuse to let the store grow larger (default: half of the memory)")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"the store's directory (default: {store.DEFAULT})")
     add("--owner", metavar="NAME", default="", help="link to the copies below for/NAME in the store, not below path")
-    add("-q", "--quiet", action="store_true", help="print errors only")
     add_format(add, "json: schema hugealign.stage/1")
 
 
@@ -71,7 +68,7 @@ def _show(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(report.entries_document(args.store, found))
         return 0
-    for entry in found if not args.quiet else ():
+    for entry in found:
         state = "dropped" if args.drop else "current" if entry.current else "out of date"
         print(f"{printable(entry.path)}: {format_size(entry.size)}, {state}{', fixed' if entry.fixed else ''}")
     return 0
@@ -80,9 +77,6 @@ def _show(args: argparse.Namespace) -> int:
 def _stage(args: argparse.Namespace) -> int:
     from hugealign.run import report, store
 
-    limit = parse_size(args.max, "--max") if args.max else 0
-    if args.max and not limit:
-        raise UsageError("--max: 0 leaves room for no copy")
     done, errors, status = [], [], 0
     named = dict.fromkeys(args.files, False)
     if args.libs:
@@ -95,17 +89,17 @@ def _stage(args: argparse.Namespace) -> int:
         try:
             with Progress("hugealign: stage") as progress:
                 progress.phase(printable(path))
-                staged = store.stage(path, args.store, args.fix, limit, args.rodata, owner=args.owner)
+                staged = store.stage(path, args.store, args.fix, args.rodata, owner=args.owner)
         except HugealignError as error:
             status = max(status, error.exit_status)
-            errors.append((path, str(error)))
+            errors.append((path, error))
             messages.error(f"{printable(path)}: {error}")
             continue
         if staged.state == store.NO_WINDOW and library:
             continue
         done.append(staged)
         status = max(status, int(not staged.whole))
-        if args.format == "text" and not args.quiet:
+        if args.format == "text":
             output.show(report.lines(staged))
     if args.format == "json":
         print(report.document(args.store, done, errors))

@@ -4,9 +4,8 @@ import argparse
 import sys
 
 from hugealign.cli.arguments import add_format, interval
-from hugealign.cli.output import painted, redrawn, write
+from hugealign.cli.output import painted, plain, redrawn, write
 from hugealign.errors import STATUSES, UsageError
-from hugealign.io.units import parse_page_size
 from hugealign.watch import top_report as report
 from hugealign.watch.top import Machine, TopOptions, top, watch
 
@@ -17,13 +16,13 @@ that can be with the file as it is, COULD those that can be after the ACTION.
 CPU% is of one processor, since the previous look; in the first look, since the
 process started. hugealign ps -v PID looks at one process more closely.
 
-On a terminal, without options, top redraws the table as often as 1 % of one
-processor allows; elsewhere it prints the table once.
+On a terminal top redraws the table, without --watch as often as 1 % of one
+processor allows; elsewhere it prints the table once, or each below the last.
 
 examples:
-  hugealign top                                   ^C ends it
-  hugealign top --once --interval 5               processor time of 5 seconds
-  hugealign top --watch >>/var/log/hugealign.log  with the time of each look
+  hugealign top                                        ^C ends it
+  hugealign top --seconds 5                            processor time of 5 seconds
+  hugealign top --watch 60 >>/var/log/hugealign.log    with the time of each look
   hugealign top --format prometheus -o /var/lib/prometheus/node-exporter/hugealign.prom
 """
 STATUS = {
@@ -34,32 +33,32 @@ STATUS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``top`` to *parser*."""
+    add = parser.add_argument
     times = parser.add_mutually_exclusive_group()
-    times.add_argument("--once", action="store_true", help="look once, then exit")
-    times.add_argument("--watch", action="store_true", help="keep looking; print each table below the last")
-    parser.add_argument("--interval", metavar="SECONDS", type=interval, help="seconds between looks")
-    parser.add_argument("--containers", action="store_true", help="list containers and pods separately")
-    parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
-    summary = f"json: schema {report.SCHEMA}, one line per look with --watch; prometheus: for the textfile collector"
-    add_format(parser.add_argument, summary, ("text", "json", "prometheus"))
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)"
+    times.add_argument("--once", action="store_true", help="print the table once, even on a terminal")
+    times.add_argument("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS")
+    times.add_argument(
+        "--seconds", metavar="SECONDS", type=interval, help="count processor time for SECONDS, then print"
     )
+    add("--containers", action="store_true", help="list containers and pods separately")
+    summary = f"json: schema {report.SCHEMA}, one line per look with --watch; prometheus: for the textfile collector"
+    add_format(add, summary, ("text", "json", "prometheus"))
+    add("-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Look at all processes, print their text and return the exit status."""
-    page_size = parse_page_size(args.page_size, "--page-size") if args.page_size else 0
-    options = TopOptions(args.interval, args.containers, page_size)
+    options = TopOptions(args.seconds, args.containers)
     to_file = args.output not in (None, "-")
     if to_file and args.watch and args.format == "json":
         raise UsageError("top: --watch in JSON is for a pipe; a FILE has one document")
-    live = not to_file and args.format == "text" and not args.once and not args.watch and sys.stdout.isatty()
-    if not (live or args.watch):
+    once = args.once or args.seconds
+    draw = not to_file and args.format == "text" and not once and sys.stdout.isatty()
+    if not (draw or args.watch):
         _show(args, top(options), watching=False)
         return 0
-    for number, machine in enumerate(watch(options)):
-        if live:
+    for number, machine in enumerate(watch(options, args.watch)):
+        if draw:
             _draw(machine)
         else:
             if number and args.format == "text" and not to_file:
@@ -77,7 +76,7 @@ def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None
         text = report.metrics(machine)
     else:
         text = "\n".join(report.table(machine)) + "\n"
-        text = painted(text) if args.output in (None, "-") else text
+        text = painted(text) if args.output in (None, "-") else plain(text)
     sys.stdout.flush()
     write(text, args.output, utf8=args.format != "text")
 

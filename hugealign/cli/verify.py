@@ -9,7 +9,7 @@ from hugealign.cli.arguments import StrictParser, add_format
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.units import parse_page_size, parse_size
-from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAD_THRESHOLD, DEFAULT_PAGE_SIZE
+from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAGE_SIZE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from hugealign.verification.baseline import Baseline
     from hugealign.verification.configuration import Configuration
-    from hugealign.verification.result import FileResult, Verification
+    from hugealign.verification.result import FileReport, Verification
     from hugealign.verification.selection import Selection
 
 _MOST_WINDOWS = 1 << 20
 _MOST_EDITS = 50  # files whose edits are tried; each takes some milliseconds
 _FAIL_ON = ("error", "warning", "note", "never")
-_FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # hugealign.verification.formats
+_FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # of hugealign.verification.formats
 
 PARSER = StrictParser
 EPILOG = """\
@@ -73,7 +73,7 @@ def _add_inputs(add: "Callable[..., object]") -> None:
     add(
         "--max-unpacked",
         metavar="SIZE",
-        help="give up on an archive that unpacks to more than this (default: 16G)",
+        help="give up on an archive that unpacks to more (default: 64M, and 128 times its own size)",
     )
     add(
         "--allow-empty",
@@ -93,16 +93,6 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
         "covers)",
     )
     add("--min-windows", metavar="N", help="fail files with fewer whole windows of text (HA030; default: 0)")
-    add(
-        "--pad-threshold",
-        metavar="SIZE",
-        help=f"a tail up to this is ok (default: {DEFAULT_PAD_THRESHOLD})",
-    )
-    add(
-        "--cpu",
-        metavar="NAME",
-        help="report text with more windows than this processor has 2 MiB instruction TLB entries (HA016)",
-    )
     add("--select", action="append", metavar="IDS", help="only these rules, as HA001,HA004 (default: all)")
     add("--ignore", action="append", metavar="IDS", help="not these rules")
     add(
@@ -110,7 +100,6 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
         choices=_FAIL_ON,
         help="the mildest finding that fails a file (default: error)",
     )
-    add("--strict", action="store_true", help="the same as --fail-on warning")
     add("--baseline", metavar="FILE", help="accept the findings in FILE, an earlier run's --format json")
     configured = group.add_mutually_exclusive_group()
     configured.add_argument(
@@ -135,12 +124,6 @@ def _add_output(group: "argparse._ArgumentGroup") -> None:
         help="text: add a table of coverage by file and segment, what is fixed since the baseline, what was skipped",
     )
     add("--kernels", action="store_true", help="text: say what each known kernel and loader would do with the text")
-    add(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="text: colours (default: auto: on a terminal; NO_COLOR and FORCE_COLOR are obeyed)",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -150,25 +133,23 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.verification import formats
     from hugealign.verification.formats.text import Style
     from hugealign.verification.inputs import parse_jobs
-    from hugealign.verification.verify import policy_for, verify
+    from hugealign.verification.rules import Policy
+    from hugealign.verification.verify import verify
 
     if not args.paths:
         raise UsageError("verify: no file; example: hugealign verify ./server")
     output.keep_apart({"-o": args.output}, args.paths)
     config = _configuration(args)
     selection = _selection(args, config)
-    cpu = config.chosen("cpu", args.cpu, "")
-    policy = policy_for(
+    policy = Policy(
         parse_page_size(*config.chosen("page-size", args.page_size, DEFAULT_PAGE_SIZE)),
         parse_size(*config.chosen("min-text", args.min_text, DEFAULT_MIN_TEXT)),
-        parse_size(*config.chosen("pad-threshold", args.pad_threshold, DEFAULT_PAD_THRESHOLD)),
-        cpu.value,
-        cpu.where,
-    ).changed(min_windows=_number(*config.chosen("min-windows", args.min_windows, "0")))
+        _number(*config.chosen("min-windows", args.min_windows, "0")),
+    )
     jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
-    unpacked = parse_size(*config.chosen("max-unpacked", args.max_unpacked, "16G"))
+    unpacked = config.chosen("max-unpacked", args.max_unpacked)
     stream = sys.stdout if args.output in (None, "-") else None
-    style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(args.color, stream, os.environ))
+    style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(stream, os.environ))
     baseline = config.chosen("baseline", args.baseline)
     with Progress("hugealign: verify") as progress:
         found = verify(
@@ -177,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
             selection,
             recursive=args.recursive,
             jobs=jobs,
-            max_unpacked=unpacked,
+            max_unpacked=parse_size(*unpacked) if unpacked.value else None,
             baseline=_baseline(*baseline) if baseline.value else None,
             allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
             progress=progress.say,
@@ -185,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
     if not found.files and not found.empty:
         messages.error("no files on standard input")
     if args.output and os.path.isfile(args.output):  # a program that was found in a directory or a list
-        programs = (file.report.path.partition("!")[0] for file in found.files if file.report.coverage)
+        programs = (file.path.partition("!")[0] for file in found.files if file.coverage)
         output.keep_apart({"-o": args.output}, programs)
     if args.format == "text":
         found = _with_edits(found, policy.page_size)
@@ -224,9 +205,7 @@ def _configuration(args: argparse.Namespace) -> "Configuration":
 def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection":
     from hugealign.verification.selection import Selection
 
-    if args.strict and args.fail_on not in (None, "warning"):
-        raise UsageError(f"--strict and --fail-on {args.fail_on} contradict each other")
-    level = config.chosen("fail-on", "warning" if args.strict else args.fail_on, "error")
+    level = config.chosen("fail-on", args.fail_on, "error")
     if level.value not in _FAIL_ON:
         raise UsageError(f"{level.where}: not one of {', '.join(_FAIL_ON)}")
     select, ignore = config.chosen("select", args.select), config.chosen("ignore", args.ignore)
@@ -236,24 +215,32 @@ def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection"
 
 def _with_edits(found: "Verification", page_size: int) -> "Verification":
     """Return *found* with the edit for each file that lacks windows; only for the first few, since it takes trials."""
-    from hugealign.verification.rules import LACK_WINDOWS
+    from hugealign.verification.rules import LACK_WINDOWS, PLACEMENT
 
     lacking = [
         file
         for file in found.files
-        if not file.report.fix_level and any(finding.rule.id in LACK_WINDOWS for finding in file.findings)
+        if not file.fix_level and any(diagnosis.code in LACK_WINDOWS for diagnosis in file.diagnoses)
     ]
-    tried = {id(file) for file in lacking[:_MOST_EDITS] if os.path.isfile(file.report.path)}
+    tried = {id(file) for file in lacking[:_MOST_EDITS] if os.path.isfile(file.path)}
     if not tried:
         return found
     from hugealign.fixing import remedies
 
-    def with_edit(file: "FileResult") -> "FileResult":
+    def with_edit(file: "FileReport") -> "FileReport":
         if id(file) not in tried:
             return file
-        return file._replace(report=file.report._replace(edit=remedies.edit(file.report.path, page_size)))
+        edit = remedies.edit(file.path, page_size)
+        return file.changed(
+            diagnoses=tuple(
+                diagnosis.changed(remedy=edit.changed(kind="fix-or-relink"))
+                if edit and diagnosis.code in (*LACK_WINDOWS, *PLACEMENT)
+                else diagnosis
+                for diagnosis in file.diagnoses
+            )
+        )
 
-    return found._replace(files=tuple(map(with_edit, found.files)))
+    return found.changed(files=tuple(map(with_edit, found.files)))
 
 
 def _paths(args: argparse.Namespace) -> "Iterator[str]":

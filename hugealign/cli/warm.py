@@ -6,7 +6,7 @@ import os
 import sys
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_format, count, seconds, window_size
+from hugealign.cli.arguments import add_format, count, seconds
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import printable
@@ -29,12 +29,6 @@ warm takes only these unless --windows gives another number.
 
 --libs finds the libraries as the dynamic linker would, and runs nothing.
 Libraries without a whole window are named and do not change the status.
-
---all-text takes every window of the file with text in it.  The kernel still maps
-4 KiB pages in the windows at the head and tail of a segment, and in a segment
-that is not aligned.  But these pages come from one piece of memory: that saves
-faults, and some processors keep neighbouring pages in one TLB entry.  The window
-in which the file ends cannot be huge and is left out.
 
 --rodata also takes the windows of read-only data: constants, unwinding tables,
 symbols, but not RELRO.  They are counted separately, never as text.  A file
@@ -64,9 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``warm`` to *parser*."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library")
     parser.add_argument("--libs", action="store_true", help="also the shared libraries that the files need")
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--windows", metavar="N", type=count, help="only the leading N windows of each file")
-    which.add_argument("--all-text", action="store_true", help="also windows that hold only some text")
+    parser.add_argument("--windows", metavar="N", type=count, help="only the leading N windows of each file")
     parser.add_argument("--rodata", action="store_true", help="also whole windows of read-only data")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="only measure; evict and read nothing")
@@ -78,35 +70,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         help="wait up to SECONDS for khugepaged, where only it can make text huge",
     )
-    parser.add_argument("--page-size", metavar="SIZE", help="window size (default: the kernel's huge page)")
     add_format(parser.add_argument, "json: schema hugealign.warm/1")
 
 
 def run(args: argparse.Namespace) -> int:
     """Warm or check ``args.files``, print the result and return the exit status."""
     from hugealign.pagecache import report
-    from hugealign.pagecache.text import WarmOptions, warm
+    from hugealign.pagecache.text import WarmOptions, cool, warm
 
-    if args.undo:
-        return _undo(args)
-    page_size = window_size(args.page_size)
-    wait = args.wait or 0.0
-    options = WarmOptions(page_size, args.windows, args.all_text, args.check, args.replace, wait, args.rodata)
+    if args.undo and (args.windows, args.wait) != (None, None):
+        raise UsageError("warm: --undo goes with --libs, --rodata and --json alone")
+    options = WarmOptions(args.windows, args.check, args.replace, args.wait or 0.0, args.rodata)
     of_library = options.changed(replace=False)
     as_text = args.format == "text"
     texts: list[CachedText] = []
     libraries: set[str] = set()
     missing: dict[tuple[str, str], None] = {}
-    errors: list[tuple[str, str]] = []
+    errors: list[tuple[str, HugealignError]] = []
     statuses: set[int] = set()
     try:
         for path, library in _paths(args, missing):
             try:
                 with Progress(printable(path)) as progress:
-                    done = _with_remedy(warm(path, of_library if library else options, progress))
+                    if args.undo:
+                        done = cool(path, progress, rodata=args.rodata)
+                    else:
+                        done = _with_remedy(warm(path, of_library if library else options, progress))
             except HugealignError as error:
                 statuses.add(error.exit_status)
-                errors.append((path, str(error)))
+                errors.append((path, error))
                 if as_text:
                     messages.error(f"{printable(path)}: {error}")
                 continue
@@ -124,32 +116,8 @@ def run(args: argparse.Namespace) -> int:
     if as_text:
         print("".join(f"{line}\n" for line in report.total(texts, libraries)), end="")
     else:
-        print(json.dumps(report.document(texts, libraries, list(missing), errors, page_size), indent=1))
+        print(json.dumps(report.document(texts, libraries, list(missing), errors), indent=1))
     statuses.update({3} if missing else ())
-    return 1 if 1 in statuses else max(statuses)
-
-
-def _undo(args: argparse.Namespace) -> int:
-    """Bring ``args.files`` back into small pages, print a line for each and return the exit status."""
-    from hugealign.pagecache import report
-    from hugealign.pagecache.text import cool
-
-    if args.libs or args.all_text or args.windows is not None or args.wait is not None or args.format == "json":
-        raise UsageError("warm: --undo cannot be combined with options other than --rodata")
-    statuses = set()
-    for path in args.files:
-        try:
-            with Progress(printable(path)) as progress:
-                done = cool(path, progress, rodata=args.rodata)
-        except HugealignError as error:
-            messages.error(f"{printable(path)}: {error}")
-            statuses.add(error.exit_status)
-            continue
-        except KeyboardInterrupt:
-            print("hugealign: interrupted", file=sys.stderr)
-            return 130
-        output.show(report.lines(done))
-        statuses.add(int(done.huge > 0 or (done.rodata is not None and done.rodata.huge > 0)))
     return 1 if 1 in statuses else max(statuses)
 
 

@@ -10,9 +10,11 @@ import mmap
 import os
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from hugealign.elf.contents import Contents
 from hugealign.elf.image import Image, Section, read_image
+from hugealign.elf.leb128 import read_unsigned
 from hugealign.errors import HugealignError, MalformedElfError, cause
 from hugealign.io.descriptors import file_at
 from hugealign.io.units import printable
@@ -24,6 +26,7 @@ _ENTRY_COUNT, _FREQUENCY, _PROBABILITY, _RANGES, _OMITTED, _CALLSITES, _HASHES, 
 _SINCE = {_CALLSITES: 3, _HASHES: 4, _POST_LINK: 5}
 _LANDING_PAD = 4  # a bit of the metadata
 _MOST_SIZE = 1 << 32  # of a section, a block, a distance; as clang's own reader has it
+_LONG = (1 << 64) - 1
 MOST = 1 << 22  # blocks of one file; the largest programs have half as many
 MOST_BYTES = 1 << 28  # of all maps of one file
 MOST_OF_FUNCTION = 1 << 16  # blocks of one function; of one with more, no more than one more are kept
@@ -64,28 +67,17 @@ class _Reader:
 
     def leb(self) -> int:
         """Return an unsigned LEB128 below 2**32."""
-        data, at = self.data, self.at
-        value = data[at] if at < self.end else _MOST_SIZE
-        at += 1
-        if value >= 0x80:
-            value &= 0x7F
-            for shift in (7, 14, 21, 28, 35):
-                byte = data[at] if at < self.end and shift < 35 else 0xFF
-                at += 1
-                value |= (byte & 0x7F) << shift
-                if byte < 0x80:
-                    break
-        if value >= _MOST_SIZE:
-            raise MalformedElfError("the map of blocks ends within a number, or has one of more than 32 bits")
-        self.at = at
-        return value
+        return self.lebs(1)[0]
 
-    def long(self) -> None:
-        """Skip an unsigned LEB128 of up to 64 bits."""
-        for _ in range(10):
-            if self.fixed(1) < 0x80:
-                return
-        raise MalformedElfError("the map of blocks has a number of more than 64 bits")
+    def lebs(self, count: int, most: int = _MOST_SIZE - 1) -> list[int]:
+        """Return *count* unsigned LEB128 numbers up to *most*."""
+        try:
+            values, self.at = read_unsigned(self.data, self.at, self.end, count)
+        except ValueError as error:
+            raise MalformedElfError(f"the map of blocks: {error}") from None
+        if values and max(values) > most:
+            raise MalformedElfError("the map of blocks has a number of more than 32 bits")
+        return values
 
     def address(self) -> int:
         return self.fixed(8 if self.wide else 4)
@@ -194,27 +186,19 @@ def _function(reader: _Reader, version: int, features: int) -> list[Block]:
         if not features & _OMITTED:
             _range(reader, version, features, base, count, blocks)
     if features & _ENTRY_COUNT:
-        reader.long()
+        reader.lebs(1, _LONG)
     for _ in range(left - reader.left) if features & (_FREQUENCY | _PROBABILITY | _POST_LINK) else ():
         _passed_over(reader, features)
     return blocks
 
 
 def _range(reader: _Reader, version: int, features: int, base: int, count: int, blocks: list[Block]) -> None:
-    leb = reader.leb
     end = 0
     reader.left -= count
     if reader.left < 0:
         raise MalformedElfError(f"more than {MOST} basic blocks: no program has as many")
-    for index in range(count):
-        number = leb() if version > 1 else index
-        begin = leb() + (end if version else 0)
-        calls = 0
-        for _ in range(leb() if features & _CALLSITES else 0):
-            calls += leb()
-        size = leb() + calls
-        metadata = leb()
-        known = reader.fixed(8) if features & _HASHES else 0
+    for number, distance, size, metadata, known in _rows(reader, version, features, count):
+        begin = distance + (end if version else 0)
         end = begin + size
         if end >= _MOST_SIZE:
             raise MalformedElfError("the map of blocks has a function of more than 4 GiB")
@@ -222,10 +206,23 @@ def _range(reader: _Reader, version: int, features: int, base: int, count: int, 
             blocks.append(Block(number, base + begin, size, bool(metadata & _LANDING_PAD), known))
 
 
+def _rows(reader: _Reader, version: int, features: int, count: int) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield the number, the distance, the size, the metadata and the hash of each of *count* blocks."""
+    if version > 1 and not features & (_CALLSITES | _HASHES):  # of most compilers
+        numbers = iter(reader.lebs(4 * count))
+        yield from zip(numbers, numbers, numbers, numbers, repeat(0), strict=False)
+        return
+    leb = reader.leb
+    for index in range(count):
+        number, distance = leb() if version > 1 else index, leb()
+        calls = sum([leb() for _ in range(leb())]) if features & _CALLSITES else 0
+        yield number, distance, leb() + calls, leb(), reader.fixed(8) if features & _HASHES else 0
+
+
 def _passed_over(reader: _Reader, features: int) -> None:
     """Skip the compiler's estimate of how often one block runs."""
     if features & _FREQUENCY:
-        reader.long()
+        reader.lebs(1, _LONG)
     if features & _POST_LINK:
         reader.leb()
     if features & _PROBABILITY:

@@ -1,50 +1,89 @@
 """The catalogue: a file in ``explain/`` for each code of a diagnosis, a sentence for each kind of remedy.
 
-The first line of a file has the severity and the title, the second the sentence; the page for `hugealign explain`
-follows.  In a sentence, ``{name}`` is a fact, ``{name:size}`` a number of bytes and ``{name:noun}`` a number of
-things.  A part in brackets is left out unless all its facts are there, and neither 0 nor empty.
+The first line of a file has the severity and the title, the second the sentence.  A line ``source:`` may say what the
+code rests on in the kernel or the loader, and a line ``fix:`` what helps where a diagnosis names no remedy of its own:
+a kind of REMEDIES, or a sentence.  After an empty line follows the page for `hugealign explain`.
+
+In a sentence, ``{name}`` is a fact, ``{name:size}`` a number of bytes, ``{name:hex}`` an address, ``{name:errno}`` what
+the system says to an error of that name, and ``{name:noun}`` a number of things.  A part in brackets is left out unless
+all its facts are there, and neither 0 nor empty.
 """
 
 import functools
 import os
-import textwrap
 
 from hugealign.records import Record
 
 _DIRECTORY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "explain")
 _WIDTH = 80
 
+ERROR, WARNING, NOTE = SEVERITIES = ("error", "warning", "note")
+#: The area of the rules of `hugealign verify`.
+RULES = "HA"
+
+_MARKDOWN_HEAD = """\
+# What hugealign finds
+
+What each finding means, which behaviour of the kernel or the loader it rests on, and what to do about it. `hugealign
+explain HA004` prints the same. The codes HA001, HA002 … are the rules of `hugealign verify`: there an error fails the
+check, a warning or a note only where asked (`hugealign verify --help`). Written by `make docs` from
+`hugealign/diagnosis/explain`.
+"""
+
 
 class Row(Record):
-    """What the catalogue holds for a code; *severity* is ``error``, or ``note`` if nothing is to be done about it."""
+    """What the catalogue holds for a code.
+
+    *severity* is ERROR, WARNING, or NOTE if nothing is to be done about it.  *source* and *fix* may be empty.
+    """
 
     severity: str
     title: str
     sentence: str
+    source: str
+    fix: str
     page: str
 
 
 #: The sentence for each kind of remedy: ``{command}`` is its command, ``{effect}`` its windows before and after, and
 #: other names are facts of the diagnosis.
 REMEDIES = {
+    "adapt-or-option": "run: {command}, or start it with {option}",
+    "allow-huge-pages": "start it from a process that does not disable them",
     "compile-pic": "compile with -fPIC",
     "copy-elsewhere": "copy it to another file system",
+    "fewer-windows": "take fewer: --windows",
     "find-holder": "look for the process as root[, or replace the file: {command}]",
     "fix": "{command} ({effect})",
+    "fix-or-relink": '{command} ({effect}); or relink with CC="hugealign gcc" (or hugealign clang, …)',
     "fix-program": "fix the program; the debug file fits it as it is",
     "install-decoder": "install capstone: {command}, or Debian: apt install python3-capstone",
     "level": "--level={higher} can",
+    "link": "link it first",
     "look": "see: {command}",
+    "name-files": "{command} names it",
+    "name-program": "start it first, or name what it runs: --file FILE",
     "newer-kernel": "Linux 6.1 can",
+    "none": "",
+    "none-known": "no command is known that makes more of it huge",
     "original-debug-file": "give the debug file of the original program",
     "other-file": "write another file: {command}",
+    "other-linker": "relink with -fuse-ld=bfd",
     "patch-again": "if patchelf did that, patch the original with --page-size {page_size}",
     "prepare": "run: {command}; then try again",
+    "process": "for the process of that number: {command}",
     "raise-limit": "raise the limit, then try again",
+    "recurse": "give -r to check what is in it",
     "relink": 'relink with CC="hugealign gcc" (or hugealign clang, …)',
+    "restart": "start it again",
     "retry": "try again",
     "run": "run: {command}[ ({effect})]",
+    "set-option": "start it with {option}",
+    "start": "start it with: {command}[ ({effect})]",
+    "start-inside": "in its container, start it with: {command}[ ({effect})]",
     "stop": "stop it and try again[, or replace the file: {command}]",
+    "unpack": "unpack it first",
+    "unset": "run: unset {name}",
     "wait": "wait until it closes the file, then try again",
 }
 
@@ -54,17 +93,57 @@ def codes() -> list[str]:
     return sorted(name.removesuffix(".txt") for name in os.listdir(_DIRECTORY))
 
 
+def area(code: str) -> str:
+    """Return the area that *code* belongs to: RULES, or what stands before its dot."""
+    before, dot, _ = code.partition(".")
+    return before if dot else RULES
+
+
+def rules() -> list[str]:
+    """Return the codes of the rules of `hugealign verify`."""
+    return [code for code in codes() if area(code) == RULES]
+
+
 @functools.cache
 def row(code: str) -> Row:
     """Return the row of *code*, one of `codes`."""
     with open(os.path.join(_DIRECTORY, f"{code}.txt"), encoding="utf-8") as file:
-        head, sentence, *body = file.read().rstrip("\n").split("\n")
-    severity, title = head.split(": ", 1)
-    return Row(severity, title, sentence, "\n".join(body).lstrip("\n"))
+        head, _, page = file.read().partition("\n\n")
+    first, sentence, *more = head.rstrip("\n").split("\n")
+    severity, title = first.split(": ", 1)
+    fields = dict(line.split(": ", 1) for line in more)
+    fix = fields.get("fix", "")
+    return Row(severity, title, sentence, fields.get("source", ""), REMEDIES.get(fix, fix), page.rstrip("\n"))
 
 
 def page(code: str) -> str:
     """Return the page of *code*, no line wider than 80 columns, without a newline at its end."""
+    import textwrap
+
     found = row(code)
-    head = textwrap.fill(f"{code} ({found.severity}): {found.title}", _WIDTH, break_on_hyphens=False)
-    return f"{head}\n\n{found.page}".rstrip("\n")
+    parts = [textwrap.fill(f"{code} ({found.severity}): {found.title}", _WIDTH, break_on_hyphens=False), found.page]
+    if found.source:
+        parts.append(textwrap.fill(f"Rests on: {found.source}.", _WIDTH, break_on_hyphens=False))
+    return "\n\n".join(part for part in parts if part)
+
+
+def markdown() -> str:
+    """Return docs/rules.md: the pages of all codes, by area."""
+    lines = [_MARKDOWN_HEAD]
+    every = codes()
+    for name in dict.fromkeys(map(area, every)):
+        here = [code for code in every if area(code) == name]
+        lines += [f"## {name}", "", "| code | severity | |", "|---|---|---|"]
+        lines += [f"| [{code}](#{_anchor(code)}) | {row(code).severity} | {row(code).title} |" for code in here]
+        for code in here:
+            found = row(code)
+            title = f"**{found.title[0].upper()}{found.title[1:]}** ({found.severity})"
+            parts = [f"### {code}", title, found.page, f"Rests on: {found.source}." if found.source else ""]
+            lines += ["", "\n\n".join(part for part in parts if part)]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _anchor(code: str) -> str:
+    """Return the fragment that GitHub and MyST give the heading of *code*."""
+    return code.lower().replace(".", "")

@@ -1,21 +1,26 @@
 """A diagnosis in English and as JSON.  No other module words one; names in facts become safe to print here."""
 
-import re
-import shlex
-from collections.abc import Mapping
-from typing import Any
+import errno
+import os
 
 from hugealign.diagnosis.catalogue import REMEDIES, row
-from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, SUBJECT, Diagnosis, Remedy
+from hugealign.diagnosis.values import ARGUMENTS, COMMAND, OUTPUT, ROOT, SUBJECT, Diagnosis, Remedy
 from hugealign.io.units import counted, format_size, printable
 
-_PLACEHOLDERS = {COMMAND: " COMMAND", OUTPUT: " OUT", SUBJECT: " FILE"}
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_PLACEHOLDERS = {ARGUMENTS: " [ARG]...", COMMAND: " COMMAND", OUTPUT: " OUT", SUBJECT: " FILE"}
+#: By severity, and for what else stands out: the colours of a terminal (ECMA-48, SGR).
+_COLOURS = {"error": "31", "warning": "33", "ok": "32", "command": "36"}
+_SHELL = ("sh", "-c")
 
 
 def text(diagnosis: Diagnosis) -> str:
     """Return what is wrong and, after a semicolon, what to do."""
-    said = sentence(diagnosis)
-    return f"{said}; {remedy(diagnosis.remedy, diagnosis.facts)}" if diagnosis.remedy else said
+    return "; ".join(part for part in (sentence(diagnosis), cure(diagnosis)) if part)
 
 
 def sentence(diagnosis: Diagnosis) -> str:
@@ -23,15 +28,46 @@ def sentence(diagnosis: Diagnosis) -> str:
     return _filled(row(diagnosis.code).sentence, diagnosis.facts)
 
 
-def remedy(what: Remedy, facts: Mapping[str, int | str] | None = None) -> str:
+def cure(diagnosis: Diagnosis, *, colour: bool = False) -> str:
+    """Return what to do about it: the remedy, else what the catalogue advises; empty if there is nothing."""
+    if diagnosis.remedy:
+        return remedy(diagnosis.remedy, diagnosis.facts, colour=colour)
+    return row(diagnosis.code).fix
+
+
+def label(diagnosis: Diagnosis) -> str:
+    """Return ``error[HA001]``."""
+    return f"{row(diagnosis.code).severity}[{diagnosis.code}]"
+
+
+def remedy(what: Remedy, facts: "Mapping[str, int | str] | None" = None, *, colour: bool = False) -> str:
     """Return what to do about a diagnosis with *facts*."""
-    return _filled(REMEDIES[what.kind], {**(facts or {}), "command": command(what), "effect": effect(what)})
+    shown = painted(command(what), "command") if colour else command(what)
+    return _filled(REMEDIES[what.kind], facts or {}, {"command": shown, "effect": effect(what)})
+
+
+def lines(diagnosis: Diagnosis) -> list[str]:
+    """Return a line for what is wrong and one for what to do, both `painted`."""
+    found = [painted(sentence(diagnosis), row(diagnosis.code).severity)]
+    return [*found, remedy(diagnosis.remedy, diagnosis.facts, colour=True)] if diagnosis.remedy else found
+
+
+def painted(words: str, meaning: str) -> str:
+    """Return the *words* of a report in the colour of *meaning*: a severity, ``ok`` or ``command``.
+
+    Names have no escape sequences left, so `hugealign.cli.output` can take the colours out again.
+    """
+    return f"\x1b[{_COLOURS[meaning]}m{words}\x1b[0m" if words and meaning in _COLOURS else words
 
 
 def command(what: Remedy) -> str:
     """Return the command of a remedy, quoted for a shell, with a placeholder for what it lacks; empty without one."""
     if not what.argv:
         return ""
+    if what.argv[:2] == _SHELL and what.needs != ROOT:
+        return printable(what.argv[2])
+    import shlex  # it imports re, and `run` does without
+
     return f"{'sudo ' * (what.needs == ROOT)}{printable(shlex.join(what.argv))}{_PLACEHOLDERS.get(what.needs, '')}"
 
 
@@ -40,52 +76,67 @@ def effect(what: Remedy) -> str:
     return "" if what.after is None else f"{what.before} -> {counted(what.after, 'window')}"
 
 
-def document(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
+def document(diagnosis: Diagnosis | None) -> "dict[str, Any] | None":
     """Return the JSON form, which diagnosis.schema.json beside this file describes; None for no diagnosis."""
     if diagnosis is None:
         return None
-    what = diagnosis.remedy
     return {
         "code": diagnosis.code,
         "severity": row(diagnosis.code).severity,
         "subject": printable(diagnosis.subject),
         "facts": {k: printable(v) if isinstance(v, str) else v for k, v in diagnosis.facts.items()},
         "message": sentence(diagnosis),
-        "remedy": {
+        "remedy": _remedy_object(diagnosis),
+    }
+
+
+def _remedy_object(diagnosis: Diagnosis) -> "dict[str, Any] | None":
+    what, advice = diagnosis.remedy or Remedy("advice"), cure(diagnosis)
+    return (
+        {
             "kind": what.kind,
             "argv": list(what.argv) if all(map(_is_utf8, what.argv)) else [],
             "needs": what.needs or None,
             "before": what.before,
             "after": what.after,
-            "message": remedy(what, diagnosis.facts),
+            "message": advice,
         }
-        if what
-        else None,
-    }
+        if advice
+        else None
+    )
 
 
 class _Fact:
-    """A fact within a sentence; its format is ``size`` for bytes, or a noun for a number of things."""
+    """A fact within a sentence, in the form that catalogue.py names behind the colon."""
 
     def __init__(self, value: int | str) -> None:
         self._value = value
 
     def __format__(self, form: str) -> str:
-        if isinstance(self._value, str):
-            return printable(self._value)
-        return format_size(self._value) if form == "size" else counted(self._value, form) if form else str(self._value)
+        value = self._value
+        if isinstance(value, str):
+            return os.strerror(getattr(errno, value, 0)) if form == "errno" else printable(value)
+        if form in _FORMS:
+            return _FORMS[form](value)
+        return counted(value, form) if form else str(value)
 
 
-def _filled(form: str, facts: Mapping[str, int | str]) -> str:
-    """Return the sentence *form*, completed by *facts*; catalogue.py says how one is written."""
-    given = {name: _Fact(value) for name, value in facts.items()}
-    there = {name: fact for name, fact in given.items() if facts[name]}
-    # Every second part was in brackets.
-    parts = enumerate(re.split(r"\[(.*?)\]", form))
-    return "".join(_optional(part, there) if i % 2 else part.format_map(given) for i, part in parts)
+_FORMS = {"size": format_size, "hex": "{:#x}".format}
 
 
-def _optional(part: str, facts: Mapping[str, _Fact]) -> str:
+def _filled(form: str, facts: "Mapping[str, int | str]", words: "Mapping[str, str] | None" = None) -> str:
+    """Return the sentence *form*, completed by *facts* and finished *words*; catalogue.py says how one is written."""
+    given: dict[str, Any] = {name: _Fact(value) for name, value in facts.items()} | dict(words or {})
+    there = {name: given[name] for name, value in {**facts, **(words or {})}.items() if value}
+    first, *rest = form.split("[")
+    parts = [first.format_map(given)]
+    for part in rest:
+        optional, _, after = part.partition("]")
+        parts += [_optional(optional, there), after.format_map(given)]
+    return "".join(parts)
+
+
+def _optional(part: str, facts: "Mapping[str, Any]") -> str:
     try:
         return part.format_map(facts)
     except KeyError:

@@ -1,9 +1,11 @@
-"""Show the findings: text for people, JSON for programs.  Pure: returns strings, never prints."""
+"""Show what was looked at: text for people, JSON for programs.  Pure: returns strings, never prints."""
 
 import json
 from collections import Counter
 
-from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Condition
+from hugealign.diagnosis import render
+from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check
+from hugealign.io.units import printable
 from hugealign.version import __version__
 
 #: The version of the JSON's shape; ``doctor-1.schema.json`` beside this file describes it.
@@ -13,38 +15,37 @@ _MARKS = {OK: "✓", OBSTACLE: "✗", NOTE: "–", UNKNOWN: "?"}  # noqa: RUF001
 _ASCII = {OK: "+", OBSTACLE: "x", NOTE: "-", UNKNOWN: "?"}
 
 
-def text(findings: list[Condition], encoding: str) -> str:
-    """Return one line for each finding and one for its fix, in characters that *encoding* has."""
+def text(found: list[Check], encoding: str) -> str:
+    """Return one line for each check and one for its remedy, in characters that *encoding* has."""
     marks = _MARKS
     try:
         "".join(marks.values()).encode(encoding)
     except (UnicodeEncodeError, LookupError):
         marks, encoding = _ASCII, "ascii"
-    width = max(len(_area(f)) for f in findings)
+    width = max(len(_area(one)) for one in found)
     lines = []
-    for finding in findings:
-        lines.append(f"{marks[finding.status]} {_area(finding).ljust(width)}  {finding.message}")
-        if finding.mend:
-            lines.append(f"  {'':{width}}  fix: {finding.mend}")
-    obstacles, unseen = (sum(f.status == status for f in findings) for status in (OBSTACLE, UNKNOWN))
+    for one in found:
+        what = one.diagnosis
+        subject = f"{printable(what.subject)}: " if what.subject else ""
+        lines.append(f"{marks[one.status]} {_area(one).ljust(width)}  {subject}{render.sentence(what)}")
+        if what.remedy:
+            lines.append(f"  {'':{width}}  {render.remedy(what.remedy, what.facts)}")
+    obstacles, unseen = (sum(one.status == status for one in found) for status in (OBSTACLE, UNKNOWN))
     lines.append(f"{obstacles or 'nothing'} in the way of huge text" + (f", {unseen} not seen" if unseen else ""))
     return "".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding)
 
 
-def to_json(findings: list[Condition]) -> str:
+def to_json(found: list[Check]) -> str:
     """Return the JSON document ``hugealign.doctor/1``."""
-    count = Counter(f.status for f in findings)
+    count = Counter(one.status for one in found)
     document = {
         "schema": SCHEMA,
         "tool": {"name": "hugealign", "version": __version__},
-        "findings": [
-            {"id": f.id, "status": f.status, "message": f.message, "mend": f.mend or None, "data": f.data}
-            for f in findings
-        ],
+        "checks": [{"status": one.status, "diagnosis": render.document(one.diagnosis)} for one in found],
         "summary": {status: count[status] for status in (OK, OBSTACLE, NOTE, UNKNOWN)},
     }
     return json.dumps(document, indent=1) + "\n"
 
 
-def _area(finding: Condition) -> str:
-    return finding.id.partition(".")[0]
+def _area(one: Check) -> str:
+    return one.diagnosis.code.partition(".")[0]

@@ -5,22 +5,31 @@ See System V ABI, chapter 5, "Dynamic Section".  Every number is untrusted: each
 
 import os
 import struct
-from typing import NamedTuple
 
-from hugealign.elf.image import PT_DYNAMIC, PT_INTERP, Image, Segment
+from hugealign.elf.image import (
+    DF_1_PIE,
+    DF_TEXTREL,
+    DT_FLAGS,
+    DT_FLAGS_1,
+    DT_TEXTREL,
+    PT_INTERP,
+    Image,
+    dynamic_entries,
+    read_or_nothing,
+)
 from hugealign.elf.windows import file_offset
+from hugealign.records import Record
 
-_DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH, _DT_FLAGS_1 = 1, 5, 10, 14, 15, 29, 0x6FFFFFFB
-_DT_TEXTREL, _DT_FLAGS, _DT_VERNEED, _DT_VERNEEDNUM = 22, 30, 0x6FFFFFFE, 0x6FFFFFFF
-_DF_TEXTREL, _DF_1_NODEFLIB, _DF_1_PIE = 4, 0x800, 0x08000000
-_TABLE_LIMIT = 1 << 20  # bytes of the dynamic section that are read; real ones have less than a thousand
+_DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 1, 5, 10, 14, 15, 29
+_DT_VERNEED, _DT_VERNEEDNUM, _DF_1_NODEFLIB = 0x6FFFFFFE, 0x6FFFFFFF, 0x800
+_TABLE_LIMIT = 1 << 20  # bytes of the version needs that are read
 _STRING_LIMIT = 1 << 16  # bytes of one string: a search path can be long
 _NEEDED_LIMIT = 1 << 12  # libraries needed, and bytes of the name of one
 _VERSIONS_LIMIT = 1 << 12  # versions needed, of all libraries together
 _STRINGS_LIMIT = 1 << 24  # bytes of the string table, which holds the names of all dynamic symbols too
 
 
-class Dynamic(NamedTuple):
+class Dynamic(Record):
     """The requests of one file; names and search paths as in the file, untrusted.
 
     *rpath* and *runpath* are None if there is none.  *nodeflib*: the default directories are not searched.
@@ -41,15 +50,10 @@ class Dynamic(NamedTuple):
 
 def read_dynamic(fd: int, image: Image) -> Dynamic:
     """Return what the file behind *fd*, whose headers are *image*, asks for, without parts that cannot be read."""
-    segments = {segment.p_type: segment for segment in reversed(image.segments)}
-    interpreter = _string(_read(fd, segments.get(PT_INTERP), _STRING_LIMIT), 0)
-    table = _read(fd, segments.get(PT_DYNAMIC), _TABLE_LIMIT)
-    entry = struct.Struct(("<" if image.little else ">") + ("qQ" if image.is64 else "iI"))
-    entries: list[tuple[int, int]] = []
-    for tag, value in entry.iter_unpack(table[: len(table) - len(table) % entry.size]):
-        if tag == 0:
-            break
-        entries.append((tag, value))
+    segment = image.first_segment(PT_INTERP)
+    path = read_or_nothing(fd, segment.p_offset, min(segment.p_filesz, _STRING_LIMIT)) if segment else b""
+    interpreter = _string(path, 0)
+    entries = dynamic_entries(fd, image)
     values = dict(reversed(entries))
     strings = _mapped(fd, image, values.get(_DT_STRTAB, 0), min(values.get(_DT_STRSZ, 0), _STRINGS_LIMIT))
 
@@ -63,10 +67,10 @@ def read_dynamic(fd: int, image: Image) -> Dynamic:
         soname=one(_DT_SONAME) or "",
         rpath=one(_DT_RPATH),
         runpath=one(_DT_RUNPATH),
-        nodeflib=bool(values.get(_DT_FLAGS_1, 0) & _DF_1_NODEFLIB),
+        nodeflib=bool(values.get(DT_FLAGS_1, 0) & _DF_1_NODEFLIB),
         interpreter=interpreter,
-        textrel=_DT_TEXTREL in values or bool(values.get(_DT_FLAGS, 0) & _DF_TEXTREL),
-        pie=bool(values.get(_DT_FLAGS_1, 0) & _DF_1_PIE),
+        textrel=DT_TEXTREL in values or bool(values.get(DT_FLAGS, 0) & DF_TEXTREL),
+        pie=bool(values.get(DT_FLAGS_1, 0) & DF_1_PIE),
         versions=_versions(fd, image, values, strings),
     )
 
@@ -76,8 +80,7 @@ def _versions(fd: int, image: Image, values: dict[int, int], strings: bytes) -> 
     if _DT_VERNEED not in values:
         return ()
     table = _mapped(fd, image, values[_DT_VERNEED], _TABLE_LIMIT)
-    order = "<" if image.little else ">"
-    library, version = struct.Struct(order + "HHIII"), struct.Struct(order + "IHHII")
+    library, version = struct.Struct(image.order + "HHIII"), struct.Struct(image.order + "IHHII")
     names: list[str] = []
     at = steps = 0
     for _ in range(min(values.get(_DT_VERNEEDNUM, 0), _VERSIONS_LIMIT)):
@@ -99,19 +102,8 @@ def _versions(fd: int, image: Image, values: dict[int, int], strings: bytes) -> 
 def _mapped(fd: int, image: Image, vaddr: int, size: int) -> bytes:
     for segment in image.load_segments:
         if segment.p_vaddr <= vaddr < segment.p_vaddr + segment.p_filesz:
-            return _pread(fd, size, file_offset(segment, vaddr))
+            return read_or_nothing(fd, file_offset(segment, vaddr), size)
     return b""
-
-
-def _read(fd: int, segment: Segment | None, limit: int) -> bytes:
-    return _pread(fd, min(segment.p_filesz, limit), segment.p_offset) if segment else b""
-
-
-def _pread(fd: int, size: int, offset: int) -> bytes:
-    try:
-        return os.pread(fd, size, offset)
-    except (OSError, OverflowError):
-        return b""
 
 
 def _string(table: bytes, start: int, limit: int = _STRING_LIMIT) -> str:

@@ -10,11 +10,11 @@ changes nothing else in the file, so the two sections undo it byte for byte.
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from hugealign.elf.image import PT_LOAD, SHF_ALLOC, HeaderFormat, Image, Segment, segments_of
 from hugealign.errors import MalformedElfError
 from hugealign.io.checksum import sha256
+from hugealign.records import Record
 
 #: How much a fix changes, from the least invasive to the most.
 ALIGN, SHIFT, MERGE = LEVELS = ("align", "shift", "merge")
@@ -31,8 +31,7 @@ _EHDR_SIZE, _E_PHNUM = 64, 56  # of a 64-bit ELF header, which the program heade
 Read = Callable[[int, int], bytes]  # (size, offset) -> bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Record):
     """*size* bytes at *source* in the file as it is, at *target* in the new one."""
 
     source: int
@@ -40,8 +39,7 @@ class Piece:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class FixRecord:
+class FixRecord(Record):
     """What undoes one plan.
 
     *size* is the length of the original file, whose headers took *headers* bytes; *digest* is that of the bytes
@@ -86,7 +84,8 @@ def unpack(data: bytes) -> FixRecord:
         page_size, size, headers, windows = (
             _number(document[name]) for name in ("page_size", "size", "headers", "windows")
         )
-        pieces = tuple(Piece(*map(_number, piece)) for piece in document["pieces"])
+        triples = [tuple(map(_number, piece)) for piece in document["pieces"]]
+        pieces = tuple(Piece(source, target, length) for source, target, length in triples)
         record = FixRecord(str(document["level"]), page_size, size, headers, str(document["digest"]), pieces, windows)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MalformedElfError("the record of the fix is damaged") from error

@@ -4,31 +4,36 @@ hugealign edits programs, and none may come out weaker than its plain link would
 link, so it imports nothing but our own light modules.
 """
 
-import os
 import struct
 
 from hugealign.elf.image import (
+    DF_1_NOW,
+    DF_BIND_NOW,
+    DF_TEXTREL,
+    DT_BIND_NOW,
+    DT_FLAGS,
+    DT_FLAGS_1,
+    DT_TEXTREL,
     ET_DYN,
     PF_W,
     PF_X,
-    PT_DYNAMIC,
     PT_GNU_PROPERTY,
     PT_GNU_RELRO,
     PT_GNU_STACK,
     Image,
-    Segment,
+    dynamic_entries,
+    notes_in,
+    read_or_nothing,
 )
 from hugealign.records import Record
 
 #: What PT_GNU_STACK says, from weak to strong.  Without it, the kernel decides by the processor and by its own version
 #: (``elf_read_implies_exec``, arch/x86/include/asm/elf.h), and glibc gives threads an executable stack.
 STACK_EXECUTABLE, STACK_UNSAID, STACK_GUARDED = 0, 1, 2
-_DT_TEXTREL, _DT_BIND_NOW, _DT_FLAGS, _DT_FLAGS_1 = 22, 24, 30, 0x6FFFFFFB
-_DF_TEXTREL, _DF_BIND_NOW, _DF_1_NOW = 4, 8, 1
 _NT_GNU_PROPERTY_TYPE_0 = 5
 #: pr_type of GNU_PROPERTY_X86_FEATURE_1_AND and GNU_PROPERTY_AARCH64_FEATURE_1_AND (processor supplements).
 _FEATURE_1_AND = (0xC0000002, 0xC0000000)
-_LIMIT = 1 << 16  # bytes of the dynamic section and of the property note that are read
+_NOTE_LIMIT = 1 << 16  # bytes of the property note that are read
 
 
 class Guards(Record):
@@ -51,7 +56,7 @@ class Guards(Record):
 
 def stack(image: "Image") -> int:
     """Return what the headers of *image* say about the stack: one of the STACK_ numbers."""
-    segment = _segment(image, PT_GNU_STACK)
+    segment = image.first_segment(PT_GNU_STACK)
     if segment is None:
         return STACK_UNSAID
     return STACK_EXECUTABLE if segment.p_flags & PF_X else STACK_GUARDED
@@ -69,44 +74,51 @@ def grown_text(image: "Image") -> bool:
 
 def read_guards(fd: int, image: "Image") -> Guards:
     """Return the guards of the file behind *fd*, whose headers are *image*; an unreadable guard counts as missing."""
-    entries = _dynamic(fd, image)
-    flags, flags_1 = entries.get(_DT_FLAGS, 0), entries.get(_DT_FLAGS_1, 0)
+    values = dict(reversed(dynamic_entries(fd, image)))  # the first of a tag counts
+    flags, flags_1 = values.get(DT_FLAGS, 0), values.get(DT_FLAGS_1, 0)
     return Guards(
         writable_text=writable_text(image),
         grown_text=grown_text(image),
         stack=stack(image),
         relro=_relro(image),
-        bind_now=_DT_BIND_NOW in entries or bool(flags & _DF_BIND_NOW or flags_1 & _DF_1_NOW),
+        bind_now=DT_BIND_NOW in values or bool(flags & DF_BIND_NOW or flags_1 & DF_1_NOW),
         pie=image.e_type == ET_DYN,
         features=_features(fd, image),
-        textrel=_DT_TEXTREL in entries or bool(flags & _DF_TEXTREL),
+        textrel=DT_TEXTREL in values or bool(flags & DF_TEXTREL),
     )
 
 
+#: How a file can be guarded less than another, for people, by the name of the guard.
+LOSSES = {
+    "text-read-only": "its text would be writable",
+    "text-in-file": "its text would not be wholly in the file",
+    "stack": "its stack would be executable",
+    "relro": "RELRO would be missing",
+    "bind-now": "its symbols would be bound late",
+    "pie": "it would not be position independent",
+    "no-textrel": "its text would hold relocations",
+    "control-flow": "its control-flow protection would be off",
+}
+
+
 def weaker(ours: Guards, other: Guards) -> str:
-    """Return how *ours* is guarded less than *other*, for people; empty if it is not."""
-    for is_weaker, what in (
-        (ours.writable_text and not other.writable_text, "its text would be writable"),
-        (ours.grown_text and not other.grown_text, "its text would not be wholly in the file"),
-        (ours.stack < other.stack, "its stack would be executable"),
-        (other.relro and not ours.relro, "RELRO would be missing"),
-        (other.bind_now and not ours.bind_now, "its symbols would be bound late"),
-        (other.pie and not ours.pie, "it would not be position independent"),
-        (ours.textrel and not other.textrel, "its text would hold relocations"),
-        (other.features & ~ours.features, "its control-flow protection would be off"),
-    ):
-        if is_weaker:
-            return what
-    return ""
-
-
-def _segment(image: "Image", p_type: int) -> "Segment | None":
-    return next((segment for segment in image.segments if segment.p_type == p_type), None)
+    """Return the name in `LOSSES` of a guard that *ours* lacks and *other* has; empty if there is none."""
+    lost = (
+        ours.writable_text and not other.writable_text,
+        ours.grown_text and not other.grown_text,
+        ours.stack < other.stack,
+        other.relro and not ours.relro,
+        other.bind_now and not ours.bind_now,
+        other.pie and not ours.pie,
+        ours.textrel and not other.textrel,
+        other.features & ~ours.features,
+    )
+    return next((name for name, is_lost in zip(LOSSES, lost, strict=True) if is_lost), "")
 
 
 def _relro(image: "Image") -> bool:
     """Return whether PT_GNU_RELRO holds anything; without such data, wild makes one that is only padding."""
-    segment = _segment(image, PT_GNU_RELRO)
+    segment = image.first_segment(PT_GNU_RELRO)
     if segment is None or not segment.p_memsz:
         return False
     start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
@@ -114,53 +126,23 @@ def _relro(image: "Image") -> bool:
     return not inside or any(section.name != ".relro_padding" for section in inside)
 
 
-def _dynamic(fd: int, image: "Image") -> dict[int, int]:
-    """Return the first value of each tag in the dynamic section (System V ABI, chapter 5)."""
-    segment = _segment(image, PT_DYNAMIC)
-    if segment is None:
-        return {}
-    entry = struct.Struct(("<" if image.little else ">") + ("qQ" if image.is64 else "iI"))
-    table = _read(fd, segment.p_offset, segment.p_filesz)
-    entries: dict[int, int] = {}
-    for tag, value in entry.iter_unpack(table[: len(table) - len(table) % entry.size]):
-        if tag == 0:
-            break
-        entries.setdefault(tag, value)
-    return entries
-
-
 def _features(fd: int, image: "Image") -> int:
     """Return the processor's feature bits of the property note (Linux Extensions to gABI, "Program Property")."""
-    segment = _segment(image, PT_GNU_PROPERTY)
+    segment = image.first_segment(PT_GNU_PROPERTY)
     # gold makes no such segment; glibc then looks at the note itself (_dl_process_pt_note, elf/dl-load.c).
     section = next((s for s in image.sections if s.name == ".note.gnu.property"), None)
     if segment:
-        data = _read(fd, segment.p_offset, segment.p_filesz)
+        data = read_or_nothing(fd, segment.p_offset, min(segment.p_filesz, _NOTE_LIMIT))
     elif section:
-        data = _read(fd, section.sh_offset, section.sh_size)
+        data = read_or_nothing(fd, section.sh_offset, min(section.sh_size, _NOTE_LIMIT))
     else:
         return 0
-    order, step = ("<" if image.little else ">"), (8 if image.is64 else 4)
-    at = 0
-    while at + 16 <= len(data):
-        name_size, size, kind = struct.unpack_from(order + "III", data, at)
-        start = at + 12 + name_size + -name_size % 4
-        if kind == _NT_GNU_PROPERTY_TYPE_0 and name_size == 4:
-            end = min(start + size, len(data))
-            while start + 12 <= end:
-                pr_type, pr_size = struct.unpack_from(order + "II", data, start)
-                if pr_type in _FEATURE_1_AND and pr_size == 4:
-                    features: int = struct.unpack_from(order + "I", data, start + 8)[0]
-                    return features
-                start += 8 + pr_size + -pr_size % step
-        at = start + size + -size % step
-        if size == 0 and name_size == 0:
-            break
+    step = 8 if image.is64 else 4
+    for name, kind, properties in notes_in(data, image.order, step):
+        at = 0
+        while (name, kind) == (b"GNU", _NT_GNU_PROPERTY_TYPE_0) and at + 12 <= len(properties):
+            pr_type, pr_size, features = struct.unpack_from(image.order + "III", properties, at)
+            if pr_type in _FEATURE_1_AND and pr_size == 4:
+                return int(features)
+            at += 8 + pr_size + -pr_size % step
     return 0
-
-
-def _read(fd: int, offset: int, size: int) -> bytes:
-    try:
-        return os.pread(fd, min(size, _LIMIT), offset)
-    except (OSError, OverflowError):
-        return b""

@@ -13,6 +13,10 @@ from hugealign.errors import MalformedElfError, NotElfError
 from hugealign.io.descriptors import file_at
 from hugealign.records import Record, once
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
 EM_X86_64, EM_AARCH64 = 62, 183
 PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
@@ -23,7 +27,9 @@ SHF_ALLOC, SHF_EXECINSTR = 2, 4
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
 _BASE_PAGE, _HUGE_PAGE = 4096, 2 << 20
-_DT_FLAGS_1, _DF_1_PIE, _DYNAMIC_LIMIT = 0x6FFFFFFB, 0x08000000, 1 << 16
+DT_TEXTREL, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1 = 22, 24, 30, 0x6FFFFFFB
+DF_TEXTREL, DF_BIND_NOW, DF_1_NOW, DF_1_PIE = 4, 8, 1, 0x08000000
+_DYNAMIC_LIMIT = 1 << 20  # bytes of the dynamic section that are read; real ones have less than a thousand
 PN_XNUM = 0xFFFF
 _SHN_XINDEX = 0xFFFF
 _NAMES_LIMIT = 1 << 20  # bytes of section names that are read; real tables are far smaller
@@ -44,6 +50,9 @@ class HeaderFormat:
         self.shdr = "IIQQQQIIQQ" if is64 else "IIIIIIIIII"
         self.phentsize = struct.calcsize("<" + self.phdr)
         self.shentsize = struct.calcsize("<" + self.shdr)
+
+
+_LAYOUTS = {1: HeaderFormat(is64=False), 2: HeaderFormat(is64=True)}  # by EI_CLASS
 
 
 class Segment:
@@ -124,6 +133,15 @@ class Image(Record):
     e_shoff: int = 0
     static_pie: bool = False
 
+    @property
+    def order(self) -> str:
+        """The byte order as `struct` writes it."""
+        return "<" if self.little else ">"
+
+    def first_segment(self, p_type: int) -> "Segment | None":
+        """Return the first segment of that type, the only one that loaders look at; None if there is none."""
+        return next((segment for segment in self.segments if segment.p_type == p_type), None)
+
     @once
     def load_alignment(self) -> int:
         """The alignment that the loader gives the whole file, in bytes: the largest of its ``PT_LOAD`` segments.
@@ -141,7 +159,7 @@ class Image(Record):
     @once
     def interpreted(self) -> bool:
         """Whether it names an interpreter, which the kernel loads beside it."""
-        return any(segment.p_type == PT_INTERP for segment in self.segments)
+        return self.first_segment(PT_INTERP) is not None
 
     @property
     def by_kernel(self) -> bool:
@@ -194,61 +212,120 @@ class Image(Record):
         return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & (PF_R | PF_W | PF_X) == PF_R)
 
 
+class ElfHeader:
+    """What the ELF header at *base* of a file says, with the counts that did not fit there.
+
+    *order* is that of its bytes, as `struct` writes it.
+    """
+
+    __slots__ = (
+        "base",
+        "e_machine",
+        "e_phnum",
+        "e_phoff",
+        "e_shnum",
+        "e_shoff",
+        "e_shstrndx",
+        "e_type",
+        "layout",
+        "order",
+    )
+
+    def __init__(self, base: int, layout: HeaderFormat, order: str, fields: "tuple[int, ...]") -> None:
+        self.base = base
+        self.layout = layout
+        self.order = order
+        self.e_type, self.e_machine, _, _, self.e_phoff, self.e_shoff = fields[:6]
+        self.e_phnum, _, self.e_shnum, self.e_shstrndx = fields[9:]
+
+    @property
+    def for_link(self) -> bool:
+        """Whether it is an object for the links that hugealign lays out: ET_REL, 64-bit, little-endian."""
+        return self.e_type == ET_REL and self.layout.is64 and self.order == "<"
+
+
+def read_header(fd: int, base: int = 0) -> ElfHeader:
+    """Read the ELF header at *base* of the file behind *fd*, where a member of an archive may begin.
+
+    Raises NotElfError, MalformedElfError, OSError.
+    """
+    ident = _read(fd, base, 64, "ELF header", short_is_fine=True)
+    if ident[:4] != b"\x7fELF":
+        raise NotElfError("not an ELF file")
+    if len(ident) < 52 or ident[4] not in (1, 2) or ident[5] not in (1, 2) or len(ident) < 52 + 12 * (ident[4] == 2):
+        raise MalformedElfError("the ELF header is truncated or of no known class and byte order")
+    layout = _LAYOUTS[ident[4]]
+    order = "<" if ident[5] == 1 else ">"
+    fields = struct.unpack_from(order + layout.ehdr, ident, 16)
+    header = ElfHeader(base, layout, order, fields)
+    e_phentsize, e_shentsize = fields[8], fields[10]
+    if header.e_shoff and e_shentsize != layout.shentsize:
+        raise MalformedElfError(f"e_shentsize is {e_shentsize}, not {layout.shentsize}")
+    if header.e_phnum and e_phentsize != layout.phentsize:
+        raise MalformedElfError(f"e_phentsize is {e_phentsize}, not {layout.phentsize}")
+    if header.e_shoff and (header.e_phnum == PN_XNUM or not header.e_shnum or header.e_shstrndx == _SHN_XINDEX):
+        # System V ABI, chapter 4: counts that do not fit are kept in the first section header.
+        data = _read(fd, base + header.e_shoff, layout.shentsize, "first section header")
+        first = struct.unpack(order + layout.shdr, data)
+        header.e_shnum = header.e_shnum or first[5]
+        header.e_phnum = first[7] if header.e_phnum == PN_XNUM else header.e_phnum
+        header.e_shstrndx = first[6] if header.e_shstrndx == _SHN_XINDEX else header.e_shstrndx
+    if max(header.e_phnum, header.e_shnum) > _TABLE_LIMIT:
+        raise MalformedElfError(f"more than {_TABLE_LIMIT} entries in a header table")
+    return header
+
+
 def read_image(fd: int) -> Image:
     """Read the headers of the file behind *fd*, which stays open and is not moved.
 
     Raises NotElfError, MalformedElfError, OSError.
     """
     file_size = os.fstat(fd).st_size
-    ident = _read(fd, 0, 64, "ELF header", short_is_fine=True)
-    if ident[:4] != b"\x7fELF":
-        raise NotElfError("not an ELF file")
-    if len(ident) < 52 or ident[4] not in (1, 2) or ident[5] not in (1, 2) or len(ident) < 52 + 12 * (ident[4] == 2):
-        raise MalformedElfError("the ELF header is truncated or of no known class and byte order")
-    layout = HeaderFormat(is64=ident[4] == 2)
-    order = "<" if ident[5] == 1 else ">"
-    fields = struct.unpack_from(order + layout.ehdr, ident, 16)
-    e_type, e_machine, _, _, e_phoff, e_shoff, _, _, e_phentsize, e_phnum, e_shentsize, e_shnum, e_shstrndx = fields
-    if e_shoff and e_shentsize != layout.shentsize:
-        raise MalformedElfError(f"e_shentsize is {e_shentsize}, not {layout.shentsize}")
-    if e_phnum and e_phentsize != layout.phentsize:
-        raise MalformedElfError(f"e_phentsize is {e_phentsize}, not {layout.phentsize}")
-    if e_shoff and (e_phnum == PN_XNUM or e_shnum == 0 or e_shstrndx == _SHN_XINDEX):
-        # System V ABI, chapter 4: counts that do not fit are kept in the first section header.
-        first = struct.unpack(order + layout.shdr, _read(fd, e_shoff, layout.shentsize, "first section header"))
-        e_shnum = e_shnum or first[5]
-        e_phnum = first[7] if e_phnum == PN_XNUM else e_phnum
-        e_shstrndx = first[6] if e_shstrndx == _SHN_XINDEX else e_shstrndx
-    if e_phnum * layout.phentsize > file_size or e_shnum * layout.shentsize > file_size:
+    header = read_header(fd)
+    e_type, layout, order, e_phnum = header.e_type, header.layout, header.order, header.e_phnum
+    if e_phnum * layout.phentsize > file_size or header.e_shnum * layout.shentsize > file_size:
         raise MalformedElfError("the header tables are larger than the file")
-    if max(e_phnum, e_shnum) > _TABLE_LIMIT:
-        raise MalformedElfError(f"more than {_TABLE_LIMIT} entries in a header table")
     if e_type in (ET_EXEC, ET_DYN) and e_phnum * layout.phentsize > _PROGRAM_HEADERS_LIMIT:
         raise MalformedElfError(f"{e_phnum} program headers are more than Linux loads")
     size = e_phnum * layout.phentsize
-    table = _read(fd, e_phoff, size, "program header table") if size else b""
-    segments = segments_of(table, order, layout, e_phoff)
-    sections = _sections(fd, order, layout, e_shoff, e_shnum, e_shstrndx) if e_shoff else ()
-    image = Image(e_type, e_machine, segments, sections, file_size, layout.is64, order == "<", e_shoff)
+    table = _read(fd, header.e_phoff, size, "program header table") if size else b""
+    segments = segments_of(table, order, layout, header.e_phoff)
+    sections = _sections(fd, header) if header.e_shoff else ()
+    image = Image(e_type, header.e_machine, segments, sections, file_size, layout.is64, order == "<", header.e_shoff)
     if e_type != ET_DYN or not image.load_segments or image.interpreted:
         return image
     if image.load_segments[0].p_vaddr or _BASE_PAGE < image.load_alignment < _HUGE_PAGE:
-        return image.changed(static_pie=_is_program(fd, image))
+        flags_1 = dict(reversed(dynamic_entries(fd, image))).get(DT_FLAGS_1, 0)
+        return image.changed(static_pie=bool(flags_1 & DF_1_PIE))
     return image
 
 
-def _is_program(fd: int, image: Image) -> bool:
-    """Return whether the dynamic section says that the file is a program."""
-    entry = struct.Struct(("<" if image.little else ">") + ("qQ" if image.is64 else "iI"))
-    for segment in [s for s in image.segments if s.p_type == PT_DYNAMIC][:1]:
-        size = min(segment.p_filesz, _DYNAMIC_LIMIT)
-        table = _read(fd, segment.p_offset, size, "dynamic section", short_is_fine=True)
-        for tag, value in entry.iter_unpack(table[: len(table) - len(table) % entry.size]):
-            if tag == 0:
-                break
-            if tag == _DT_FLAGS_1:
-                return bool(value & _DF_1_PIE)
-    return False
+def dynamic_entries(fd: int, image: Image) -> list[tuple[int, int]]:
+    """Return the tags and values of the dynamic section (System V ABI, chapter 5), as far as it can be read."""
+    segment = image.first_segment(PT_DYNAMIC)
+    if segment is None:
+        return []
+    entry = struct.Struct(image.order + ("qQ" if image.is64 else "iI"))
+    table = read_or_nothing(fd, segment.p_offset, min(segment.p_filesz, _DYNAMIC_LIMIT))
+    entries: list[tuple[int, int]] = []
+    for tag, value in entry.iter_unpack(table[: len(table) - len(table) % entry.size]):
+        if tag == 0:
+            break
+        entries.append((tag, value))
+    return entries
+
+
+def notes_in(data: bytes, order: str, alignment: int) -> "Iterator[tuple[bytes, int, bytes]]":
+    """Yield name, type and description of each note in *data*, which is aligned to *alignment* bytes."""
+    step = 8 if alignment == 8 else 4  # gABI, "Note Section": entries of a segment aligned to 8 are, too
+    at = 0
+    while at + 12 <= len(data):
+        name_size, size, kind = struct.unpack_from(order + "III", data, at)
+        start = at + 12 + name_size
+        start += -start % step
+        yield data[at + 12 : at + 12 + name_size].rstrip(b"\0"), kind, data[start : start + size]
+        at = start + size
+        at += -at % step
 
 
 def read_file(path: "str | bytes | os.PathLike[str]") -> Image:
@@ -271,6 +348,14 @@ def _read(fd: int, offset: int, size: int, what: str, short_is_fine: bool = Fals
     return data
 
 
+def read_or_nothing(fd: int, offset: int, size: int) -> bytes:
+    """Return up to *size* bytes at *offset* of the file behind *fd*; none if they cannot be read."""
+    try:
+        return os.pread(fd, size, offset)
+    except (OSError, OverflowError):
+        return b""
+
+
 def segments_of(table: bytes, order: str, layout: HeaderFormat, offset: int) -> tuple[Segment, ...]:
     """Return the segments in a whole *table* of program headers, which is at *offset* in its file."""
     segments = []
@@ -284,15 +369,18 @@ def segments_of(table: bytes, order: str, layout: HeaderFormat, offset: int) -> 
     return tuple(segments)
 
 
-def _sections(
-    fd: int, order: str, layout: HeaderFormat, offset: int, count: int, names_index: int
-) -> tuple[Section, ...]:
-    size = layout.shentsize
-    table = _read(fd, offset, count * size, "section header table")
-    headers = list(struct.iter_unpack(order + layout.shdr, table))
+def section_table(fd: int, header: ElfHeader, count: int | None = None) -> bytes:
+    """Return the first *count* section headers, by default all.  Raises MalformedElfError, OSError."""
+    size = (header.e_shnum if count is None else count) * header.layout.shentsize
+    return _read(fd, header.base + header.e_shoff, size, "section header table")
+
+
+def _sections(fd: int, header: ElfHeader) -> tuple[Section, ...]:
+    size, offset = header.layout.shentsize, header.e_shoff
+    headers = list(struct.iter_unpack(header.order + header.layout.shdr, section_table(fd, header)))
     names = b""
-    if names_index < len(headers):
-        names_offset, names_size = headers[names_index][4:6]
+    if header.e_shstrndx < len(headers):
+        names_offset, names_size = headers[header.e_shstrndx][4:6]
         names = _read(fd, names_offset, min(names_size, _NAMES_LIMIT), "section names", short_is_fine=True)
     sections = []
     for index, fields in enumerate(headers):

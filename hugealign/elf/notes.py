@@ -16,15 +16,17 @@ profile     bytes  identifies the profile that gave the order
 ==========  =====  ==============================================================
 """
 
-import os
 import struct
 from collections.abc import Iterator
 
-from hugealign.elf import buildnote
-from hugealign.elf.buildnote import FIXED, NAME, PADDED, RODATA, TYPE, VERSION
-from hugealign.elf.image import Image
+from hugealign.elf.image import Image, notes_in, read_or_nothing
 from hugealign.records import Record
 
+NAME, SECTION, VERSION = "hugealign", ".note.hugealign", 1
+#: Where the description begins in the note, behind header and name, and its hot_start and hot_end.
+DESCRIPTION, HOT_START, HOT_END = 24, 40, 48
+_TYPE, _PADDED, _RODATA = 1, 1, 2
+_FIXED = "IIQQQIII"  # the description without the profile id
 _PT_NOTE, _SHT_NOTE, _NT_GNU_BUILD_ID = 4, 7, 3
 _PROFILE_LIMIT = 64
 _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections, and bytes of one, that are read
@@ -45,11 +47,15 @@ class BuildNote(Record):
     rodata: bool = False
     functions: int = 0
 
-    def pack(self, little: bool = True) -> bytes:
+    def pack(self, little: bool = True, version: int = VERSION) -> bytes:
         """Return the whole note, header included, as the section holds it."""
-        flags = PADDED * self.padded | RODATA * self.rodata
-        fields = (VERSION, flags, self.page_size, self.hot_start, self.hot_end, self.windows, self.functions)
-        return buildnote.pack(fields, self.profile, little)
+        order = "<" if little else ">"
+        flags = _PADDED * self.padded | _RODATA * self.rodata
+        fields = (version, flags, self.page_size, self.hot_start, self.hot_end, self.windows, self.functions)
+        desc = struct.pack(order + _FIXED, *fields, len(self.profile)) + self.profile
+        name = NAME.encode() + b"\0"
+        header = struct.pack(order + "III", len(name), len(desc), _TYPE)
+        return header + b"".join(part + b"\0" * (-len(part) % 4) for part in (name, desc))
 
 
 class Notes(Record):
@@ -65,43 +71,26 @@ def read_notes(fd: int, image: Image) -> Notes:
     for name, kind, desc in _notes(fd, image):
         if (name, kind) == (b"GNU", _NT_GNU_BUILD_ID) and not build_id:
             build_id = desc[:_PROFILE_LIMIT].hex()
-        elif (name, kind) == (NAME.encode(), TYPE) and build is None:
+        elif (name, kind) == (NAME.encode(), _TYPE) and build is None:
             build = _build_note(desc, image.little)
     return Notes(build_id, build)
 
 
 def _build_note(desc: bytes, little: bool) -> BuildNote | None:
-    layout = struct.Struct(("<" if little else ">") + FIXED)
+    layout = struct.Struct(("<" if little else ">") + _FIXED)
     if len(desc) < layout.size:
         return None
     version, flags, page_size, hot_start, hot_end, windows, functions, length = layout.unpack_from(desc)
     if version != VERSION or page_size & (page_size - 1) or not 1 << 12 <= page_size <= 1 << 30:
         return None
     profile = desc[layout.size : layout.size + min(length, _PROFILE_LIMIT)]
-    padded, rodata = bool(flags & PADDED), bool(flags & RODATA)
+    padded, rodata = bool(flags & _PADDED), bool(flags & _RODATA)
     return BuildNote(page_size, hot_start, hot_end, windows, padded, profile, rodata, functions)
 
 
 def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:
-    header = struct.Struct(("<" if image.little else ">") + "III")
     segments = [(s.p_offset, s.p_filesz, s.p_align) for s in image.segments if s.p_type == _PT_NOTE]
     # mold 1.10 puts notes of both alignments into one segment, which thus cannot be read to its end.
     sections = [(s.sh_offset, s.sh_size, s.sh_addralign) for s in image.sections if s.sh_type == _SHT_NOTE]
     for offset, size, alignment in segments[:_SEGMENTS_LIMIT] + sections[:_SEGMENTS_LIMIT]:
-        try:
-            data = os.pread(fd, min(size, _BYTES_LIMIT), offset)
-        except (OSError, OverflowError):
-            continue
-        step = 8 if alignment == 8 else 4  # gABI, "Note Section": entries of a segment aligned to 8 are, too
-        at = 0
-        while at + header.size <= len(data):
-            name_size, desc_size, kind = header.unpack_from(data, at)
-            desc_at = at + header.size + name_size
-            desc_at += -desc_at % step
-            yield (
-                data[at + header.size : at + header.size + name_size].rstrip(b"\0"),
-                kind,
-                data[desc_at : desc_at + desc_size],
-            )
-            at = desc_at + desc_size
-            at += -at % step
+        yield from notes_in(read_or_nothing(fd, offset, min(size, _BYTES_LIMIT)), image.order, alignment)

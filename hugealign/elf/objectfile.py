@@ -6,6 +6,7 @@ It is written by hand because there is no assembler at link time: the shim stand
 import struct
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL
+from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,25 +40,13 @@ _SYM = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
 
 
-def pad_object(
-    machine: int,
-    section_name: str,
-    size: int = 0,
-    note: bytes = b"",
-    *,
-    stack_note: bool = True,
-    rodata: str = "",
-    rodata_size: int = 1,
-    marks: bool = True,
-    retain: bool = False,
-    zeros: int = 0,
-) -> bytes:
-    """Return an object for *machine* whose section *section_name* holds *size* bytes of traps, at least one.
+class Pad(Record):
+    """What a pad object holds: for *machine*, a *section* of *size* bytes of traps, at least one.
 
     The section has the hidden global symbol PAD_SYMBOL, by which it can be kept (``-u``).  An empty
     ``.note.GNU-stack`` says that no executable stack is needed; without it GNU ld would grant one, as it would for
-    other objects without it as soon as one has it: *stack_note* leaves it out.  The property note claims every feature,
-    since linkers keep only those that all their inputs claim.
+    other objects without it as soon as one has it: without *stack_note* it is left out.  The property note claims every
+    feature, since linkers keep only those that all their inputs claim.
 
     With a *note* the object holds it too, and with *marks* the empty sections of HOT_MARKS, ``.text.NAME``: in the
     linked file the note's hot_start and hot_end are the distances from these fields to those symbols.  *rodata* is the
@@ -65,34 +54,50 @@ def pad_object(
     both pads the flag that makes some linkers keep unreferenced sections.  *zeros* is the alignment of an empty .bss
     section, which makes .bss begin and end at multiples of it in memory; it takes no space in the file.
     """
+
+    machine: int
+    section: str
+    size: int = 0
+    note: bytes = b""
+    stack_note: bool = True
+    rodata: str = ""
+    rodata_size: int = 1
+    marks: bool = True
+    retain: bool = False
+    zeros: int = 0
+
+
+def pad_object(pad: Pad) -> bytes:
+    """Return the object file that holds *pad*."""
+    machine = pad.machine
     trap = TRAP[machine]
-    kept = _SHF_GNU_RETAIN if retain else 0
-    text = trap * max(1, size // len(trap))
+    kept = _SHF_GNU_RETAIN if pad.retain else 0
+    text = trap * max(1, pad.size // len(trap))
     strings = b"\0" + PAD_SYMBOL.encode() + b"\0"
     symbols = _SYM.pack(0, 0, 0, 0, 0, 0) + _SYM.pack(1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
     contents: Contents = [
-        (section_name, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, len(trap), 0),
-        *_notes(machine, stack_note),
+        (pad.section, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, len(trap), 0),
+        *_notes(machine, pad.stack_note),
     ]
-    if zeros:
-        contents.append((".bss.hugealign", _SHT_NOBITS, _SHF_ZEROS | _SHF_GNU_RETAIN, b"", 0, 0, zeros, 0))
-    if note:
-        from hugealign.elf.buildnote import HOT_END, HOT_START, SECTION  # most links have no note
+    if pad.zeros:
+        contents.append((".bss.hugealign", _SHT_NOBITS, _SHF_ZEROS | _SHF_GNU_RETAIN, b"", 0, 0, pad.zeros, 0))
+    if pad.note:
+        from hugealign.elf.notes import HOT_END, HOT_START, SECTION  # most links have no note
 
         distances, first = b"", len(symbols) // _SYM.size
-        fields = zip(HOT_MARKS, (HOT_START, HOT_END), strict=True) if marks else ()
+        fields = zip(HOT_MARKS, (HOT_START, HOT_END), strict=True) if pad.marks else ()
         for number, (mark, offset) in enumerate(fields):
             contents.append((f".text.{mark}", _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0))
             symbols += _SYM.pack(len(strings), _GLOBAL, _HIDDEN, len(contents), 0, 0)
             strings += mark.encode() + b"\0"
             distances += _RELA.pack(offset, (first + number) << 32 | _DISTANCE[machine], 0)
-        contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, note, 0, 0, 4, 0))
-        if marks:
+        contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, pad.note, 0, 0, 4, 0))
+        if pad.marks:
             at = len(contents)
             contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA.size))
-    if rodata:
-        contents.append((rodata, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(rodata_size), 0, 0, 1, 0))
-        symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, rodata_size)
+    if pad.rodata:
+        contents.append((pad.rodata, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(pad.rodata_size), 0, 0, 1, 0))
+        symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, pad.rodata_size)
         strings += RODATA_SYMBOL.encode() + b"\0"
     contents += [
         (".symtab", _SHT_SYMTAB, 0, symbols, len(contents) + 2, 1, 8, _SYM.size),

@@ -16,6 +16,7 @@ from operator import itemgetter
 
 from hugealign.elf.contents import Contents, filled
 from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
+from hugealign.elf.leb128 import read_unsigned
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError, MalformedElfError, cause
 from hugealign.io.descriptors import file_at
@@ -277,13 +278,11 @@ class _Cursor:
 
     def leb(self) -> int:
         """Return an unsigned LEB128; a signed one has the same bytes."""
-        value = shift = 0
-        while True:
-            byte = self.take("B")
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80 or shift > 63:
-                return value
+        try:
+            (value,), self.at = read_unsigned(self.data, self.at, self.end)
+        except ValueError:
+            raise struct.error from None
+        return value
 
     def pointer(self, encoding: int, base: int) -> int:
         """Return an encoded pointer (LSB, "DWARF Exception Header Encoding"); *base* is the address of this byte."""

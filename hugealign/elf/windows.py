@@ -27,7 +27,7 @@ def align_up(value: int, alignment: int) -> int:
     return value + -value % alignment
 
 
-def drift(image: "Image") -> int:
+def load_bias(image: "Image") -> int:
     """Return the distance that the loader adds to the addresses of *image*, modulo any alignment that it honours.
 
     The first ``PT_LOAD`` decides, so an image base that is not a multiple of the window moves every window.  Linux
@@ -41,8 +41,8 @@ def drift(image: "Image") -> int:
     return -(align_up if image.by_kernel else align_down)(loads[0].p_vaddr, BASE_PAGE)
 
 
-def drift_unasked(image: "Image", page_size: int) -> int | None:
-    """Return the drift of *image* where its alignment does not decide, but something else can; else None.
+def unasked_load_bias(image: "Image", page_size: int) -> int | None:
+    """Return the load bias of *image* where its alignment does not decide, but something else can; else None.
 
     Those who map a file without asking for an address get one that is congruent to the offset, if a whole window lies
     in what is mapped, and if the file system (ext4, XFS, tmpfs with huge pages, ...) and the kernel (5.18, commit
@@ -72,19 +72,19 @@ def drift_unasked(image: "Image", page_size: int) -> int | None:
 
 
 def whole_windows(
-    segment: "Segment", page_size: int, fixed: bool = False, drift: int = 0, alignment: int | None = None
+    segment: "Segment", page_size: int, fixed: bool = False, load_bias: int = 0, alignment: int | None = None
 ) -> tuple[int, int]:
     """Return the addresses where the whole windows of *segment* begin and end; they are equal if there is none.
 
     The kernel extends the mapping of a segment to 4 KiB pages on both sides (``elf_map`` in fs/binfmt_elf.c).  An
     *alignment* (by default p_align) below the window lets ASLR move the segment off the grid, unless its address is
-    *fixed* (ET_EXEC).  The addresses are those of the file; in memory *drift* is added.
+    *fixed* (ET_EXEC).  The addresses are those of the file; in memory *load_bias* is added.
     """
-    start = align_up(align_down(segment.p_vaddr, BASE_PAGE) + drift, page_size) - drift
+    start = align_up(align_down(segment.p_vaddr, BASE_PAGE) + load_bias, page_size) - load_bias
     # The loader clears the rest of a page behind which memory begins that is not in the file: it is a copy then.
     in_file = align_up if segment.p_filesz >= segment.p_memsz else align_down
-    end = align_down(in_file(segment.p_vaddr + segment.p_filesz, BASE_PAGE) + drift, page_size) - drift
-    congruent = (segment.p_vaddr + drift - segment.p_offset) % page_size == 0
+    end = align_down(in_file(segment.p_vaddr + segment.p_filesz, BASE_PAGE) + load_bias, page_size) - load_bias
+    congruent = (segment.p_vaddr + load_bias - segment.p_offset) % page_size == 0
     alignment = segment.p_align if alignment is None else alignment
     stays = fixed or (alignment and alignment % page_size == 0)
     if end <= start or not congruent or not stays:
@@ -93,7 +93,7 @@ def whole_windows(
 
 
 def text_windows(
-    image: "Image", page_size: int, alignment: int | None = None, moved: int | None = None
+    image: "Image", page_size: int, alignment: int | None = None, bias: int | None = None
 ) -> "list[tuple[Segment, int, int]]":
     """Return the runs of whole windows of text that hold code (``image.code``): segment, first address, end address.
 
@@ -101,22 +101,22 @@ def text_windows(
     """
     return [
         (segment, low, high)
-        for segment, first, last in whole_text(image, page_size, alignment, moved)
+        for segment, first, last in whole_text(image, page_size, alignment, bias)
         for low, high in windows_holding(image.code, first, last, page_size)
     ]
 
 
 def whole_text(
-    image: "Image", page_size: int, alignment: int | None = None, moved: int | None = None
+    image: "Image", page_size: int, alignment: int | None = None, bias: int | None = None
 ) -> "list[tuple[Segment, int, int]]":
     """Return the runs of all whole windows of text: segment, first address, end address.
 
-    *alignment* is the one that the loader gives the file, by default ``image.load_alignment``, and *moved* the distance
-    that it adds, by default `drift`.  Two kinds of windows are left out: those that the file is too short for, since no
-    folio reaches beyond its end (``page_cache_ra_order`` in mm/readahead.c), and those that another segment is mapped
-    over.
+    *alignment* is the one that the loader gives the file, by default ``image.load_alignment``, and *bias* the distance
+    that it adds, by default `load_bias`.  Two kinds of windows are left out: those that the file is too short for,
+    since no folio reaches beyond its end (``page_cache_ra_order`` in mm/readahead.c), and those that another segment is
+    mapped over.
     """
-    return _windows(image, image.text_segments, page_size, alignment, moved)
+    return _windows(image, image.text_segments, page_size, alignment, bias)
 
 
 def rodata_windows(image: "Image", page_size: int, alignment: int | None = None) -> "list[tuple[Segment, int, int]]":
@@ -150,16 +150,16 @@ def _windows(
     segments: "tuple[Segment, ...]",
     page_size: int,
     alignment: int | None,
-    moved: int | None = None,
+    bias: int | None = None,
 ) -> "list[tuple[Segment, int, int]]":
-    moved = drift(image) if moved is None else moved
+    bias = load_bias(image) if bias is None else bias
     alignment = image.load_alignment if alignment is None else alignment
     runs: list[tuple[Segment, int, int]] = []
     loads: list[tuple[int, int, int]] = []
     for segment in joined(segments):
-        first, last = whole_windows(segment, page_size, image.fixed, moved, alignment)
+        first, last = whole_windows(segment, page_size, image.fixed, bias, alignment)
         in_file = align_up(image.file_size, BASE_PAGE) - segment.p_offset + segment.p_vaddr
-        last = min(last, align_down(in_file + moved, page_size) - moved)
+        last = min(last, align_down(in_file + bias, page_size) - bias)
         if first >= last:
             continue
         loads = loads or sorted(
@@ -172,10 +172,10 @@ def _windows(
                 break
             if index == segment.index or until <= first:
                 continue
-            free = align_down(at + moved, page_size) - moved
+            free = align_down(at + bias, page_size) - bias
             if free > first:
                 runs.append((segment, first, free))
-            first = align_up(until + moved, page_size) - moved
+            first = align_up(until + bias, page_size) - bias
         if last > first:
             runs.append((segment, first, last))
     return runs

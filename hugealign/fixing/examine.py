@@ -1,17 +1,23 @@
-"""What a plan for a file has to know beyond the file's headers."""
+"""What `fix` has to know beyond a file's headers, before the plan and after it."""
 
+import errno
 import os
-from dataclasses import replace
 
 from hugealign import settings
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import SUBJECT, Remedy
 from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.fixrecord import SHIFT, reader, recorded
-from hugealign.elf.image import Image, read_image
-from hugealign.fixing.output import without_tail
-from hugealign.fixing.plan import Plan, RefusalError, make_plan
+from hugealign.elf.guards import read_guards, weaker
+from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, Image, read_image
+from hugealign.errors import HugealignError
+from hugealign.fixing.output import Output, without_tail
+from hugealign.fixing.plan import Plan, make_plan
+from hugealign.io.descriptors import using, write_all
 
+_PROPERTY = ".note.gnu.property"
+_LIMIT = 1 << 16  # bytes of a segment: what `read_guards` looks at
 _PACKED = b"UPX!"
 _PACKED_WITHIN = 4096  # bytes: behind the program headers, in the files of every version so far
 
@@ -44,6 +50,33 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool
         return made
     before, after = made.rodata or (0, 0)
     if (record.level, record.page_size) == (level, page_size) and made.windows_before and before == after:
-        return replace(made, edits=())
+        return made.changed(edits=())
     undo = Remedy("run", ("hugealign", "fix", "--undo"), SUBJECT)
     raise RefusalError("fix.fixed-already", undo, level=record.level)
+
+
+def lost(fd: int, output: Output) -> str:
+    """Return a guard, by its name in `elf.guards.LOSSES`, that *output* would take from the file; empty if none.
+
+    Raises HugealignError, OSError.
+    """
+    with using(os.memfd_create("hugealign")) as made:
+        # Only the parts that are read: headers, and a few small tables.
+        try:
+            os.ftruncate(made, output.size)
+        except OSError as error:
+            if error.errno == errno.EFBIG:  # memory has no other limit
+                raise HugealignError("it is larger than this process may write (RLIMIT_FSIZE, ulimit -f)") from error
+            raise
+        for offset, data in output.writes:
+            write_all(made, data, offset)
+        image = read_image(made)
+        ranges = [(s.p_offset, s.p_filesz) for s in image.segments if s.p_type in (PT_DYNAMIC, PT_GNU_PROPERTY)]
+        ranges += [(s.sh_offset, s.sh_size) for s in image.sections if s.name == _PROPERTY]
+        for start, size in ranges:
+            end = start + min(size, _LIMIT)
+            for piece in output.pieces:
+                low, high = max(start, piece.target), min(end, piece.target + piece.size)
+                if low < high:
+                    write_all(made, os.pread(fd, high - low, low - piece.target + piece.source), low)
+        return weaker(read_guards(made, image), read_guards(fd, read_image(fd)))

@@ -1,25 +1,25 @@
 """`hugealign fix` as a function: fix one file, or undo that."""
 
 import os
-from dataclasses import dataclass
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import OUTPUT, Remedy
 from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.errors import HugealignError, UsageError, cause
-from hugealign.fixing import examine, guarded, writing
-from hugealign.fixing.output import Output, fixed, has_remains, original, unchanged
-from hugealign.fixing.plan import Plan, RefusalError
+from hugealign.fixing import examine, writing
+from hugealign.fixing.output import Output, fixed, original, unchanged
+from hugealign.fixing.plan import Plan
 from hugealign.io import replacing
 from hugealign.io.regular import locked, opened
 from hugealign.io.replacing import ReplaceError
+from hugealign.records import Record
 from hugealign.settings import PAGE_SIZE
 
 #: What was done with a file, or would be.
-FIX, UNDO, REMOVE_REMAINS, NOTHING = "fix", "undo", "remove-remains", "nothing"
+FIX, UNDO, NOTHING = "fix", "undo", "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class FixOptions:
+class FixOptions(Record):
     """How to fix.  *output* is the path to write to; without it, and without *in_place*, nothing is written.
 
     *rodata*: read-only segments also get the whole windows that lie in them.
@@ -33,12 +33,11 @@ class FixOptions:
     rodata: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(Record):
     """What was done with the file at *path*, which was *before* bytes long and is now *after* bytes long.
 
-    *action* is one of FIX, UNDO, REMOVE_REMAINS, NOTHING; *output* is where the result went, empty if nothing was
-    written; *copied* says why a copy replaced the file, empty if none did.  *plan* is None after an undo.
+    *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is
+    None after an undo.
     """
 
     path: str
@@ -46,7 +45,6 @@ class Fixed:
     before: int
     after: int
     output: str
-    copied: str = ""
     plan: Plan | None = None
 
 
@@ -72,17 +70,17 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             planned = writing.state(fd)
             before = os.fstat(fd).st_size
             action, output, plan = made(fd, options)
-            if options.output is None:
-                refuse_copy(path, fd, output)
+            if options.output is None and action != NOTHING:
+                refuse_copy(path, fd)
         except OSError as error:
             state = f"; {writing.UNCHANGED}" if options.in_place else ""
             raise HugealignError(f"{cause(error)}{state}") from error
         if action == NOTHING and options.output is None:
             if options.in_place:  # a run that was killed after it had exchanged the files left the old one
                 replacing.remove_leftovers(path)
-            return Fixed(path, action, before, before, "", plan=plan)
-        where, copied = _write(path, fd, output, options, planned)
-        return Fixed(path, action, before, output.size, where, copied, plan)
+            return Fixed(path, action, before, before, "", plan)
+        where = _write(path, fd, output, options, planned)
+        return Fixed(path, action, before, output.size, where, plan)
 
 
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
@@ -103,7 +101,7 @@ def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
             raise HugealignError("it was changed meanwhile")
     if failed:
         raise failed
-    return Fixed(path, action, before, output.size, "-", plan=plan)
+    return Fixed(path, action, before, output.size, "-", plan)
 
 
 def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
@@ -111,39 +109,35 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     image = examine.read(fd)
     read = reader(fd)
     if options.undo:
-        if has_remains(read, image):
-            return REMOVE_REMAINS, unchanged(read, image), None
         return UNDO, original(read, image), None
     plan = examine.plan(fd, image, options.page_size, options.level, options.rodata)
     if not plan.edits:
         return NOTHING, unchanged(read, image), plan
     output = fixed(read, image, plan)
-    if guard := guarded.lost(fd, output):
+    if guard := examine.lost(fd, output):
         raise RefusalError("fix.weaker", guard=guard)
     return FIX, output, plan
 
 
-def refuse_copy(path: str, fd: int, output: Output) -> None:
-    """Raise RefusalError if only a copy could make *output* of the file at *path*, and none can take its place."""
+def refuse_copy(path: str, fd: int) -> None:
+    """Raise RefusalError if a copy cannot take the place of the open file at *path*."""
     try:
-        if output.moves:
-            replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
+        replacing.refuse_write(fd)
+        replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
     except ReplaceError as error:
         remedy = Remedy("other-file", ("hugealign", "fix", path, "-o"), OUTPUT)
-        raise RefusalError("fix.shared-name", remedy, reason=str(error)) from error
+        raise RefusalError("fix.no-copy", remedy, obstacle=error.obstacle) from error
 
 
-def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> tuple[str, str]:
-    """Write *output*; return where it went, and, if a fix in place took a copy, why.
-
-    *planned* is the state of the file from before it was read.
-    """
+def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> str:
+    """Write *output*; return where it went.  *planned* is the state of the file from before it was read."""
     if options.output is not None:
         try:
             writing.write_new(fd, output, options.output, planned)
         except ReplaceError as error:
             raise OutputError(options.output, f"cannot be written: {error}") from error
-        return options.output, ""
+        return options.output
     if options.in_place:
-        return path, writing.write_in_place(path, fd, output, planned)
-    return "", ""
+        writing.write_over(path, fd, output, planned)
+        return path
+    return ""

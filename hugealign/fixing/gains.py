@@ -5,21 +5,19 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from hugealign.diagnosis import render
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FIX, FixOptions, made, refuse_copy
-from hugealign.io import replacing
 from hugealign.io.progress import silent
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
 from hugealign.process import processes, smaps
+from hugealign.records import Record
 from hugealign.verification import inputs
-from hugealign.verification.model import FileReport
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(Record):
     """What a fix would do for the file at *path*: sizes are bytes, *windows* are added ones, *users* are processes."""
 
     path: str
@@ -46,9 +44,8 @@ def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[
                 continue
             seen.add((info.st_dev, info.st_ino))
             # Everything that a fix does except the write: no gain is promised that it would refuse.
-            action, output, plan = made(fd, FixOptions(level, page_size))
-            replacing.refuse_write(fd)
-            refuse_copy(path, fd, output)
+            action, _, plan = made(fd, FixOptions(level, page_size))
+            refuse_copy(path, fd)
             if action == FIX and plan:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 gains.append(Gain(path, plan.text, plan.windows - plan.windows_before, plan.executable, users))
@@ -65,11 +62,11 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
         if named:
             yield top
             continue
-        for found in inputs.below(top):
-            if isinstance(found, inputs.Sized):
-                yield found.task.path
-            elif isinstance(found, FileReport) and found.path == top:
-                raise HugealignError(f"{printable(top)}: {found.reason}")
+        for task in inputs.below(top, Counter()):
+            if not task.problem:
+                yield task.path
+            elif task.path == top:
+                raise HugealignError(f"{printable(top)}: {render.text(task.problem)}")
 
 
 def _running() -> "Counter[object]":

@@ -6,12 +6,11 @@ restore the first bytes and the length.
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import (
     HEADERS_SECTION,
-    MAGIC,
     SECTION,
     FixRecord,
     Piece,
@@ -27,7 +26,11 @@ from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBI
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.plan import Plan, RefusalError, divisible, end_of_contents, moved, place
+from hugealign.fixing.moves import moved, place
+from hugealign.fixing.plan import Plan
+from hugealign.fixing.texts import divisible
+from hugealign.fixing.understood import end_of_contents
+from hugealign.records import Record
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS = 1
@@ -40,22 +43,12 @@ _ZEROS_LIMIT = 4096  # bytes that may follow the contents; patchelf leaves some
 _ALIGNMENT = 8  # of what is appended
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A new file: *pieces* of the old one, then *writes* (offset, bytes) over them; what neither covers is a hole.
-
-    The last write turns the old file into the new one: until it is done, a file changed in place is the old one with
-    something appended.
-    """
+class Output(Record):
+    """A new file: *pieces* of the old one, then *writes* (offset, bytes) over them; what neither covers is a hole."""
 
     pieces: tuple[Piece, ...]
     writes: tuple[tuple[int, bytes], ...]
     size: int
-
-    @property
-    def moves(self) -> bool:
-        """Whether contents move; if so, the file cannot be changed in place."""
-        return len(self.pieces) != 1 or self.pieces[0].source != self.pieces[0].target
 
 
 def fixed(read: Read, image: Image, plan: Plan) -> Output:
@@ -162,7 +155,7 @@ def _headers(read: Read, size: int) -> bytes:
 
 
 def unchanged(read: Read, image: Image) -> Output:
-    """Return the file as it is, without the remains of an interrupted fix behind it."""
+    """Return the file as it is."""
     size = image.file_size + _zeros_behind(read, image)
     return Output((Piece(0, 0, image.file_size),), (), size)
 
@@ -197,7 +190,7 @@ def _without(piece: Piece, start: int, end: int) -> Iterator[Piece]:
         yield piece
         return
     if before:
-        yield replace(piece, size=before)
+        yield piece.changed(size=before)
     if after:
         skipped = piece.size - after
         yield Piece(piece.source + skipped, piece.target + skipped, after)
@@ -263,20 +256,13 @@ def original(read: Read, image: Image) -> Output:
     return Output(back, writes, record.size)
 
 
-def has_remains(read: Read, image: Image) -> bool:
-    """Return whether a fix in place, killed halfway, has appended something to the file."""
-    end = end_of_contents(image)
-    at = align_up(end, _ALIGNMENT)
-    return read(len(MAGIC), at) == MAGIC and not read(at - end, end).strip(b"\0")
-
-
 def without_tail(read: Read, image: Image) -> Image:
-    """Return *image* as if the file ended where its contents do, if only remains or a few zeros follow."""
+    """Return *image* as if the file ended where its contents do, if only a few zeros follow."""
     end = end_of_contents(image)
     if not (image.is64 and image.little) or end >= image.file_size:
         return image
     cut = image.changed(file_size=end)
-    return cut if has_remains(read, image) or _zeros_behind(read, cut) == image.file_size - end else image
+    return cut if _zeros_behind(read, cut) == image.file_size - end else image
 
 
 def _zeros_behind(read: Read, image: Image) -> int:

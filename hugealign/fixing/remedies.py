@@ -4,15 +4,13 @@ import contextlib
 import os
 
 from hugealign import settings
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, made, refuse_copy
-from hugealign.fixing.plan import RefusalError
-from hugealign.io import replacing
 from hugealign.io.regular import opened
-from hugealign.io.replacing import ReplaceError
 
 RELINK = Remedy("relink")
 
@@ -23,15 +21,16 @@ def edit(path: str, page_size: int) -> Remedy | None:
     It needs OUTPUT, another file, if this one cannot be changed.  This writes nothing.
     """
     file = path if not path.startswith("-") else f"./{path}"
-    mine = os.access(os.path.dirname(file) or ".", os.W_OK) and os.access(file, os.W_OK)
-    command, needs = ("hugealign", "fix", "--in-place", file), "" if mine else ROOT
+    command, needs = ("hugealign", "fix", "--in-place", file), ""
     try:
         with opened(path) as fd:
-            _, output, plan = made(fd, FixOptions(page_size=page_size))
+            owned = os.geteuid() in (0, os.fstat(fd).st_uid)  # the copy keeps the owner
+            if not owned or not os.access(os.path.dirname(file) or ".", os.W_OK):
+                needs = ROOT
+            _, _, plan = made(fd, FixOptions(page_size=page_size))
             try:
-                replacing.refuse_write(fd)
-                refuse_copy(path, fd, output)
-            except (RefusalError, ReplaceError):
+                refuse_copy(path, fd)
+            except RefusalError:
                 command, needs = ("hugealign", "fix", file, "-o"), OUTPUT
     except (HugealignError, OSError):
         return None

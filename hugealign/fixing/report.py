@@ -1,12 +1,11 @@
 """What fixes did, would do or would gain, for people and as JSON.  Pure: returns text and documents."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from hugealign.diagnosis import render
-from hugealign.diagnosis.values import Diagnosis
-from hugealign.fixing.fix import NOTHING, UNDO, Fixed
+from hugealign.diagnosis.refusal import failure
+from hugealign.errors import HugealignError
+from hugealign.fixing.fix import NOTHING, Fixed
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
 from hugealign.io.units import counted, format_size, printable
@@ -16,28 +15,12 @@ SCHEMA, REPORT_SCHEMA = "hugealign.fix/1", "hugealign.fix-report/1"
 _SHOWN = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why nothing was done to *path*: the *diagnosis* of what the file is; else *message* says what failed."""
-
-    path: str
-    message: str = ""
-    diagnosis: Diagnosis | None = None
-
-    @property
-    def line(self) -> str:
-        """The failure, for people."""
-        return f"{printable(self.path)}: {render.text(self.diagnosis) if self.diagnosis else self.message}"
-
-
 def lines(done: Fixed) -> list[str]:
     """Return the lines that are printed for people."""
     plan, path = done.plan, printable(done.path)
-    how = f" (by a copy: {done.copied})" if done.copied else "" if done.output else " (not done: --dry-run)"
+    how = "" if done.output else " (not done: --dry-run)"
     if plan is None:
-        undone = done.action == UNDO
-        what = "restored" if undone else "the remains of an interrupted fix removed"
-        return [f"{path}: {what}, {format_size(done.after)}{how}"]
+        return [f"{path}: restored, {format_size(done.after)}{how}"]
     if done.action == NOTHING:
         return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_data(plan)]
     return [
@@ -50,20 +33,13 @@ def lines(done: Fixed) -> list[str]:
     ]
 
 
-def document(fixed: Sequence[Fixed], failures: Sequence[Failure]) -> dict[str, Any]:
+def document(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignError]]) -> dict[str, Any]:
     """Return the JSON document ``hugealign.fix/1``, which fix-1.schema.json beside this file describes."""
     return {
         "schema": SCHEMA,
         "tool": {"version": __version__},
         "files": [_file(done) for done in fixed],
-        "errors": [
-            {
-                "target": printable(f.path),
-                "message": printable(f.message) or None,
-                "diagnosis": render.document(f.diagnosis),
-            }
-            for f in failures
-        ],
+        "errors": [{"target": printable(path), **failure(path, error)} for path, error in failures],
     }
 
 
@@ -134,7 +110,6 @@ def _file(done: Fixed) -> dict[str, Any]:
         "path": printable(done.path),
         "action": done.action,
         "output": printable(done.output) or None,
-        "copied_because": done.copied or None,
         "size_before": done.before,
         "size": done.after,
         "plan": _plan(done.plan) if done.plan else None,

@@ -7,7 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from hugealign.environment import reset_signals, signals_to_reset
+from hugealign.io.regular import opened
 from hugealign.io.units import printable
+
+_INTERPRETERS = 4  # files that are looked at; the kernel follows as many interpreters, or one more
+_LINE = 256  # bytes of a script that the kernel reads (BINPRM_BUF_SIZE)
 
 
 def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str = "") -> int:
@@ -47,3 +51,23 @@ def which(command: str) -> str | None:
     """Return the path that *command* executes; `shutil.which` would import three compressors."""
     places = [command] if "/" in command else [os.path.join(place, command) for place in os.get_exec_path()]
     return next((path for path in places if os.access(path, os.X_OK) and not os.path.isdir(path)), None)
+
+
+def binary(command: str) -> str | None:
+    """Return the path of the ELF file that *command* executes; for a script with ``#!``, its interpreter.
+
+    None if there is none.  Raises FileError.
+    """
+    path = which(command)
+    for _ in range(_INTERPRETERS):
+        if path is None:
+            return None
+        with opened(path) as fd:
+            line = os.pread(fd, _LINE, 0)
+        if not line.startswith(b"#!"):
+            return path
+        words = os.fsdecode(line[2:].split(b"\n")[0]).split()
+        if words and os.path.basename(words[0]) == "env":
+            words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        path = which(words[0]) if words else None
+    return None

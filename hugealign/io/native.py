@@ -15,7 +15,7 @@ from typing import Any
 from hugealign.errors import HugealignError
 from hugealign.io import resources
 from hugealign.io.descriptors import using
-from hugealign.io.trust import check, check_directory
+from hugealign.io.resources import check, check_directory
 from hugealign.io.units import printable
 
 _COMPILERS = ("cc", "gcc", "clang")

@@ -40,11 +40,16 @@ Fill = Callable[[int, int, int], None]
 
 
 class ReplaceError(HugealignError):
-    """The file was not replaced and is as before; if *changed*, the new one is there, perhaps not yet on disk."""
+    """The file was not replaced and is as before; if *changed*, the new one is there, perhaps not yet on disk.
 
-    def __init__(self, message: str, changed: bool = False) -> None:
+    *obstacle* is what `refuse` saw: ``hard-links``, ``mount-point``, ``immutable``, ``sealed`` or ``read-only``; or
+    ``changed`` if somebody else changed the file, or gave its name to another one.
+    """
+
+    def __init__(self, message: str, changed: bool = False, obstacle: str = "") -> None:
         super().__init__(message)
         self.changed = changed
+        self.obstacle = obstacle
 
 
 def same(path: str, other: str) -> bool:
@@ -99,19 +104,19 @@ def beside(path: str) -> Iterator[str]:
                 raise
 
 
-def create(path: str, source: int, fill: Fill) -> None:
-    """Put what *fill* makes of the open file *source* under *path*, with its mode; whole or not at all.
+@contextlib.contextmanager
+def created(path: str, source: int) -> Iterator[int]:
+    """Yield a new file to write to; put it under *path* at the end, with the mode of the open file *source*.
 
-    The file replaces one that has this name.  Symbolic links are followed.  Raises ReplaceError.
+    It replaces a file that has this name.  Symbolic links are followed.  Raises ReplaceError, also for OSError within.
     """
-    info = os.fstat(source)
     with _explained(), _directory(_real(path)) as (place, name):
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(name, dir_fd=place).st_mode):
                 raise ReplaceError("not a regular file")
         with closing(_New(place, 0o600)) as new:
-            fill(source, new.fd, info.st_size)
-            _copy_mode(new.fd, info)
+            yield new.fd
+            _copy_mode(new.fd, os.fstat(source))
             os.fsync(new.fd)
             new.seal()
             new.publish(name)
@@ -234,7 +239,7 @@ class _New:
             if os.path.samestat(back, put):
                 break
             put, out = out, back
-        raise ReplaceError(_TAKEN)
+        raise ReplaceError(_TAKEN, obstacle="changed")
 
     def _exchanged(self, name: str) -> os.stat_result:
         """Exchange the file at our name for the one at *name*, and return what we have now."""
@@ -284,21 +289,23 @@ def _explained() -> Iterator[None]:
 def refuse(source: int, info: os.stat_result, real: str) -> None:
     """Raise ReplaceError if a copy with another inode cannot replace the open file *source* at *real*."""
     if info.st_nlink > 1:
-        raise ReplaceError(f"it has {info.st_nlink} names (hard links); the others would keep the old file")
+        raise ReplaceError(
+            f"it has {info.st_nlink} names (hard links); the others would keep the old file", obstacle="hard-links"
+        )
     if _is_mount_point(real):
-        raise ReplaceError(_MOUNTED)
+        raise ReplaceError(_MOUNTED, obstacle="mount-point")
     if _flags(source) & (_IMMUTABLE | _APPEND):
-        raise ReplaceError(_KEPT_AS_IT_IS)
+        raise ReplaceError(_KEPT_AS_IT_IS, obstacle="immutable")
     if sealed(source):
-        raise ReplaceError("it is sealed by fs-verity; a copy would not be")
+        raise ReplaceError("it is sealed by fs-verity; a copy would not be", obstacle="sealed")
 
 
 def refuse_write(fd: int) -> None:
     """Raise ReplaceError if nobody can write to the open file, not even root."""
     if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
-        raise ReplaceError(_READ_ONLY)
+        raise ReplaceError(_READ_ONLY, obstacle="read-only")
     if _flags(fd) & (_IMMUTABLE | _APPEND):
-        raise ReplaceError(_KEPT_AS_IT_IS)
+        raise ReplaceError(_KEPT_AS_IT_IS, obstacle="immutable")
 
 
 def _is_mount_point(path: str) -> bool:
@@ -309,9 +316,9 @@ def _is_mount_point(path: str) -> bool:
 def _check_unchanged(place: int, name: str, source: int, before: os.stat_result) -> None:
     now, there = os.fstat(source), os.stat(name, dir_fd=place, follow_symlinks=False)
     if not os.path.samestat(there, before):
-        raise ReplaceError(_TAKEN)
+        raise ReplaceError(_TAKEN, obstacle="changed")
     if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) != (before.st_size, before.st_mtime_ns, before.st_ctime_ns):
-        raise ReplaceError("it was changed while it was copied")
+        raise ReplaceError("it was changed while it was copied", obstacle="changed")
 
 
 def _same_state(now: os.stat_result, before: os.stat_result) -> bool:
@@ -357,7 +364,7 @@ def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> 
         else:
             done = os.pwrite(target, buffer[: os.preadv(source, [buffer[:count]], start)], place)
         if not done:
-            raise ReplaceError("it became shorter while it was copied")
+            raise ReplaceError("it became shorter while it was copied", obstacle="changed")
         start, place, size = start + done, place + done, size - done
 
 

@@ -1,11 +1,16 @@
-"""Sizes as people write them: bytes with binary suffixes, and text fit for a terminal."""
+"""Sizes as people write them, text fit for a terminal, and what a mistyped name may have meant."""
 
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _SUFFIXES = {"K": 10, "M": 20, "G": 30}
 _LARGEST = 1 << 40
 _MOST_DIGITS = 10**13 - 1
+_LONGEST_TYPO = 64  # characters; a longer word is not a typo
 
 
 def parse_size(text: str, name: str) -> int:
@@ -78,3 +83,18 @@ def printable(text: str) -> str:
         else c.encode("utf-8", "surrogateescape").decode("latin-1").encode("unicode_escape").decode()
         for c in text
     )
+
+
+def nearest(word: str, known: "Iterable[str]") -> str:
+    """Return the name in *known* that is most like *word*, empty if none is close."""
+    from difflib import get_close_matches  # takes 3 ms: only for mistyped names
+
+    by_folded = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), by_folded, 1) if len(word) <= _LONGEST_TYPO else []
+    return by_folded[found[0]] if found else ""
+
+
+def hint(word: str, known: "Iterable[str]") -> str:
+    """Return ``; did you mean NAME?`` for a message, empty if no name is close."""
+    found = nearest(word, known)
+    return f"; did you mean {printable(found)}?" if found else ""

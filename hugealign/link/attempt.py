@@ -39,21 +39,23 @@ class Recipe(Record):
     zeros: bool = False
 
 
+class Output(Record):
+    """The headers and the guards of what a link has written."""
+
+    image: "Image"
+    guards: "Guards"
+
+
 class Attempt(Record):
-    """The result: the *run*, the *image* and *guards* of the output if there is one, and *notes* for debugging.
+    """The result: the *run*, the *output* if there is one, and *notes* for debugging.
 
     *complaint* is the warning about the order, or None.
     """
 
     run: "LinkerRun"
-    image: "Image | None" = None
-    guards: "Guards | None" = None
+    output: Output | None = None
     complaint: str | None = None
     notes: tuple[str, ...] = ()
-
-    def found(self) -> "tuple[Image, Guards] | None":
-        """Return the headers and the guards together, as `look` does."""
-        return (self.image, self.guards) if self.image and self.guards else None
 
 
 def plain(job: "Job", capture: bool = False) -> "LinkerRun":
@@ -61,8 +63,8 @@ def plain(job: "Job", capture: bool = False) -> "LinkerRun":
     return running.spawn([job.real, *job.arguments], capture, _load)
 
 
-def look(job: "Job") -> "tuple[Image, Guards] | None":
-    """Return the headers and the guards of the output, None if the link has written no ELF file.
+def read_output(job: "Job") -> Output | None:
+    """Return what the link has written, None if that is no ELF file.
 
     A file that an earlier build has left under that name is none of this link's.
     """
@@ -75,7 +77,7 @@ def look(job: "Job") -> "tuple[Image, Guards] | None":
     try:
         with file_at(job.output) as fd:
             image = read_image(fd)
-            return image, read_guards(fd, image)
+            return Output(image, read_guards(fd, image))
     except (OSError, HugealignError):
         return None
 
@@ -84,36 +86,35 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
     """Link by *recipe*, unless *run* already did, and complete the output.  Raises OSError."""
     memory = MemoryFiles()
     words = recipe.order.words(memory) if recipe.order else None
-    complaint: list[str | None] = []
 
-    def meanwhile() -> None:
+    def meanwhile() -> str | None:
         _load()
-        if recipe.order and words:
-            complaint.append(recipe.order.complaint(words))
+        return recipe.order.complaint(words) if recipe.order and words else None
 
     run = run or _run(job, recipe, words, memory, (0, 1), meanwhile)
-    found = look(job) if run.status == 0 else None
+    complaint = run.meanwhile
+    output = read_output(job) if run.status == 0 else None
     for _ in range(_AGAIN):
-        if not found or not (sizes := _missing_pads(job, recipe, found[0])):
+        if not output or not (sizes := _missing_pads(job, recipe, output.image)):
             break
         run = _run(job, recipe, words, memory, sizes, _load)
-        found = look(job) if run.status == 0 else None
-    if found is None:
+        output = read_output(job) if run.status == 0 else None
+    if output is None:
         return Attempt(run)
     notes: list[str] = []
-    mends = (("the tail", _mend), ("the tail of read-only data", _mend_rodata))[: 1 + recipe.rodata]
-    for what, mend in mends if not recipe.linker.script else ():
-        if (reason := mend(job, found[0])) is not None:
+    edits = (("the tail", _grow_text), ("the tail of read-only data", _grow_rodata))[: 1 + recipe.rodata]
+    for what, grow in edits if not recipe.linker.script else ():
+        if (reason := grow(job, output.image)) is not None:
             notes += [f"{what} cannot be made whole: {reason}"] if reason else []
-            found = look(job) or found
+            output = read_output(job) or output
     if recipe.order:
-        hot = recipe.order.sign(found[0])
+        hot = recipe.order.sign(output.image)
         if job.settings.debug and words:
             notes += [recipe.order.summary(words)]
             notes += ["hot functions: " + (f"{hot[0]:#x} to {hot[1]:#x}" if hot else "no note")]
             notes += [recipe.order.placed(hot)] if hot else []
-        complaint = [next(filter(None, complaint), None) or recipe.order.nothing(hot)]
-    return Attempt(run, *found, next(iter(complaint), None), tuple(notes))
+        complaint = complaint or recipe.order.nothing(hot)
+    return Attempt(run, output, complaint, tuple(notes))
 
 
 def _run(
@@ -122,14 +123,14 @@ def _run(
     order: "Words | None",
     memory: MemoryFiles,
     pad_sizes: tuple[int, int],
-    meanwhile: "Callable[[], None]",
+    meanwhile: "Callable[[], str | None]",
 ) -> "LinkerRun":
     """Run the linker with our arguments; hold back its messages and name real files in them, not files in memory."""
-    from hugealign.elf.objectfile import pad_object
+    from hugealign.elf.objectfile import Pad, pad_object
     from hugealign.io.resources import directory
 
     linker, settings = recipe.linker, job.settings
-    pad = pad_object(
+    pad = Pad(
         job.machine,
         linker.pad_section,
         pad_sizes[0],
@@ -141,7 +142,9 @@ def _run(
         retain=linker.retained,
         zeros=settings.page_size if recipe.zeros else 0,
     )
-    pad_path = memory.file(linkers.PAD_OBJECT, pad, os.path.join(directory("ld-scripts"), linkers.PAD_OBJECT))
+    pad_path = memory.file(
+        linkers.PAD_OBJECT, pad_object(pad), os.path.join(directory("ld-scripts"), linkers.PAD_OBJECT)
+    )
     script = _script(job, linker.script_name(job.machine), memory) if linker.script else None
     words = linker.arguments(order.arguments if order else job.arguments, settings.page_size, pad_path, script)
     words = [*(order.before if order else ()), *words, *linker.base(job.command, settings.page_size)]
@@ -162,8 +165,8 @@ def _run(
 
     names = memory.names | (order.copies.made if order and order.copies else {})
     for path, dependencies in job.command.reports:
-        reports.mend(reports.written(path, job.command.output), names, dependencies)
-    return running.LinkerRun(run.status, reports.renamed(run.stdout, names), reports.renamed(run.stderr, names))
+        reports.rename_in(reports.place(path, job.command.output), names, dependencies)
+    return run.changed(stdout=reports.renamed(run.stdout, names), stderr=reports.renamed(run.stderr, names))
 
 
 def _note(job: "Job", recipe: Recipe) -> bytes:
@@ -172,9 +175,9 @@ def _note(job: "Job", recipe: Recipe) -> bytes:
         return recipe.order.note(recipe.rodata)
     if not recipe.rodata:
         return b""
-    from hugealign.elf import buildnote  # most links have no note
+    from hugealign.elf.notes import BuildNote  # most links have no note
 
-    return buildnote.pack((buildnote.VERSION, buildnote.RODATA, job.settings.page_size, 0, 0, 0, 0), b"")
+    return BuildNote(job.settings.page_size, rodata=True).pack()
 
 
 def _script(job: "Job", name: str, memory: MemoryFiles) -> str:
@@ -229,7 +232,7 @@ def _missing_pad(job: "Job", image: "Image") -> int:
     return (page_size - tail) // step * step
 
 
-def _mend(job: "Job", image: "Image") -> str | None:
+def _grow_text(job: "Job", image: "Image") -> str | None:
     """Grow the text of the output to the end of its last window.
 
     Return an empty string if it did, the reason if it cannot, or None if there is nothing to do.
@@ -242,8 +245,8 @@ def _mend(job: "Job", image: "Image") -> str | None:
     return _applied(job, edit.plan_tail(image, page_size))
 
 
-def _mend_rodata(job: "Job", image: "Image") -> str | None:
-    """Grow the read-only data of the output to the end of their last window, as `_mend` does for the text."""
+def _grow_rodata(job: "Job", image: "Image") -> str | None:
+    """Grow the read-only data of the output to the end of their last window, as `_grow_text` does for the text."""
     from hugealign.elf import edit
 
     segment = edit.rodata_padded(image)

@@ -2,7 +2,8 @@
 
 from hugealign.elf.guards import Guards
 from hugealign.elf.image import Image
-from hugealign.elf.relocatable import UNREADABLE, members, opened, section_names
+from hugealign.elf.relocatable import UNREADABLE, opened, section_names
+from hugealign.io import ar
 from hugealign.link.command import Command
 from hugealign.link.linkers import Linker
 from hugealign.settings import Settings
@@ -10,6 +11,12 @@ from hugealign.settings import Settings
 _STACK_NOTE = b".note.GNU-stack\0"
 #: Sections that every linker puts under RELRO (``DATA_SEGMENT_RELRO_END`` in GNU ld's default script).
 _RELRO = (".dynamic", ".data.rel.ro", ".init_array", ".got")
+#: Warnings: gold's plain links have as much data among the text.
+_LEFT_TO_VERIFY = ("HA009", "HA027")
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.diagnosis.values import Diagnosis
 
 
 def doubtful(guards: "Guards", image: "Image", command: "Command") -> bool:
@@ -33,7 +40,7 @@ def _says_of_the_stack(command: "Command") -> bool:
     """Return whether an object among the inputs has a ``.note.GNU-stack``; the linker may leave out archive members."""
     for _, fd in opened(command.inputs):
         try:
-            whole = next(members(fd))
+            whole = next(ar.members(fd))
             if not whole[0] and _STACK_NOTE in (section_names(fd, *whole[1:]) or b""):
                 return True
         except (*UNREADABLE, StopIteration):
@@ -45,7 +52,7 @@ def broken(image: "Image") -> str:
     """Return why the linked program would not start, or not with its memory; empty if nothing says so."""
     from hugealign.verification import rules
 
-    return next((f"{finding.message} [{finding.rule.id}]" for finding in rules.startable(image)), "")
+    return next((_worded(diagnosis) for diagnosis in rules.startable(image)), "")
 
 
 def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
@@ -54,17 +61,26 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
 
     if settings.check == "off":
         return ""
-    policy = rules.Policy(settings.page_size, settings.min_text, settings.pad_threshold)
-    # Leave warnings to `verify`: gold's plain links have as much data among the text.
-    findings = [finding for finding in rules.check(image, policy) if finding.rule.severity == rules.ERROR]
-    if not findings:
+    policy = rules.Policy(settings.page_size, settings.min_text)
+    found = [diagnosis for diagnosis in rules.check(image, policy) if diagnosis.code not in _LEFT_TO_VERIFY]
+    if not found:
         return ""
-    finding = findings[0]
-    more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-    # Another link with hugealign, the remedy of a rule without one of its own, is what was just done.
-    again = finding.rule.remedy or f"what it means: hugealign explain {finding.rule.id}"
-    remedy = again if linker.script else "relink with -fuse-ld=bfd"
-    return f"{finding.message}{more} [{finding.rule.id}]; {remedy}"
+    from hugealign.diagnosis import render
+    from hugealign.diagnosis.values import Remedy
+
+    first = found[0]
+    if not linker.script:
+        first = first.changed(remedy=Remedy("other-linker"))
+    elif first.code in rules.PLACEMENT:  # the advice of these is another link with hugealign, which was just done
+        first = first.changed(remedy=Remedy("look", ("hugealign", "explain", first.code)))
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{_worded(first, more)}; {render.cure(first)}"
+
+
+def _worded(diagnosis: "Diagnosis", more: str = "") -> str:
+    from hugealign.diagnosis.render import sentence  # takes longer than the check, and is rarely needed
+
+    return f"{sentence(diagnosis)}{more} [{diagnosis.code}]"
 
 
 def rodata_shortfall(image: "Image", settings: "Settings") -> str:

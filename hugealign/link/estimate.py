@@ -7,8 +7,9 @@ checked afterwards.  Counting therefore stops at the limit that matters.
 import os
 
 from hugealign.elf import relocatable
-from hugealign.elf.image import SHF_EXECINSTR
+from hugealign.elf.image import SHF_EXECINSTR, section_table
 from hugealign.elf.relocatable import SHDR, UNREADABLE, opened
+from hugealign.io import ar
 from hugealign.link.command import Command
 
 _SHF_EXCLUDE = 0x80  # in the highest byte of sh_flags' lower half: GCC's LTO sections, code yet to be generated
@@ -74,10 +75,10 @@ def _is_shared(name: str) -> bool:
 
 
 def _file(fd: int, limit: int) -> int:
-    if os.pread(fd, 8, 0) == relocatable.THIN_ARCHIVE:
+    if os.pread(fd, 8, 0) == ar.THIN:
         return limit  # its members are files of their own; large builds make thin archives
     total = 0
-    for _, offset, size in relocatable.members(fd):
+    for _, offset, size in ar.members(fd):
         total += _object(fd, offset, size)
         if total >= limit:
             break
@@ -86,12 +87,10 @@ def _file(fd: int, limit: int) -> int:
 
 def _object(fd: int, base: int, size: int) -> int:
     """Return the bytes of code in the object that begins at *base* and is *size* bytes long."""
-    header = relocatable.read_header(fd, base)
+    header = relocatable.read_object(fd, base)
     if header is None:
         return size if os.pread(fd, 4, base) in _BITCODE else 0
-    if header.e_shnum == 0:
-        return size  # more sections than the header can count
-    headers = relocatable.read_sections(fd, base, header)
+    headers = section_table(fd, header)
     code = lto = 0
     for at in range(0, len(headers) - SHDR + 1, SHDR):
         if headers[at + 8] & SHF_EXECINSTR:

@@ -13,7 +13,7 @@ from hugealign.settings import PAD_THRESHOLD
 _ARCH = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 #: ``e_machine`` of the targets that have recipes.
 SUPPORTED = (EM_X86_64, EM_AARCH64)
-#: The threshold in the scripts, which HUGEALIGN_PAD_THRESHOLD replaces.
+#: The threshold in the scripts, which a smaller one replaces where HUGEALIGN_MIN_TEXT is smaller.
 SCRIPT_THRESHOLD = PAD_THRESHOLD
 #: The pad object of a usual link; other links make theirs.
 PAD_OBJECT = "pad-x86_64.o"

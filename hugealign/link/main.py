@@ -9,7 +9,7 @@ import os
 from hugealign.environment import die_of_pipes, reserve_standard_descriptors
 from hugealign.errors import HugealignError
 from hugealign.link import estimate, linkers, running
-from hugealign.link.attempt import Attempt, Recipe, laid_out, look, plain
+from hugealign.link.attempt import Attempt, Output, Recipe, laid_out, plain, read_output
 from hugealign.link.job import Job, understand
 from hugealign.records import Record
 from hugealign.settings import Settings, from_environ
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from hugealign.elf.guards import Guards
-    from hugealign.elf.image import Image
     from hugealign.link.order.plan import OrderedLink
     from hugealign.link.running import LinkerRun
 
@@ -82,7 +80,7 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
     small = estimate.code_bytes(job.command, settings.min_text) < settings.min_text
     if small:
         run = plain(job)
-        if run.status or (reason := _reason_for_plain(job, look(job))):
+        if run.status or (reason := _reason_for_plain(job, read_output(job))):
             voice.debug(f"left alone: {f'the linker failed: status {run.status}' if run.status else reason}")
             return run.status
     recipe = Recipe(linker, _order(job, linker, voice), rodata=job.settings.rodata, zeros=job.settings.data)
@@ -123,13 +121,13 @@ def _laid_out(
         runs = [attempt.run for attempt in attempts]
         why = lambda: f"the linker said: {running.complaint(runs, progress.messages)}"  # noqa: E731
         return _with_less(job, recipe, progress, voice, quiet, why)
-    if reason := _reason_for_plain(job, attempt.found()):
+    if reason := _reason_for_plain(job, attempt.output):
         voice.debug(f"left alone: {reason}")
         return plain(job, capture=quiet).status
     guarded = _guarded(job, recipe, attempt, voice, quiet)
     if isinstance(guarded, int):
         return guarded
-    if guarded.image and (reason := broken(guarded.image)):
+    if guarded.output and (reason := broken(guarded.output.image)):
         return _with_less(job, recipe, progress, voice, quiet, lambda: reason)
     progress.linked, progress.messages = True, guarded.run.stderr
     if not quiet:
@@ -163,25 +161,25 @@ def _with_less(
 
 def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bool) -> Attempt | int:
     """Return an attempt no less guarded than the plain link; the status of that link if there is no such attempt."""
-    from hugealign.elf.guards import weaker
+    from hugealign.elf.guards import LOSSES, weaker
     from hugealign.link.check import doubtful
 
-    if not attempt.guards or not attempt.image or not doubtful(attempt.guards, attempt.image, job.command):
+    ours = attempt.output
+    if not ours or not doubtful(ours.guards, ours.image, job.command):
         return attempt
     run = plain(job, capture=True)
-    found = look(job)
-    if run.status or not found:
+    reference = read_output(job)
+    if run.status or not reference:
         return laid_out(job, recipe)
-    reference = found[1]
     bare = recipe.changed(stack_note=False)
-    reason = weaker(attempt.guards, reference)
-    again = laid_out(job, bare if reason or attempt.guards.stack != reference.stack else recipe)
-    if again.guards and again.run.status == 0 and not weaker(again.guards, reference):
+    reason = weaker(ours.guards, reference.guards)
+    again = laid_out(job, bare if reason or ours.guards.stack != reference.guards.stack else recipe)
+    if again.output and again.run.status == 0 and not weaker(again.output.guards, reference.guards):
         return again
     run = plain(job, capture=True)
     if not quiet:
         run.forward()
-    voice.warn(f"linked without huge-page layout, because with it {reason or 'it would be guarded less'}")
+    voice.warn(f"linked without huge-page layout, because with it {LOSSES.get(reason, 'it would be guarded less')}")
     return run.status
 
 
@@ -191,17 +189,18 @@ def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
     from hugealign.link.check import rodata_shortfall, shortfall
 
     linker = recipe.linker
-    if attempt.image is None:
+    if attempt.output is None:
         return attempt.run.status
+    image = attempt.output.image
     for note in attempt.notes:
         voice.debug(note)
     if attempt.complaint:
         voice.warn(attempt.complaint)
-    if recipe.rodata or attempt.image.e_machine in linker.dense:
-        edit.dig_holes(job.command.output, attempt.image, linker.pad_section)
-    if recipe.rodata and (message := rodata_shortfall(attempt.image, job.settings)):
+    if recipe.rodata or image.e_machine in linker.dense:
+        edit.dig_holes(job.command.output, image, linker.pad_section)
+    if recipe.rodata and (message := rodata_shortfall(image, job.settings)):
         voice.warn(message)
-    message = shortfall(attempt.image, linker, job.settings)
+    message = shortfall(image, linker, job.settings)
     if not message:
         return 0
     voice.warn(message)
@@ -234,14 +233,14 @@ def _version(real: str) -> str:
     return running.spawn([real, "--version"], capture=True).stdout.decode("utf-8", "replace").partition("\n")[0]
 
 
-def _reason_for_plain(job: Job, found: "tuple[Image, Guards] | None") -> str:
-    """Return why the output that was *found* is to be the plain link's; empty if it is worth a layout."""
+def _reason_for_plain(job: Job, output: Output | None) -> str:
+    """Return why the *output* is to be the plain link's; empty if it is worth a layout."""
     from hugealign.elf.coverage import coverage
     from hugealign.io.units import format_size
 
-    if found is None:
+    if output is None:
         return "the linker has written no program or library"
-    text = coverage(found[0], job.settings.page_size).text
+    text = coverage(output.image, job.settings.page_size).text
     if text >= job.settings.min_text:
         return ""
     return f"{format_size(text)} of text are less than HUGEALIGN_MIN_TEXT, {format_size(job.settings.min_text)}"

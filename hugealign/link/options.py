@@ -147,16 +147,14 @@ NEXT_IS_ARGUMENT = "-m -z -L -T -e -h -o -soname -dynamic-linker -plugin -rpath 
 #: sh patterns for the options of a usual link, which starts before Python has loaded if it has EARLY bytes of inputs or
 #: more.  All are harmless; with any other, the link might be left alone, or the linker might print on stdout.
 USUAL = """
-    -melf_x86_64 -z?* -pie -shared -static -e* -h* -o* -soname* -dynamic-linker* -plugin* -rpath* -l* -L?* -O* -s -S -x
-    -E --build-id* --eh-frame-hdr --hash-style=* --sysroot=* --as-needed --no-as-needed --push-state --pop-state
+    -melf_x86_64 -znow -zrelro -znorelro -zdefs -zorigin -znoexecstack -ztext -znotext -zseparate-code -zstack-size=*
+    -zpack-relative-relocs -pie -shared -static -e* -h* -o* -soname* -dynamic-linker* -plugin/* -plugin-opt=/*
+    -plugin-opt=-fresolution=* -plugin-opt=-pass-through=* -rpath* -l* -L?* -O* -s -S -x -E
+    --build-id* --eh-frame-hdr --hash-style=* --sysroot=* --as-needed --no-as-needed --push-state --pop-state
     --start-group --end-group '-(' '-)' --gc-sections --export-dynamic -export-dynamic --no-undefined
     --version-script=* --enable-new-dtags --disable-new-dtags --whole-archive --no-whole-archive -Bstatic -Bdynamic
     """.split()
-UNUSUAL = [
-    *(f"-z{keyword}*" for keyword in ("max-page-size", *_Z_PLACES.split(), *_Z_OTHER.split())),
-    *(f"-plugin-opt={word}*" for word in _PLUGIN_OTHER),
-    *("-L", "-T", "-o-", "-o/dev/*", "-o/proc/*"),
-]
+UNUSUAL = ["-o-", "-o/dev/*", "-o/proc/*"]
 EARLY = 4 << 20
 
 

@@ -26,7 +26,7 @@ def renamed(text: bytes, names: "Mapping[str, str]", dependencies: bool = False)
     return _IN_MEMORY.sub(name, text)
 
 
-def written(report: str, output: str) -> str:
+def place(report: str, output: str) -> str:
     """Return where a linker that made *output* has written its *report*.
 
     GNU ld's ``-Map`` takes a directory, and ``%`` for the output (ld manual, "Command-line Options").
@@ -39,7 +39,7 @@ def written(report: str, output: str) -> str:
     return os.path.join(report, f"{os.path.basename(output)}.map")
 
 
-def mend(path: str, names: "Mapping[str, str]", dependencies: bool) -> None:
+def rename_in(path: str, names: "Mapping[str, str]", dependencies: bool) -> None:
     """Replace the files in memory that the report at *path* mentions by their *names*, as `renamed` does."""
     try:
         if not os.path.isfile(path):

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 
 
 class LinkerRun(Record):
-    """A finished run of the linker: its exit *status* (negative: killed by that signal) and what it printed."""
+    """A finished run of the linker: its exit *status* (negative: killed by that signal) and what it printed.
+
+    *meanwhile* is what the work returned that was done while it ran.
+    """
 
     status: int
     stdout: bytes = b""
     stderr: bytes = b""
+    meanwhile: str | None = None
 
     def forward(self) -> None:
         """Print what the linker printed."""
@@ -43,17 +47,17 @@ class MemoryFiles:
         return path
 
 
-def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], object] | None" = None) -> LinkerRun:
+def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], str | None] | None" = None) -> LinkerRun:
     """Run the linker, call *meanwhile*, and wait for the linker; with *capture* its output goes to memory."""
     streams = [os.memfd_create(name) for name in ("stdout", "stderr")] if capture else []
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams, 1)]
     pid = os.posix_spawn(argv[0], argv, as_given(), file_actions=actions, setsigdef=signals_to_reset())
     try:
-        if meanwhile:
-            meanwhile()
+        done = meanwhile() if meanwhile else None
     finally:
         _, status = os.waitpid(pid, 0)
-    return LinkerRun(os.waitstatus_to_exitcode(status), *(_contents(fd) for fd in streams))
+    stdout, stderr = [_contents(fd) for fd in streams] or (b"", b"")
+    return LinkerRun(os.waitstatus_to_exitcode(status), stdout, stderr, done)
 
 
 def complaint(runs: "Sequence[LinkerRun]", beside: bytes) -> str:

@@ -8,20 +8,22 @@ from hugealign.io.descriptors import file_at
 from hugealign.io.units import printable
 from hugealign.map.layout import Map, after, before
 from hugealign.ordering import named
-from hugealign.ordering.order import of_ran
+from hugealign.ordering.order import OrderOptions, of_ran
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.ran import Ran
-from hugealign.system.budget import Budget
+from hugealign.system.budget import Budget, budget_of
 
 
-def heat_map(ran: Ran, *, page_size: int, budget: Budget, fill: bool = True, order: str | None = None) -> Map:
+def heat_map(ran: Ran, page_size: int, order: str | None = None) -> Map:
     """Return the map of what *ran* of a file, as linked and under the order in the file *order*.
 
     Without *order*, it uses the order that `hugealign order` makes of what ran.  Raises HugealignError.
     """
-    plan = of_ran(ran, page_size, budget, fill=fill).plan if order is None else _planned(ran, page_size, budget, order)
+    budget = budget_of()
+    options = OrderOptions(page_size=page_size, budget=budget)
+    plan = of_ran(ran, options).plan if order is None else _planned(ran, page_size, budget, order)
     note = _note(ran)
     try:
         layouts = before(ran.functions, ran.matched, page_size, note), after(ran.functions, ran.matched, plan)
@@ -31,7 +33,7 @@ def heat_map(ran: Ran, *, page_size: int, budget: Budget, fill: bool = True, ord
 
 
 def _planned(ran: Ran, page_size: int, budget: Budget, path: str) -> WindowPlan:
-    order = orderfile.load(path, plain=True)
+    order = orderfile.load(path)
     indices = list(dict.fromkeys(named.indices(order, path, ran.functions, ran.binary)))
     problem = Problem(ran.matched, ran.functions, WindowRoom(page_size, budget.windows))
     return of_sorted(problem, Sorted(indices), named.windows(order))

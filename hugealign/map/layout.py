@@ -12,10 +12,9 @@ from heapq import nlargest
 from hugealign.elf.coverage import RodataCoverage
 from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions
-from hugealign.elf.windows import drift, text_windows
+from hugealign.elf.windows import load_bias, text_windows
 from hugealign.errors import HugealignError
-from hugealign.ordering.alignment import alignment, place
-from hugealign.ordering.windows import WindowPlan
+from hugealign.ordering.windows import WindowPlan, alignment, place
 from hugealign.profile.match import Matched
 from hugealign.profile.ran import Ran
 from hugealign.system.budget import Budget
@@ -79,17 +78,17 @@ class Map:
 def before(functions: Functions, matched: Matched, page_size: int, note: BuildNote | None) -> HeatMap:
     """Return the present layout of the file.  Raises HugealignError for more text than can be shown."""
     image = functions.image
-    moved = drift(image)
-    ranges = [(s.p_vaddr + moved, s.p_vaddr + s.p_memsz + moved) for s in image.text_segments if s.p_memsz]
-    whole = [(first + moved, last + moved) for _, first, last in text_windows(image, page_size)]
+    bias = load_bias(image)
+    ranges = [(s.p_vaddr + bias, s.p_vaddr + s.p_memsz + bias) for s in image.text_segments if s.p_memsz]
+    whole = [(first + bias, last + bias) for _, first, last in text_windows(image, page_size)]
     meant = note.windows if note and note.windows else _ROWS_LIMIT
     rows = _rows(ranges, page_size)
     for row in rows:
         row.huge = meant > 0 and any(first <= row.address < last for first, last in whole)
         meant -= row.huge
-    spread(rows, [start + moved for start in functions.starts], functions, matched, page_size)
+    spread(rows, [start + bias for start in functions.starts], functions, matched, page_size)
     for row in rows:
-        row.address -= moved
+        row.address -= bias
     name = "as linked, with an order" if note and note.hot_start < note.hot_end else "as linked"
     return HeatMap(name, page_size, matched.found * PARTS, rows)
 

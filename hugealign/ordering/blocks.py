@@ -1,7 +1,13 @@
 """The order of a function's blocks: those that ran first, and the rest apart.
 
 With a list of the blocks that ran, clang (``-fbasic-block-sections=list=``) keeps those in the function's section and
-puts the others into a section of their own, which no order names.
+puts the others into a section of their own.
+
+The blocks that leave a function are placed like a function.  So they get an index, too: `Functions` as `divided`
+returns them are the functions of the file, with their indices, and behind these the part that leaves each divided
+function, in the order of `laid`.  `Laid.part` has that index, and only `laid` computes it; `Problem.parts` maps a
+function's index to it.  Tables by index that readers of the file make (calls, references, samples) know nothing of
+parts.
 """
 
 from bisect import bisect_right

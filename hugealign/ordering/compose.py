@@ -1,4 +1,4 @@
-"""A plan as an order file, with the names that a linker needs."""
+"""A plan as an order file, with the names that a linker needs, and an order as other linkers take it."""
 
 from collections.abc import Container, Mapping
 
@@ -53,6 +53,16 @@ def compose(
     names = dict.fromkeys(functions.names[one.part] for one in apart if one.leaves and one.part not in there)
     entries += [Entry(name, kind=FILL, window=last) for name in names if (name, "", 0) not in seen]
     return OrderFile(dict(header), entries)
+
+
+def symbol_list(order: OrderFile) -> str:
+    """Return a file for lld's ``--symbol-ordering-file``: names, each once.
+
+    lld takes every local function of a name; the file cannot say which.  It leaves out names that begin with ``#`` or a
+    space, or that contain a line's end: they cannot be written.
+    """
+    names = dict.fromkeys(entry.name for entry in order.entries if entry.name)
+    return "".join(f"{name}\n" for name in names if "\n" not in name and name == name.strip() and name[0] != "#")
 
 
 def _aliases(functions: Functions, indices: Container[int]) -> dict[int, list[str]]:

@@ -14,11 +14,11 @@ from hugealign.ordering import named, sorting
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import WindowPlan, WindowRoom
-from hugealign.profile.ran import Ran, what_ran
-from hugealign.settings import PAGE_SIZE
+from hugealign.profile.ran import ProfileOptions, Ran, what_ran
 
 SCHEMA = "hugealign.order-drift/1"
 _ALL = 1 << 15  # windows: more than any order has
+_DEFAULT = ProfileOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +43,17 @@ def drift(
     order: str,
     profiles: Sequence[str],
     binary: str,
+    options: ProfileOptions = _DEFAULT,
     *,
-    form: str | None = None,
-    max_unpacked: int | None = None,
-    debuginfo: Sequence[str] | None = None,
-    force: bool = False,
-    page_size: int = PAGE_SIZE,
     warn: Callable[[str], None] = silent,
 ) -> Drift:
     """Return how good the order file at *order* still is for the file at *binary*, by what *profiles* say of it.
 
-    Both orders get as many windows as the order file asks for.  The other parameters are those of
-    `hugealign.ordering.order`.
-    Raises HugealignError.
+    Both orders get as many windows as the order file asks for.  Warnings go to *warn*.  Raises HugealignError.
     """
     current = load(order)
-    ran = what_ran(binary, profiles, form=form, max_unpacked=max_unpacked, debuginfo=debuginfo, force=force, warn=warn)
+    page_size = named.page_size(current, order)
+    ran = what_ran(binary, profiles, options, warn=warn)
     count = named.windows(current)
     if not count:
         raise HugealignError(f"{printable(order)}: asks for no huge windows, so none hold any heat")

@@ -2,13 +2,12 @@
 
 from hugealign import orderfile
 from hugealign.elf.symbols import Functions
-from hugealign.errors import HugealignError
-from hugealign.io.numbers import decimal
-from hugealign.io.units import printable
+from hugealign.errors import HugealignError, UsageError
+from hugealign.io.units import parse_page_size, printable
 from hugealign.orderfile import OrderFile
+from hugealign.settings import DEFAULT_PAGE_SIZE
 
 _LEAST = 2  # one name in this many has to be in the file
-_MOST_WINDOWS = 10**8 - 1
 
 
 def indices(order: OrderFile, path: str, functions: Functions, binary: str) -> list[int]:
@@ -27,11 +26,16 @@ def indices(order: OrderFile, path: str, functions: Functions, binary: str) -> l
 
 
 def windows(order: OrderFile) -> int | None:
-    """Return how many windows an order file wants huge; None if it does not say, as lld's files do not."""
+    """Return how many windows an order file wants huge; None if it does not say."""
+    return int(order.header["windows"]) if "windows" in order.header else None
+
+
+def page_size(order: OrderFile, path: str) -> int:
+    """Return the size of a window of the order file at *path*, in bytes.  Raises HugealignError."""
     try:
-        return decimal(order.header.get("windows", ""), _MOST_WINDOWS)
-    except ValueError:
-        return None
+        return parse_page_size(order.header.get("page-size", DEFAULT_PAGE_SIZE), "page-size")
+    except UsageError as error:
+        raise HugealignError(f"{printable(path)}: {error}") from None
 
 
 def _indices(functions: Functions, entry: orderfile.Entry) -> list[int]:

@@ -16,13 +16,12 @@ from hugealign.orderfile import OrderFile
 from hugealign.ordering.blocks import Laid, divided, laid, share_names
 from hugealign.ordering.carried import Carried, carried
 from hugealign.ordering.compose import compose
-from hugealign.ordering.misses import Misses
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.match import placeable
-from hugealign.profile.model import BY_NAME, Flow
-from hugealign.profile.ran import MismatchError, Ran, check_rate, what_ran
+from hugealign.profile.model import Flow
+from hugealign.profile.ran import MismatchError, ProfileOptions, Ran, check_rate, what_ran
 from hugealign.settings import PAGE_SIZE
 from hugealign.system.budget import Budget, budget_of
 
@@ -46,8 +45,17 @@ class ThinError(HugealignError):
 
 
 @dataclass(frozen=True, slots=True)
+class Simulated:
+    """A number of windows chosen by simulation: *why*, in a table of *lines*, and in a part of a JSON *document*."""
+
+    why: str
+    lines: Sequence[str]
+    document: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
-    """The *plan* made of what *ran*; *misses* come from a simulation, if there was one.
+    """The *plan* made of what *ran*; *simulated* says how many windows miss least, if that was simulated.
 
     *blocks* are the blocks of the functions to divide, by index, None if that was not asked for.  *carried* says how
     much was found again of the build that the profile is of, if that is not the one to order.
@@ -56,7 +64,7 @@ class Order:
     ran: Ran
     budget: Budget
     plan: WindowPlan
-    misses: Misses | None = None
+    simulated: Simulated | None = None
     blocks: Mapping[int, Laid] | None = None
     carried: Carried | None = None
 
@@ -77,59 +85,52 @@ class Order:
         return compose(plan, ran.matched, ran.functions, header, self.blocks or {})
 
 
+@dataclass(frozen=True, slots=True)
+class OrderOptions(ProfileOptions):
+    """How profiles are read (`ProfileOptions`), and what the order is to be.
+
+    *page_size* is the size of a huge page in bytes.  *budget* is how many of them may be huge, by default what this
+    machine's processor can hold.  With *fill*, functions that probably run get the room that is left.  With *blocks*,
+    functions that clang's map of blocks describes are divided into the blocks that ran and the rest.  *old_binary* is
+    the build that the profiles are of, if that is not the one to order: functions are found by their names, blocks by
+    their code.
+    """
+
+    page_size: int = PAGE_SIZE
+    budget: Budget | None = None
+    fill: bool = True
+    blocks: bool = False
+    old_binary: str | None = None
+
+
+_DEFAULT = OrderOptions()
+
+
 def order(
     binary: str,
     profiles: Sequence[str],
+    options: OrderOptions = _DEFAULT,
     *,
-    form: str | None = None,
-    max_unpacked: int | None = None,
-    debuginfo: Sequence[str] | None = None,
-    force: bool = False,
-    page_size: int = PAGE_SIZE,
-    budget: Budget | None = None,
-    fill: bool = True,
-    blocks: bool = False,
-    old_binary: str | None = None,
     warn: Callable[[str], None] = silent,
     progress: Callable[[str], None] = silent,
 ) -> Order:
     """Return the order that *profiles* give the functions of the file at *binary*.
 
-    *form* is the format of the profiles; by default `order` detects it.  *max_unpacked* limits the unpacked size of
-    compressed profiles, in bytes.  *debuginfo* are directories of debug files, by default the usual ones.  *force* goes
-    on although most samples are not of *binary*.  *page_size* is the size of a huge page in bytes.  *budget* is how
-    many of them the processor can hold, by default this machine's.  With *fill*, functions that probably run get the
-    room that is left.  With *blocks*, functions that clang's map of blocks describes are divided into the blocks that
-    ran and the rest.  *old_binary* is the build that the profiles are of, if that is not *binary*: functions are found
-    by their names, blocks by their code.  Warnings go to *warn*, and *progress* is called with each step.  Raises
-    HugealignError, and ThinError if no window may be huge and the samples are too few.
+    Warnings go to *warn*, and *progress* is called with each step.  Raises HugealignError, and ThinError if no window
+    may be huge and the samples are too few.
     """
-    budget = budget or budget_of()
-    flow = Flow() if blocks else None
-
-    def told(message: str) -> None:
-        helps = old_binary is None and message.endswith(BY_NAME)
-        warn(f"{message} (if you have that build, pass it with --old-binary)" if helps else message)
-
-    ran = what_ran(
-        binary if old_binary is None else old_binary,
-        profiles,
-        form=form,
-        max_unpacked=max_unpacked,
-        debuginfo=debuginfo,
-        force=force,
-        warn=told,
-        progress=progress,
-        flow=flow,
-    )
+    budget = options.budget or budget_of()
+    flow = Flow() if options.blocks else None
+    old, force = options.old_binary, options.force
+    ran = what_ran(binary if old is None else old, profiles, options, flow=flow, warn=warn, progress=progress)
     check_evidence(ran, budget, force, warn)
     again = None
-    if old_binary is not None:
-        ran, again = carry(ran, binary, DebugFiles(debuginfo), flow, force, warn)
+    if old is not None:
+        ran, again = carry(ran, binary, DebugFiles(options.debuginfo), flow, force, warn)
     ran = replace(ran, matched=placeable(ran.matched, ran.functions))
     check_names(ran, force, warn)
     progress(f"laying out {len(ran.matched.samples):,} functions")
-    return of_ran(ran, page_size, budget, fill=fill, flow=flow, again=again, warn=warn)
+    return of_ran(ran, replace(options, budget=budget), flow, again, warn)
 
 
 def carry(
@@ -173,22 +174,20 @@ def check_names(ran: Ran, force: bool, warn: Callable[[str], None]) -> None:
 
 def of_ran(
     ran: Ran,
-    page_size: int,
-    budget: Budget,
-    *,
-    fill: bool,
+    options: OrderOptions,
     flow: Flow | None = None,
     again: Carried | None = None,
     warn: Callable[[str], None] = silent,
 ) -> Order:
     """Return the order of the functions that *ran*, and with *flow* of their blocks.  Raises HugealignError."""
+    budget = options.budget or budget_of()
     calls, references = Calls(ran.binary, ran.functions), References(ran.binary, ran.functions)
     found = None
     if flow is not None:
         ran, found = of_blocks(ran, flow, warn, again)
-    room = WindowRoom(page_size, budget.windows)
+    room = WindowRoom(options.page_size, budget.windows)
     problem = Problem(ran.matched, ran.functions, room, calls, parts=parts(found))
-    if fill:
+    if options.fill:
         problem = replace(problem, fill=calls, references=references)
     return Order(ran, budget, plan(problem), blocks=found, carried=again)
 

@@ -9,9 +9,8 @@ from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.ordering import knapsack, sorting, unseen
-from hugealign.ordering.alignment import alignment
 from hugealign.ordering.sorting import Sorted
-from hugealign.ordering.windows import Kinds, WindowPlan, WindowRoom, ends_of, laid_out, windows_of
+from hugealign.ordering.windows import Kinds, WindowPlan, WindowRoom, alignment, ends_of, laid_out, windows_of
 from hugealign.profile.match import Matched
 
 _LIMIT = 1 << 16  # windows: 128 GiB of functions

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hugealign.io.units import counted, format_size, printable
 from hugealign.orderfile import COLD, FILL, HOT
-from hugealign.ordering import misses, unseen
+from hugealign.ordering import unseen
 from hugealign.ordering.carried import Carried
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import WindowPlan
@@ -51,14 +51,15 @@ def _lines(order: Order) -> Iterator[str]:
     elif matched.nameless:
         yield f"missed   {_percent(matched.nameless, matched.found)} of the samples are in functions without a name"
     budget = order.budget
-    kept = f", {budget.reserve} of them kept for others" if budget.entries else ""
-    entries = f"{budget.entries} 2 MiB instruction TLB entries ({budget.why}){kept}"
-    yield f"budget   {counted(plan.budget, 'window')}: {entries}"
-    why = misses.why(order.misses) if order.misses else _why(plan)
+    why = budget.why
+    if budget.entries:
+        why = f"{budget.entries} 2 MiB instruction TLB entries ({why}), one of them kept for others"
+    yield f"budget   {counted(plan.budget, 'window')}: {why}"
+    why = order.simulated.why if order.simulated else _why(plan)
     yield f"huge     {counted(plan.count, 'window')} of {format_size(plan.page_size)}: {why}"
     yield ""
-    if order.misses:
-        yield from misses.lines(order.misses)
+    if order.simulated:
+        yield from order.simulated.lines
         yield ""
     yield from _table(plan, matched, missed)
     yield ""
@@ -175,7 +176,7 @@ def to_json(order: Order) -> str:
         "page_size": plan.page_size,
         "needed": plan.needed,
         "huge": plan.count,
-        "simulation": misses.as_json(order.misses) if order.misses else None,
+        "simulation": order.simulated and order.simulated.document,
         "whole_text": plan.whole,
         "functions": _kinds(plan),
         "windows": [

@@ -11,8 +11,7 @@ from typing import Any
 
 from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
-from hugealign.ordering.cdsort import cdsort
-from hugealign.ordering.chains import Arc
+from hugealign.ordering.cdsort import Arc, cdsort
 from hugealign.ordering.knapsack import UNSEEN
 from hugealign.profile import goodturing
 from hugealign.profile.goodturing import Estimate

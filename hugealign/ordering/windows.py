@@ -4,13 +4,15 @@ Mapping more windows than the processor has entries for costs more misses than i
 window saves some.  So as many are made huge as the functions that are placed need, and never more than the budget.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hugealign.elf.symbols import Functions
+from hugealign.elf.windows import align_up
 from hugealign.orderfile import FILL
-from hugealign.ordering.alignment import place
 from hugealign.profile.match import Matched
+from hugealign.wrapper.block_lists import ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +120,34 @@ def _table(
         WindowLine(i + 1, min(page_size, ends[-1] - i * page_size), filled[i], functions_in[i], samples[i], i < count)
         for i in range(number)
     ]
+
+
+def alignment(functions: Functions, *, divided: bool = False) -> int:
+    """Return the alignment that the compiler gave functions: most have it, and more than by chance (half lie on 2).
+
+    If they will be *divided*, clang compiles them again and aligns them to at most `ALIGNMENT`.
+    """
+    rests = Counter(
+        start % 16
+        for index, (start, name) in enumerate(zip(functions.starts, functions.names, strict=True))
+        if ".cold" not in name or functions.cold_part_of(index) is None
+    )
+    for candidate in (16, 8, 4, 2):
+        if sum(rests[rest] for rest in range(0, 16, candidate)) * 8 > rests.total() * 5:
+            return min(candidate, ALIGNMENT) if divided else candidate
+    return 1
+
+
+def place(starts: Sequence[int], sizes: Sequence[int], order: Iterable[int], begin: int, most: int) -> list[int]:
+    """Return where each function of *order* begins if they follow one another from the address *begin* on.
+
+    *starts* are their present addresses: each function keeps the alignment that it has there, up to *most*.
+    """
+    placed = []
+    for index in order:
+        start = starts[index]
+        own = start & -start
+        begin = align_up(begin, own if 0 < own < most else most)
+        placed.append(begin)
+        begin += sizes[index]
+    return placed

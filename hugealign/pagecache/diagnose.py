@@ -7,7 +7,10 @@ import os
 import signal
 import stat
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, ROOT, Diagnosis, Remedy
+from hugealign.errors import HugealignError, MalformedElfError, NotElfError
+from hugealign.io import replacing
 from hugealign.io.descriptors import using
 from hugealign.pagecache import warming
 from hugealign.pagecache.warming import Warmth
@@ -16,9 +19,37 @@ from hugealign.system import children, kernel, memory
 _IN_MEMORY = ("tmpfs", "ramfs")
 _PATIENCE = 5.0  # seconds to look for the process that has a file open for writing
 _RETRY = Remedy("retry")
+#: Lifts PR_SET_THP_DISABLE, which is 41, and becomes a command.
+_ALLOWED = (
+    "python3",
+    "-c",
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 0, 0, 0, 0); os.execvp(sys.argv[1], sys.argv[1:])",
+)
 
 #: A process and how many others there are: the facts of a diagnosis.
 Users = dict[str, int | str]
+
+
+def disabled(path: str) -> Diagnosis:
+    """Return why no process here has huge pages of the file at *path*: PR_SET_THP_DISABLE, which is inherited."""
+    return Diagnosis("process.thp-disabled", path, {}, Remedy("run", (*_ALLOWED, "hugealign", "run", "--"), COMMAND))
+
+
+def unreadable(path: str, error: Exception) -> Diagnosis:
+    """Return what *error* says of the file at *path*."""
+    if isinstance(error, RefusalError):
+        return error.diagnosis.about(path)
+    if isinstance(error, NotElfError):
+        return Diagnosis("file.no-program", path, {})
+    if isinstance(error, MalformedElfError):
+        return Diagnosis("file.malformed", path, {}, _command("look", "verify", path))
+    return Diagnosis("file.unreadable", path, {"error": error_name(error)})
+
+
+def error_name(error: Exception) -> str:
+    """Return the name (``EACCES``) of the system's error that *error* is, or was raised from; empty if it is none."""
+    number = next((e.errno for e in (error, error.__cause__) if isinstance(e, OSError)), None)
+    return errno.errorcode.get(number or 0, "")
 
 
 def no_window(path: str, page_size: int) -> Diagnosis:
@@ -33,21 +64,22 @@ def not_warmed(path: str) -> Diagnosis:
 
 def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
     """Return why `warm` left windows of the file at *path* small; *hits* is `memory.limit_hits` before the attempt."""
-    info = os.fstat(fd)
-    replace = _command("stop", "warm", "--replace", path)
-    system = kernel.file_system_of(fd)
+    info, system = os.fstat(fd), kernel.file_system_of(fd)
     if (writer := _writer(fd, info)) is not None:
         return Diagnosis("cache.open-for-writing", path, writer, Remedy("wait"))
-    if users := users_of(info, path):
-        return Diagnosis("cache.in-use", path, users, replace)
+    users = users_of(info, path)
     kept = None if system in _IN_MEMORY else warmth.kept
-    if kept and kept.dirty + kept.writeback:
+    if not users and kept and kept.dirty + kept.writeback:
         return Diagnosis("cache.dirty", path, {"dirty": kept.dirty + kept.writeback}, Remedy("prepare", ("sync",)))
-    if kept and kept.cached:
-        return Diagnosis("cache.held", path, {"pages": kept.cached}, replace.changed(kind="find-holder"))
-    if system == "tmpfs" and (denial := _denial(path)):
-        return denial
-    if lack := _lack(path, hits):
+    lack = (_denial(path) if system == "tmpfs" else None) or _lack(path, hits)
+    if users or (kept and kept.cached):
+        gains = _new_file_is_huge(os.path.dirname(os.path.realpath(path)))
+        if lack or gains is not False:
+            argv = ("hugealign", "warm", "--replace", path) if gains and _replaceable(fd, info, path) else ()
+            if users:
+                return Diagnosis("cache.in-use", path, users, Remedy("stop", argv))
+            return Diagnosis("cache.held", path, {}, Remedy("find-holder", argv))
+    if lack:
         return lack
     if warmth.collapse not in (0, errno.EINVAL):
         return _refused(path, warmth)
@@ -55,6 +87,22 @@ def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
         return _partial(path, warmth)
     remedy = _command("run", "run", "--file", path, "--").changed(needs=COMMAND)
     return Diagnosis("file-system.no-huge-pages", path, {"file_system": system or ""}, remedy)
+
+
+def _new_file_is_huge(directory: str) -> bool | None:
+    """Return whether a new file in the *directory* comes in huge folios; None if that cannot be tried."""
+    with contextlib.suppress(OSError, HugealignError):
+        return warming.trial(directory, kernel.huge_page_size()) > 0
+    return None
+
+
+def _replaceable(fd: int, info: os.stat_result, path: str) -> bool:
+    """Return whether `warm --replace` could put a copy in place of the open file at *path*."""
+    try:
+        replacing.refuse(fd, info, os.path.realpath(path))
+    except replacing.ReplaceError:
+        return False
+    return os.geteuid() in (0, info.st_uid)
 
 
 def after_copying(warmth: Warmth, hits: int) -> Diagnosis:
@@ -77,8 +125,11 @@ def after_cooling(fd: int, path: str) -> Diagnosis:
 
 
 def _denial(path: str) -> Diagnosis | None:
-    if kernel.thp_mode("shmem_enabled") != "deny":
-        return None
+    return denied(path) if kernel.thp_mode("shmem_enabled") == "deny" else None
+
+
+def denied(path: str) -> Diagnosis:
+    """Return why the file at *path*, which is in memory only, is not huge where shmem_enabled is deny."""
     return Diagnosis("thp.shmem-denied", path, {}, _setting("never", f"{kernel.THP}/shmem_enabled"))
 
 
@@ -86,10 +137,19 @@ def _lack(path: str, hits: int) -> Diagnosis | None:
     """Return what the kernel lacked for a huge page, as far as that can be seen."""
     if memory.limit_hits() > hits:
         return Diagnosis("memory.limit", path, {"limit": memory.limit() or 0}, Remedy("raise-limit"))
-    if memory.free_huge_pages() == 0:
-        facts = {"page_size": kernel.huge_page_size()}
-        return Diagnosis("memory.fragmented", path, facts, _setting("1", "/proc/sys/vm/compact_memory"))
-    return None
+    return fragmented(path) if memory.free_huge_pages() == 0 else None
+
+
+def small_tmpfs(path: str, mount_point: str) -> Diagnosis:
+    """Return why the file at *path*, on a tmpfs at *mount_point*, is not huge."""
+    argv = ("mount", "-o", "remount,huge=always", mount_point)
+    return Diagnosis("file-system.small-tmpfs", path, {}, Remedy("run", argv, ROOT if os.geteuid() else ""))
+
+
+def fragmented(path: str) -> Diagnosis:
+    """Return why the file at *path* is not huge where no block of memory is free that is large enough."""
+    facts = {"page_size": kernel.huge_page_size()}
+    return Diagnosis("memory.fragmented", path, facts, _setting("1", "/proc/sys/vm/compact_memory"))
 
 
 def _refused(path: str, warmth: Warmth) -> Diagnosis:
@@ -127,10 +187,10 @@ def _writer(fd: int, info: os.stat_result) -> Users | None:
     if written is False:
         return None
     # There can be a million descriptors, and a server that is asked about one of them may never answer.
-    search = children.function(lambda: b"%d" % _holder((info.st_dev, info.st_ino)))
+    search = children.function(lambda: _holder((info.st_dev, info.st_ino)))
     children.collect([search], _PATIENCE)
-    pid = int(search.text or -1)
-    return _process(pid) if pid > 0 else {} if written else None
+    pid = search.value
+    return _process(pid) if pid else {} if written else None
 
 
 def _written(fd: int) -> bool | None:
@@ -150,7 +210,7 @@ def _written(fd: int) -> bool | None:
 
 def _holder(file: tuple[int, int]) -> int:
     """Return the PID of a process that has *file*, a device and an inode, open for writing; 0 if we see none."""
-    from hugealign.process import processes, statx
+    from hugealign.process import processes
 
     for pid in processes.pids():
         with (
@@ -162,7 +222,7 @@ def _holder(file: tuple[int, int]) -> int:
                     # The mode of the link says whether the file is open for writing (tid_fd_update_inode in
                     # fs/proc/fd.c); unlike the mode of the file, it is known without a look at the file.
                     mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-                    if mode & stat.S_IWUSR and statx.identity(name, directory) == file:
+                    if mode & stat.S_IWUSR and processes.identity(name, directory) == file:
                         return pid
     return 0
 

@@ -15,13 +15,14 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import Image, read_image
 from hugealign.elf.notes import BuildNote, read_notes
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, drift_unasked, file_offset, windows_holding
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, file_offset, unasked_load_bias, windows_holding
 from hugealign.elf.windows import rodata_windows as rodata_runs
 from hugealign.elf.windows import text_windows as text_runs
 from hugealign.errors import HugealignError
-from hugealign.io.regular import FileError
 from hugealign.io.units import format_size
 from hugealign.process import pagemap
 from hugealign.records import Record
@@ -86,13 +87,13 @@ def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bo
 
     With *all_text*, return every window of the file that holds any code, wherever a process would map it.  Windows that
     extend past the end of the file are left out: no folio reaches beyond its end (``page_cache_ra_order`` in
-    mm/readahead.c).  Raises NotElfError, MalformedElfError, FileError if the windows would not fit into memory.
+    mm/readahead.c).  Raises NotElfError, MalformedElfError, RefusalError if the windows would not fit into memory.
     """
     image = read_image(fd)
     in_file = align_up(image.file_size, mmap.PAGESIZE)
     runs = list(_any_text(image, page_size)) if all_text else _whole_text(fd, image, page_size)
     found = [range(first, min(end, in_file) - page_size + 1, page_size) for first, end in runs]
-    return _in_memory(found, page_size, limit, "text", "use --windows")
+    return _in_memory(found, page_size, limit)
 
 
 def rodata_windows(fd: int, page_size: int) -> list[int]:
@@ -102,20 +103,17 @@ def rodata_windows(fd: int, page_size: int) -> list[int]:
         range(file_offset(segment, first), file_offset(segment, end), page_size)
         for segment, first, end in rodata_runs(image, page_size)
     ]
-    return _in_memory(found, page_size, None, "read-only data", "")
+    return _in_memory(found, page_size, None)
 
 
-def _in_memory(found: Sequence[range], page_size: int, limit: int | None, what: str, remedy: str) -> list[int]:
-    """Return the first *limit* of the offsets *found*.  Raises FileError if the windows would not fit into memory."""
+def _in_memory(found: Sequence[range], page_size: int, limit: int | None) -> list[int]:
+    """Return the first *limit* of the offsets *found*.  Raises RefusalError if memory has no room for as many."""
     count = min(sum(map(len, found)), limit if limit is not None else 1 << 62)
-    for room, whose, remedies in (
-        (kernel.available_memory(), "of memory available", [remedy]),
-        (memory.limit(), "that this control group may use", ["raise its memory limit", remedy]),
-    ):
-        if room is not None and count * page_size > room:
-            what_to_do = ", or ".join(filter(None, remedies))
-            message = f"{count} windows of {what} are more than the {format_size(room)} {whose}"
-            raise FileError(f"{message}; {what_to_do}" if what_to_do else message)
+    allowed = memory.limit()
+    room = min((size for size in (kernel.available_memory(), allowed) if size is not None), default=None)
+    if room is not None and count * page_size > room:
+        remedy = Remedy("raise-limit") if room == allowed else Remedy("fewer-windows")
+        raise RefusalError("memory.few", remedy, windows=count, room=room)
     # Segments can share a window.
     return list(dict.fromkeys(itertools.islice(itertools.chain.from_iterable(found), count)))
 
@@ -143,14 +141,14 @@ def _note(fd: int, page_size: int) -> BuildNote | None:
 def _whole_text(fd: int, image: Image, page_size: int) -> list[tuple[int, int]]:
     """Return the ranges of *fd* that are whole windows of text in a process on this machine."""
     found = text_runs(image, page_size)
-    unasked = None if found else drift_unasked(image, page_size)
+    unasked = None if found else unasked_load_bias(image, page_size)
     if unasked is not None and _placed_so(fd, image, unasked, page_size):
         found = text_runs(image, page_size, page_size, unasked)
     return [(file_offset(segment, first), file_offset(segment, end)) for segment, first, end in found]
 
 
-def _placed_so(fd: int, image: Image, drift: int, page_size: int) -> bool:
-    """Return whether mmap puts the file behind *fd* where *drift* says, modulo the window.
+def _placed_so(fd: int, image: Image, load_bias: int, page_size: int) -> bool:
+    """Return whether mmap puts the file behind *fd* where *load_bias* says, modulo the window.
 
     Twice, with sizes that are not alike, since one time in many it is by chance.  Where the dynamic linker asks for an
     address, or maps room of a certain size first, a mapping in our process tells nothing.
@@ -166,9 +164,9 @@ def _placed_so(fd: int, image: Image, drift: int, page_size: int) -> bool:
             return False
         libc().munmap(address, size + more)
         bias = address - base
-        if image.load_alignment > BASE_PAGE:  # of a static PIE, see `drift_unasked`
+        if image.load_alignment > BASE_PAGE:  # of a static PIE, see `unasked_load_bias`
             bias = align_down(address, image.load_alignment) - align_up(loads[0].p_vaddr, BASE_PAGE)
-        if (bias - drift) % page_size:
+        if (bias - load_bias) % page_size:
             return False
     return True
 

@@ -1,12 +1,15 @@
-"""Show how much text is huge in the page cache: lines for people, JSON for programs.  Pure, no I/O."""
+"""Show how much text is huge in the page cache: lines for people, JSON for programs."""
 
 import itertools
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from hugealign.diagnosis import render
+from hugealign.diagnosis.refusal import failure
+from hugealign.errors import HugealignError
 from hugealign.io.units import format_size, printable
 from hugealign.pagecache.text import CachedRodata, CachedText
+from hugealign.system import kernel
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.warm/1"
@@ -17,8 +20,7 @@ def lines(text: CachedText) -> list[str]:
     """Return the lines for people: the count, then reason and windows."""
     size = format_size(text.huge * text.page_size)
     found = [f"{printable(text.path)}: {text.huge} of {len(text.offsets)} windows huge ({size})"]
-    if text.note:
-        found.append(f"  {text.note}")
+    found += [f"  {render.sentence(note)}" for note in text.notes]
     if text.diagnosis:
         found.append(f"  {render.text(text.diagnosis)}")
     if text.huge and text.small:
@@ -65,13 +67,13 @@ def document(
     texts: Sequence[CachedText],
     libraries: Collection[str],
     missing: Sequence[tuple[str, str]],
-    errors: Sequence[tuple[str, str]],
-    page_size: int,
+    errors: Sequence[tuple[str, HugealignError]],
 ) -> dict[str, Any]:
     """Return the JSON document ``hugealign.warm/1``, which warm-1.schema.json beside this file describes.
 
     *libraries* are the paths of those *texts* that the user did not name.  Names are escaped as in the text.
     """
+    page_size = kernel.huge_page_size()
     return {
         "schema": SCHEMA,
         "tool": {"version": __version__},
@@ -89,12 +91,13 @@ def document(
                 "small_offsets": t.small,
                 "methods": list(t.warmth.methods),
                 "diagnosis": render.document(t.diagnosis),
+                "notes": [render.document(note) for note in t.notes],
                 "rodata": _rodata(t.rodata, page_size) if t.rodata else None,
             }
             for t in texts
         ],
         "libraries_missing": [{"name": printable(name), "needed_by": printable(needing)} for name, needing in missing],
-        "errors": [{"target": printable(target), "message": message} for target, message in errors],
+        "errors": [{"target": printable(target), **failure(target, error)} for target, error in errors],
     }
 
 

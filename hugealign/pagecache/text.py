@@ -3,11 +3,9 @@
 import os
 from collections.abc import Sequence
 
-from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io import replacing
 from hugealign.io.regular import FileError, opened
-from hugealign.io.units import counted
 from hugealign.pagecache import diagnose, measure, warming
 from hugealign.pagecache.warming import Progress, Warmth
 from hugealign.records import Record
@@ -17,19 +15,18 @@ from hugealign.system import kernel, memory
 class WarmOptions(Record):
     """What to warm, and how.
 
-    *page_size* 0 means the kernel's huge page size.  *windows*: only this many leading windows; None for as many as the
-    build of the file asks for.  *all_text*: also windows that hold only some text.  *check*: only measure.  *replace*:
-    put a warm copy in place of a file that cannot be warmed.  *wait*: seconds to wait for khugepaged.  *rodata*: also
-    the windows of read-only data, even if the build of the file does not ask for them.
+    *windows*: only this many leading windows; None for as many as the build of the file asks for.  *check*: only
+    measure.  *replace*: put a warm copy in place of a file that cannot be warmed.  *wait*: seconds to wait for
+    khugepaged.  *rodata*: also the windows of read-only data, even if the build of the file does not ask for them.
+    *explain*: find out why windows are not huge, which takes longer than all else.
     """
 
-    page_size: int = 0
     windows: int | None = None
-    all_text: bool = False
     check: bool = False
     replace: bool = False
     wait: float = 0.0
     rodata: bool = False
+    explain: bool = True
 
 
 class _Counted:
@@ -65,7 +62,7 @@ class CachedText(_Counted, Record):
     """The windows of the file at *path*, at the file offsets *offsets* in bytes, and which of them are huge.
 
     *diagnosis* is the reason why the goal was not reached, None if it was.  *replaced*: a copy took the place of the
-    file; *note*: anything else that the user should know.  *rodata* are the windows of read-only data, None if nobody
+    file; *notes*: what else the user should know.  *rodata* are the windows of read-only data, None if nobody
     asked for them.
     """
 
@@ -75,13 +72,13 @@ class CachedText(_Counted, Record):
     warmth: Warmth
     diagnosis: Diagnosis | None = None
     replaced: bool = False
-    note: str = ""
+    notes: Sequence[Diagnosis] = ()
     rodata: CachedRodata | None = None
 
     @property
     def whole(self) -> bool:
         """Whether everything that was asked for is huge."""
-        return self.diagnosis is None and (self.rodata is None or self.rodata.diagnosis is None)
+        return bool(self.offsets) and not self.small and not (self.rodata and self.rodata.small)
 
 
 def warm(path: str, options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
@@ -91,12 +88,12 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
     file cannot be examined.
     """
     options = options or WarmOptions()
-    page_size = options.page_size or kernel.huge_page_size()
+    page_size = kernel.huge_page_size()
     with measure.huge_pages_allowed(), opened(path) as fd:
-        limit, note = options.windows, ""
-        if limit is None and not options.all_text and (limit := measure.windows_meant(fd, page_size)):
-            note = f"its build asks for {counted(limit, 'window')}; --windows asks for others"
-        offsets = measure.text_windows(fd, page_size, limit, options.all_text)
+        limit, notes = options.windows, list[Diagnosis]()
+        if limit is None and (limit := measure.windows_meant(fd, page_size)):
+            notes.append(Diagnosis("text.windows-meant", path, {"windows": limit}))
+        offsets = measure.text_windows(fd, page_size, limit)
         asked = options.rodata or measure.rodata_meant(fd, page_size)
         warmth, diagnosis = _warmed(fd, path, offsets, page_size, options, progress)
         if not offsets:
@@ -105,7 +102,7 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
         if asked:
             places = measure.rodata_windows(fd, page_size)
             rodata = CachedRodata(places, *_warmed(fd, path, places, page_size, options))
-        done = CachedText(path, page_size, offsets, warmth, diagnosis, note=note, rodata=rodata)
+        done = CachedText(path, page_size, offsets, warmth, diagnosis, notes=notes, rodata=rodata)
         return _replaced(done, fd, progress) if options.replace and offsets and not done.whole else done
 
 
@@ -123,7 +120,7 @@ def _warmed(
         warmth = Warmth(tuple(measure.measure(fd, offsets, page_size)))
     else:
         warmth = warming.warm(fd, offsets, page_size, progress, options.wait)
-    if all(warmth.huge):
+    if all(warmth.huge) or not options.explain:
         return warmth, None
     return warmth, diagnose.not_warmed(path) if options.check else diagnose.after_warming(fd, path, warmth, hits)
 
@@ -163,21 +160,27 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
             cold = warming.warm(copy, rodata.offsets, before.page_size)
         return sum(warmth.huge) + sum(cold.huge) > before.huge + (rodata.huge if rodata else 0)
 
+    def kept(reason: str) -> CachedText:
+        return before.changed(notes=[*before.notes, Diagnosis("cache.not-replaced", path, {"reason": reason})])
+
     users = diagnose.users_of(os.fstat(fd), path)
-    note = "replaced by a copy"
+    unsynced = ""
     try:
         if not replacing.replace(path, warmer):
-            return before.changed(note="not replaced: a copy gets no more huge pages")
-    except (replacing.ReplaceError, FileError) as error:
-        if not getattr(error, "changed", False):
-            return before.changed(note=f"not replaced: {error}")
-        note += f", but {error}"
+            return kept("no-gain")
+    except replacing.ReplaceError as error:
+        if not error.changed:
+            return kept(error.obstacle or diagnose.error_name(error))
+        unsynced = diagnose.error_name(error)
+    except FileError as error:
+        return kept(diagnose.error_name(error))
+    notes = [*before.notes, Diagnosis("cache.copied", path, {"error": unsynced})]
     if users:
-        note += f"; {render.sentence(Diagnosis('cache.replaced', path, users))}"
+        notes.append(Diagnosis("cache.replaced", path, users))
     with opened(path) as now:
 
         def judged(warmth: Warmth) -> Diagnosis | None:
             return None if all(warmth.huge) else diagnose.after_warming(now, path, warmth, hits)
 
         data = CachedRodata(rodata.offsets, cold, judged(cold)) if rodata else None
-        return before.changed(warmth=warmth, diagnosis=judged(warmth), replaced=True, note=note, rodata=data)
+        return before.changed(warmth=warmth, diagnosis=judged(warmth), replaced=True, notes=notes, rodata=data)

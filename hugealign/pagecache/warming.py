@@ -25,6 +25,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
+from hugealign.io.descriptors import reopened, using
 from hugealign.pagecache.measure import CacheState, cache_state, libc, mapped, measure, touch
 from hugealign.records import Record
 
@@ -90,6 +91,29 @@ def cool(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | N
         if progress:
             progress(done, len(offsets))
     return Warmth(tuple(measure(fd, offsets, page_size)), kept=kept)
+
+
+def trial(place: str, page_size: int, windows: int = 1) -> int:
+    """Return how many *windows* of a new, nameless file in the directory *place* become huge.
+
+    That tells what its file system does from what a file of it meets.  Raises OSError, MappingError.
+    """
+    try:
+        fd = os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except PermissionError:
+        raise
+    except OSError:  # EISDIR and others: file systems without O_TMPFILE, such as older overlayfs
+        import tempfile
+
+        fd, name = tempfile.mkstemp(prefix=".hugealign-", dir=place)
+        os.unlink(name)
+    with using(fd):
+        for _ in range(windows * page_size // _READ):
+            os.write(fd, b"\xcc" * _READ)
+        os.fsync(fd)
+        reading = reopened(fd, os.O_RDONLY)  # the kernel treats a file that is open for writing differently
+    with using(reading):
+        return sum(warm(reading, range(0, windows * page_size, page_size), page_size).huge)
 
 
 def collapses() -> bool:

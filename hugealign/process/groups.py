@@ -1,15 +1,25 @@
-"""Read control groups: which systemd service, which container.  Pure.
+"""Read control groups: which systemd service, which container.
 
 Sources for the names of groups: systemd (systemd.slice(5)), the cgroup drivers of Docker, containerd, CRI-O and Podman,
 and kubelet for pods (pkg/kubelet/cm in Kubernetes).
 """
 
+import os
 import re
+from contextlib import suppress
 
 _SERVICE = re.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.service")
 _CONTAINER = re.compile(r"(?:^|[-/])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 _POD = re.compile(r"[-/]pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
+_LIMIT = 1 << 20  # bytes of a list of groups
 _SHORT = 12  # digits of a container's name to show
+
+
+def of_process(pid: int) -> str:
+    """Return the text of /proc/PID/cgroup for *pid* (cgroups(7)); empty if it is gone."""
+    with suppress(OSError), open(f"/proc/{pid}/cgroup", "rb") as file:
+        return os.fsdecode(file.read(_LIMIT))
+    return ""
 
 
 def path(text: str) -> str:

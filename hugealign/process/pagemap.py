@@ -6,12 +6,15 @@ process maps it with a PMD, and only root sees them.
 """
 
 import fcntl
+import mmap
+import os
 import struct
 from array import array
 from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 
+from hugealign.io.descriptors import using
 from hugealign.records import Record
 
 _PAGEMAP_SCAN = 0xC0606610  # _IOWR('f', 16, struct pm_scan_arg) of include/uapi/linux/fs.h
@@ -21,6 +24,7 @@ _IS_FILE = 1 << 2
 _IS_PRESENT = 1 << 3
 _IS_HUGE = 1 << 6
 _REGIONS = 512  # per call
+_PRESENT, _EXCLUSIVE = 1 << 63, 1 << 56  # bits of an entry: present, and mapped by nobody else
 
 
 class Region(Record):
@@ -89,3 +93,10 @@ def touched(regions: Iterable[Region], start: int, count: int, page_size: int, o
         index: State.HUGE if huge[index] == page_size else State.WRITTEN if own else State.SMALL
         for index, own in written.items()
     }
+
+
+def mapped_by_others(pid: int, address: int) -> bool:
+    """Return whether other processes map the page at *address* of *pid*, too.  Raises OSError."""
+    with using(os.open(f"/proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)) as fd:
+        entry = int.from_bytes(os.pread(fd, 8, address // mmap.PAGESIZE * 8), "little")
+    return bool(entry & _PRESENT) and not entry & _EXCLUSIVE

@@ -1,17 +1,19 @@
 """Look at running processes through /proc: their identity, and how their text is mapped."""
 
 import contextlib
+import ctypes
+import functools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hugealign.errors import HugealignError
 from hugealign.io import mounts
 from hugealign.io.descriptors import using
 from hugealign.io.numbers import decimal
-from hugealign.io.suggest import hint
-from hugealign.io.units import printable
-from hugealign.process import codefiles, pagemap, smaps, statx
+from hugealign.io.units import hint, printable
+from hugealign.process import codefiles, groups, pagemap, smaps
 
 _PROC = "/proc"
 _FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1; the first three fields are left out
@@ -20,6 +22,10 @@ _COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts
 _PID_LIMIT = (1 << 64) - 1  # the kernel stops at 2**22; larger numbers are looked up, in vain
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _ATTEMPTS = 5  # at a look during which the process changes neither its program nor its pages
+
+_AT_STATX_DONT_SYNC, _STATX_INO = 0x4000, 0x100
+#: The offsets of stx_ino, stx_dev_major and stx_dev_minor in struct statx (include/uapi/linux/stat.h), and its size.
+_INO, _MAJOR, _MINOR, _SIZE = 0x20, 0x88, 0x8C, 0x100
 
 
 class ProcessError(HugealignError):
@@ -115,12 +121,17 @@ def forbidden(pid: int) -> ProcessError:
 
 
 def find(target: str) -> list[int]:
-    """Return the PIDs that *target* means: a PID itself, or all processes of that name except our own.
+    """Return the PIDs that *target* means: a PID itself, or all processes of a service or of a name except our own.
 
-    A name is the ``comm`` of a process or the base name of its program.  Raises GoneError for a name that no process
-    has, HugealignError for a number that is no PID, and without /proc.
+    A service ends in ``.service``; a name is the ``comm`` of a process or the base name of its program.  Raises
+    GoneError for a name that no process has, HugealignError for a number that is no PID, and without /proc.
     """
     every = pids()
+    if target.endswith(".service"):
+        members = [pid for pid in every if groups.service(groups.of_process(pid)) == target]
+        if not members:
+            raise GoneError(f"no process is of the service {printable(target)}")
+        return members
     if target.isascii() and target.isdecimal():
         return [decimal(target, _PID_LIMIT, "PID")]
     found = [pid for pid in every if pid != os.getpid() and _has_name(pid, target)]
@@ -231,7 +242,7 @@ def program(pid: int, directory: int) -> tuple[str, tuple[int, int]]:
 
     Raises OSError.
     """
-    found = statx.identity("exe", directory)
+    found = identity("exe", directory)
     shown = os.readlink("exe", dir_fd=directory)
     # d_path appends this to the name of a file that is gone; a name may also end like this by itself.
     gone = shown.endswith(" (deleted)")
@@ -321,3 +332,29 @@ def _lines(path: str, directory: int | None = None) -> Iterator[str]:
     # Names of files are bytes, and only "\n" ends a line: a carriage return may be part of a name.
     with open(path, encoding="utf-8", errors="surrogateescape", newline="\n", opener=opener) as file:
         yield from file
+
+
+def identity(name: str, directory: int) -> tuple[int, int]:
+    """Return ``(st_dev, st_ino)`` of *name* in the open *directory*, as the kernel knows them.  Raises OSError.
+
+    ``stat`` would ask a FUSE server for the attributes, and wait forever if that hangs.
+    """
+    function = _statx()
+    if function is None:
+        info = os.stat(name, dir_fd=directory)
+        return info.st_dev, info.st_ino
+    found = ctypes.create_string_buffer(_SIZE)
+    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, _STATX_INO, found):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), name)
+    major, minor = (int.from_bytes(found.raw[at : at + 4], "little") for at in (_MAJOR, _MINOR))
+    return os.makedev(major, minor), int.from_bytes(found.raw[_INO : _INO + 8], "little")
+
+
+@functools.cache
+def _statx() -> Any:
+    """Return the function of the C library, or None if the library has none (glibc before 2.28)."""
+    function = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    if function is not None:
+        function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
+    return function

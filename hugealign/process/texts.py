@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from hugealign.io import mounts
 from hugealign.io.descriptors import using
-from hugealign.process import codefiles, pagemap, processes, smaps, statx
+from hugealign.process import codefiles, pagemap, processes, smaps
 
 #: The executable mappings of /proc/PID/maps (Documentation/filesystems/proc.rst); "\n" in a name is escaped there.
 _EXECUTABLE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ..x. [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+ *(.*)$", re.MULTILINE)
@@ -109,7 +109,7 @@ def called(pid: int, program: tuple[int, int]) -> str:
             path = os.path.join(os.readlink(f"/proc/{pid}/cwd"), name)
             if "/" not in name or mounts.behind_server(path, pid):
                 continue
-            if statx.identity(f"/proc/{pid}/root{path}", _HERE) == program:
+            if processes.identity(f"/proc/{pid}/root{path}", _HERE) == program:
                 return path if "/../" in path else os.path.normpath(path)
     return ""
 
@@ -167,13 +167,6 @@ def forbidden(pid: int, address: int) -> bool:
             if address < mapping.end:
                 return mapping.start <= address and mapping.no_huge
     return False
-
-
-def control_groups(pid: int) -> str:
-    """Return the text of /proc/PID/cgroup for *pid* (cgroups(7)); empty if it is gone."""
-    with suppress(OSError):
-        return os.fsdecode(_read(f"/proc/{pid}/cgroup"))
-    return ""
 
 
 def _with_code(pid: int, mapping: smaps.Mapping, exe: str, page_size: int) -> smaps.Mapping:

@@ -5,22 +5,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from hugealign.profile import (
-    autofdo,
     bolt_yaml,
     callgrind,
     counted,
     fdata,
     folded,
     gcov,
-    order_list,
+    lists,
     otlp,
     perf,
     perf_addresses,
     perf_text,
     pprof,
-    preaggregated,
     profdata,
-    symbol_list,
 )
 from hugealign.profile.model import Profile
 from hugealign.profile.source import ProfileSource
@@ -100,12 +97,11 @@ _FORMATS = (
     _tool("perf.data", rb"PERFILE2|2ELIFREP", perf.read),
     _tool("profdata", rb"\x81[rR]forpl\xff|\xffrforpl\x81|\xfflprof[ri]\x81", profdata.read_data),
     # "SPROF42" and 4 or 2, in ULEB128
-    _tool("llvm-sample", rb"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8|\x82\xe4\xd0\xb1\xf4\xc9\x94\xa8", autofdo.read_data),
-    _tool("afdo", rb"adcg[\1\2]\0\0\0", autofdo.read_gcc),  # coverage data has four letters of GCC's version there
+    _tool("llvm-sample", rb"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8|\x82\xe4\xd0\xb1\xf4\xc9\x94\xa8", profdata.read_samples),
     _tool("gcda", rb"adcg|gcda", gcov.read_data),
     Format("pprof", _pprof, pprof.read_proto, binary=True),
     Format("otlp", otlp.looks_like, otlp.read, binary=True),
-    _text("order", rb"# hugealign\.order/1[ \t\r]*\n", _of_lines(order_list.read)),
+    _text("order", rb"# hugealign\.order/1[ \t\r]*\n", _of_lines(lists.read_order)),
     _text("counts", rb"# hugealign\.counts/", counted.read),
     _text("bolt-yaml", rb"(?:---[ \t\r]*\n)?header:[ \t\r]*\n[ \t]+profile-version:", bolt_yaml.read),
     _text(
@@ -130,11 +126,11 @@ _FORMATS = (
         profdata.read_data,
         tool=True,
     ),
-    _text("preaggregated", rb"E \S+\n|[BTFfSRr](?: (?:[0-9a-f]+:|X:)?-?[0-9a-f]+){2,4}(?: \d+)?\n", preaggregated.read),
-    _text(
+    Format(
         "autofdo",
-        rb"(?:\[.*\]|\S.*)(?::\d+:| total:\d+ head:)\d+\s*\n(?: +(?:\d+|!)|\S)",
-        autofdo.read_text,
+        re.compile(rb"(?:\[.*\]|\S.*):\d+:\d+\s*\n(?: +(?:\d+|!)|\S)").match,
+        profdata.read_samples,
+        tool=True,
     ),
     _text("perf-addresses", rb"(?:.*\n){0,2000}?.*0x[0-9a-f]+/0x[0-9a-f]+/[PM-]/[X-]/[A-]/", perf_addresses.read),
     _text(
@@ -149,7 +145,7 @@ _FORMATS = (
         perf_addresses.read,
     ),
     _text("folded", rb"(?:#.*\n)*\S.* \d+\s*\n", _of_lines(folded.read)),
-    Format("symbols", symbol_list.looks_like, _of_lines(symbol_list.read)),
+    Format("symbols", lists.looks_like, _of_lines(lists.read_symbols)),
 )
 
 #: The formats by name.

@@ -1,20 +1,16 @@
 """`hugealign profile merge` as a function: it adds up the counts of many hosts, in memory for their distinct lines.
 
-Adding up is associative and commutative, so any number of steps and machines may share it.  A host can lie.  A cap
-limits the weight of a file; alternatively files are dealt into groups, and the median of the groups' sums counts: while
-fewer than half of the groups have a liar, no liar can move it far (the median of means: Alon, Matias and Szegedy,
-Journal of Computer and System Sciences 58, 1999, page 137).  A median over hosts would lose every function that runs on
-fewer than half of them.
+Adding up is associative and commutative, so any number of steps and machines may share it.  A host can lie, so a cap
+limits the weight of a file.
 """
 
-import hashlib
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from itertools import chain, filterfalse, repeat
+from itertools import filterfalse, repeat
 
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import silent
@@ -22,10 +18,8 @@ from hugealign.io.units import printable
 from hugealign.profile import counts, read
 from hugealign.profile.counts import Counts
 from hugealign.profile.model import ProfileError
-from hugealign.profile.packed import UnpackAllowance
 
 MOST_WEIGHT = 10**6
-MOST_GROUPS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +28,11 @@ class MergeOptions:
 
     *weights* are (pattern, number) pairs: a file counts as often as the first pattern that matches its path or its name
     says, by default once; 0 leaves it out.  *cap* is the most samples that a file may have, over all its builds, and
-    the most of any other kind of count; one with more is scaled down.  With *groups*, the median of so many groups of
-    files counts, times the number of groups.  *keep_going* skips files that cannot be read.
+    the most of any other kind of count; one with more is scaled down.  *keep_going* skips files that cannot be read.
     """
 
     weights: Sequence[tuple[str, int]] = ()
     cap: int | None = None
-    groups: int = 0
     keep_going: bool = False
 
 
@@ -70,20 +62,12 @@ def merge_counts(
     """
     skipped: list[tuple[str, str]] = []
     reader = _Reader(options, skipped, warn)
-    if options.groups:
-        sums = [_Sum() for _ in range(options.groups)]
-        for number, path in enumerate(_dealt(reader, paths)):
-            reader.add(path, sums[number % len(sums)])
-        merged = _median([one.counts for one in sums if one.files])
-        files = sum(one.files for one in sums)
-    else:
-        total = _Sum()
-        for path in paths:
-            reader.add(path, total)
-        merged, files = total.counts, total.files
-    if not files:
+    total = _Sum()
+    for path in paths:
+        reader.add(path, total)
+    if not total.files:
         raise HugealignError("no file of counts is left to merge")
-    return Merged(merged, files, skipped)
+    return Merged(total.counts, total.files, skipped)
 
 
 class _Sum:
@@ -106,8 +90,6 @@ class _Reader:
         for _, weight in options.weights:
             if not 0 <= weight <= MOST_WEIGHT:
                 raise UsageError(f"--weight: not a number from 0 to {MOST_WEIGHT}")
-        if not 0 <= options.groups <= MOST_GROUPS or options.groups == 1:
-            raise UsageError(f"--median: not a number of groups from 2 to {MOST_GROUPS}")
         self.options, self.skipped, self.warn = options, skipped, warn
 
     def data(self, path: str) -> bytes | None:
@@ -149,7 +131,7 @@ class _Reader:
 
 def file_bytes(path: str) -> bytes:
     """Return the bytes of the file at *path*, unpacked.  Raises ProfileError."""
-    with read.unpacked(path, UnpackAllowance(counts.LIMIT)) as (stream, *_):
+    with read.unpacked(path, 2 * counts.LIMIT) as (stream, *_):  # `counts.whole` reads no more than half of that
         return counts.whole(stream)
 
 
@@ -205,30 +187,3 @@ def _scales(sums: Mapping[bytes, int], cap: int) -> dict[bytes, tuple[int, int]]
         if over := [bound for bound in bounds if bound[1] > bound[0]]:
             scales[kind] = min(over, key=lambda bound: Fraction(*bound))
     return scales
-
-
-def _dealt(reader: _Reader, paths: Iterable[str]) -> Iterator[str]:
-    """Yield those of *paths* that can be read, in an order that depends on their contents, not on their names."""
-    found = []
-    for path in paths:
-        data = reader.data(path) if reader.weight(path) else None
-        if data is not None:
-            found.append((hashlib.sha256(data).digest(), path))
-    yield from (path for _, path in sorted(found))
-
-
-def _median(sums: Sequence[Counts]) -> Counts:
-    """Return, for each key that most *sums* have, their lower median times their number; hosts are added up."""
-    merged: Counts = {}
-    for head in {head for one in sums for head in one}:
-        some = [one.get(head, {}) for one in sums]
-        seen = Counter(chain.from_iterable(some))
-        mine = {
-            key: sorted(one.get(key, 0) for one in some)[(len(some) - 1) // 2] * len(some)
-            for key, having in seen.items()
-            if 2 * having > len(some)
-        }
-        if counts.HOSTS in seen:
-            mine[counts.HOSTS] = sum(one.get(counts.HOSTS, 0) for one in some)
-        merged[head] = mine
-    return merged

@@ -65,8 +65,8 @@ class _Events:
 def _events(perf: str, path: str) -> _Events:
     try:
         text = tools.text([perf, "evlist", "-v", "-i", path])
-    except ProfileError as error:
-        if "incompatible file format" in str(error):
+    except tools.ToolError as error:
+        if "incompatible file format" in error.printed:
             raise ProfileError(f"{error}; if a newer perf recorded it, give what that one prints: {_TEXT}") from None
         raise
     # `--call-graph lbr`: these branches are the calls that have not returned yet; perf makes call chains of them.

@@ -1,7 +1,12 @@
-"""LLVM's instrumentation profile (.profraw, .profdata, its text form), read by ``llvm-profdata show``.
+"""LLVM's profiles, read by ``llvm-profdata``.
 
-Local functions are ``file:name`` or, from IR instrumentation, ``file;name``.  With the latter no counter belongs to the
-entry, since counters are on the edges outside a spanning tree: the largest one stands for how much the function ran.
+Instrumentation profiles (.profraw, .profdata, their text form): local functions are ``file:name`` or, from IR
+instrumentation, ``file;name``.  With the latter no counter belongs to the entry, since counters are on the edges
+outside a spanning tree: the largest one stands for how much the function ran.
+
+Sample profiles (AutoFDO's, binary or text): ``name:total:head`` begins a function.  Below it, indented by a space for
+each level of inlining, come ``line: samples`` with the functions called from there, ``callee:count``.  Inlined code ran
+as part of the outermost function.
 """
 
 import re
@@ -9,19 +14,28 @@ from collections.abc import Callable, Iterable
 
 from hugealign.profile import tools
 from hugealign.profile.lines import lines as split
-from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
+from hugealign.profile.model import Malformed, Place, Profile, ProfileError, count_of, meaningful
 from hugealign.profile.source import ProfileSource
 
 _FUNCTION = re.compile(rb"  (\S.*):\Z", re.DOTALL)
+_SAMPLED = re.compile(rb"(\S.*):(\d+):\d+\Z", re.DOTALL)
+_LINE = re.compile(rb" +\d+(?:\.\d+)?: \d+((?: +\S+:\d+)*)\s*\Z")
+_INLINED = re.compile(rb" +\d+(?:\.\d+)?: \S.*:\d+\Z", re.DOTALL)
 _COUNTS = re.compile(rb"    (?:Function count: (\d+)|Block counts: \[([\d, ]*)\])\Z")
 
 
 def read_data(source: ProfileSource, profile: Profile) -> None:
     """Add a profile in any of its forms.  Raises ProfileError."""
-    with_any_version(["show", "--all-functions", "--counts", source.path], lambda lines: read(lines, profile))
+    _with_any_version(["show", "--all-functions", "--counts", source.path], lambda lines: read(lines, profile))
 
 
-def with_any_version(words: list[str], reader: Callable[[Iterable[bytes]], None]) -> None:
+def read_samples(source: ProfileSource, profile: Profile) -> None:
+    """Add a sample profile.  Raises ProfileError."""
+    words = ["merge", "--sample", "--text", "-o", "-", source.path]
+    _with_any_version(words, lambda lines: _read_samples(lines, profile))
+
+
+def _with_any_version(words: list[str], reader: Callable[[Iterable[bytes]], None]) -> None:
     """Read the output of ``llvm-profdata`` with *words*, from the first installed version that succeeds.
 
     Each version reads only the formats of its time, and fails before it prints anything.  Raises ProfileError.
@@ -62,3 +76,29 @@ def _split(name: bytes) -> tuple[bytes, bytes]:
         if found:
             return file, symbol
     return b"", name
+
+
+def _read_samples(lines: Iterable[bytes], profile: Profile) -> None:
+    function: Place | None = None
+    for number, line in enumerate(lines, 1):
+        if not line or line.startswith((b"#", b" !")):
+            continue
+        try:
+            if found := _SAMPLED.match(line):
+                name, total = found.groups()
+                function = profile.place(_innermost(name))
+                profile.add(function, count_of(total))
+            elif (found := _LINE.match(line)) and function is not None:
+                for call in found.group(1).split():
+                    callee, _, count = call.rpartition(b":")
+                    profile.call(function, profile.place(callee), count_of(count))
+            else:
+                meaningful(line.startswith(b" ") and (b" !" in line or _INLINED.match(line)))
+            profile.good += 1
+        except Malformed:
+            profile.malformed(number)
+
+
+def _innermost(name: bytes) -> bytes:
+    """Return the function of a context, ``[main:3 @ f:1 @ g]``."""
+    return name[1:-1].rpartition(b" @ ")[2] if name.startswith(b"[") and name.endswith(b"]") else name

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hugealign.profile import perf
 from hugealign.profile.formats import detect
 from hugealign.profile.model import ProfileError
-from hugealign.profile.packed import HEAD, recorded
+from hugealign.profile.read import HEAD, recorded
 
 _MOST = 1000  # files to look for, of a profile
 

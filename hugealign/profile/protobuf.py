@@ -8,10 +8,10 @@ from functools import partial
 from itertools import islice
 from typing import BinaryIO
 
+from hugealign.elf.leb128 import read_unsigned
 from hugealign.profile.model import Malformed, ProfileError
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_MASK = (1 << 64) - 1
 _MOST = 1 << 16  # numbers of one field: frames of a stack
 _PIECE, _PIECES = 1 << 20, 256  # bytes per read, and the most reads
 
@@ -54,15 +54,13 @@ def fields(data: bytes, at: int, end: int) -> Iterator[Field]:
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Return the number at *at*, and its end.  Raises Malformed."""
-    value = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _MASK, at
-        shift += 7
-    raise Malformed
+    if at < end and data[at] < 0x80:
+        return data[at], at + 1
+    try:
+        (value,), at = read_unsigned(data, at, end)
+    except ValueError:
+        raise Malformed from None
+    return value, at
 
 
 def numbers(data: bytes, field: Field) -> list[int]:

@@ -13,7 +13,6 @@ from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Flow, Profile
-from hugealign.profile.packed import UnpackAllowance
 from hugealign.profile.source import Others
 
 #: If less than this share of samples is found, the profile is taken to be of another program.
@@ -41,35 +40,51 @@ class Ran:
     unit: str = "samples"
 
 
+@dataclass(frozen=True, slots=True)
+class ProfileOptions:
+    """How profiles are read.
+
+    *form* is their format, by default detected.  *max_unpacked* limits the unpacked size of compressed profiles, in
+    bytes.  *debuginfo* are directories of debug files, by default the usual
+    ones.  *force* goes on although most samples are not of the binary.
+    """
+
+    form: str | None = None
+    max_unpacked: int | None = None
+    debuginfo: Sequence[str] | None = None
+    force: bool = False
+
+
+_DEFAULT = ProfileOptions()
+
+
 def what_ran(
     binary: str,
     profiles: Sequence[str],
+    options: ProfileOptions = _DEFAULT,
     *,
-    form: str | None = None,
-    max_unpacked: int | None = None,
-    debuginfo: Sequence[str] | None = None,
-    force: bool = False,
+    flow: Flow | None = None,
     warn: Callable[[str], None] = silent,
     progress: Callable[[str], None] = silent,
-    flow: Flow | None = None,
 ) -> Ran:
     """Return what the sum of *profiles* says about *binary*.
 
-    What they say about the inside of functions is added to *flow*, if there is one.  The other parameters are those of
-    `hugealign.ordering.order`.
+    What they say about the inside of functions is added to *flow*, if there is one.  Warnings go to *warn*, and
+    *progress* is called with each step.
 
     Raises HugealignError, and MismatchError if too little is found in the binary.
     """
+    form = options.form
     if form is not None and form not in FORMATS:
         raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
-    debug, allowance = DebugFiles(debuginfo), UnpackAllowance(max_unpacked)
+    debug = DebugFiles(options.debuginfo)
     functions, others = debug.named(functions_of(binary)), Others(debug)
     profile, sources = Profile(flow=flow), []
     for path in profiles:
         progress(f"reading {printable(path)}")
         profile = profile.following()
         try:
-            found = read.add(path, profile, functions, binary, form, allowance, others)
+            found = read.add(path, profile, functions, binary, form, options.max_unpacked, others)
         except HugealignError as error:
             raise HugealignError(f"{printable(path)}: {error}") from None
         sources.append((path, found))
@@ -86,7 +101,7 @@ def what_ran(
         advice = "give the file that ran, under its name (-b)" if renamed else _advice(matched, sources)
         raise MismatchError(f"nothing in the profile is of {printable(binary)}{where} (read: {how}); {advice}")
     ran = Ran(binary, functions, matched, sources)
-    check_rate(ran, force, warn, f"{_advice(matched, sources)}, or --force")
+    check_rate(ran, options.force, warn, f"{_advice(matched, sources)}, or --force")
     return ran
 
 

@@ -1,22 +1,27 @@
 """Reading a profile of any known format."""
 
 import contextlib
+import io
 import os
 import shutil
+import stat
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from hugealign.elf.symbols import Functions
+from hugealign.errors import cause
+from hugealign.io import unpacking
+from hugealign.io.unpacking import LimitError, UnpackError
 from hugealign.profile import otlp, pprof
 from hugealign.profile.formats import FORMATS, Format, detect
 from hugealign.profile.model import Malformed, Profile, ProfileError
-from hugealign.profile.packed import HEAD, UnpackAllowance, gunzipped, opened, recorded, unzstd
 from hugealign.profile.protobuf import whole
 from hugealign.profile.source import Others, ProfileSource
+
+HEAD = 1 << 16  # bytes from which the format of a profile is known
 
 
 def add(
@@ -25,15 +30,15 @@ def add(
     functions: Functions,
     binary: str,
     form: str | None = None,
-    allowance: UnpackAllowance | None = None,
+    max_unpacked: int | None = None,
     others: Others | None = None,
 ) -> str:
     """Add the profile at *path*, of format *form* (detected by default), to *profile*; return its format.
 
-    *functions* are the functions of the file at *binary*, *allowance* limits unpacking, and *others* has what is known
-    of other builds.  Raises ProfileError.
+    *functions* are the functions of the file at *binary*, *max_unpacked* is what it may unpack to, by default in
+    proportion to its size, and *others* has what is known of other builds.  Raises ProfileError.
     """
-    with unpacked(path, allowance or UnpackAllowance()) as (stream, packed, found, head):
+    with unpacked(path, max_unpacked) as (stream, packed, found, head):
         form = form or found
         if form in (None, "gzip", "zstd"):
             raise ProfileError(_unknown(head, packed))
@@ -44,14 +49,14 @@ def add(
     return str(form)
 
 
-def builds(path: str, allowance: UnpackAllowance | None = None) -> dict[str, str]:
+def builds(path: str, max_unpacked: int | None = None) -> dict[str, str]:
     """Return the paths of the files mapped in the profile at *path*, by build-id, if its format has both.
 
     A profile that cannot be read, or that is a pipe, has none: its reader reports what is wrong with it.
     """
     with suppress(ProfileError, Malformed, IndexError):
         if os.path.isfile(path):
-            with unpacked(path, allowance or UnpackAllowance()) as (stream, _, form, _):
+            with unpacked(path, max_unpacked) as (stream, _, form, _):
                 mapped = {"pprof": pprof.mapped, "otlp": otlp.mapped}.get(str(form))
                 if mapped:
                     names: dict[bytes, str] = {}  # many mappings can share one
@@ -64,26 +69,50 @@ def builds(path: str, allowance: UnpackAllowance | None = None) -> dict[str, str
 
 
 @contextlib.contextmanager
-def unpacked(path: str, allowance: UnpackAllowance) -> Iterator[tuple[BinaryIO, bool, str | None, bytes]]:
+def unpacked(path: str, most: int | None = None) -> Iterator[tuple[BinaryIO, bool, str | None, bytes]]:
     """Give the stream of *path*, unpacked, whether it was packed, its format and its first bytes.
 
-    Raises ProfileError, also for errors while the stream is read.
+    It may be a pipe, and unpack to *most* bytes, by default in proportion to its size.  Raises ProfileError, also for
+    errors while the stream is read.
     """
     try:
-        with opened(recorded(path)) as file, contextlib.ExitStack() as stack:
-            stream: BinaryIO = file
-            head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
-            found = detect(head)
-            if found in ("gzip", "zstd"):
-                unpack = gunzipped if found == "gzip" else unzstd
-                stream = stack.enter_context(unpack(file, allowance))
-                head = stream.peek(HEAD)[:HEAD]  # type: ignore[attr-defined]
-                found = detect(head)
-            yield stream, stream is not file, found, head
-    except (OSError, EOFError, zlib.error) as error:
-        raise ProfileError(
-            str(getattr(error, "strerror", None) or "the compressed data is damaged or cut short")
-        ) from None
+        opened = cast("io.BufferedReader", open(recorded(path), "rb", buffering=HEAD))  # noqa: SIM115  # closed below
+    except (OSError, ValueError) as error:
+        raise ProfileError(cause(error)) from None
+    try:
+        with opened as file:
+            stream = file
+            head = stream.peek(HEAD)[:HEAD]
+            form = detect(head)
+            if form in ("gzip", "zstd"):
+                stream = _unpacked(file, form, most)
+                head = stream.peek(HEAD)[:HEAD]
+                form = detect(head)
+            yield stream, stream is not file, form, head
+    except (OSError, UnpackError, LimitError) as error:
+        raise ProfileError(cause(error)) from None
+
+
+def _unpacked(file: io.BufferedReader, form: str, most: int | None) -> io.BufferedReader:
+    status = os.fstat(file.fileno())
+    if stat.S_ISREG(status.st_mode):
+        budget = unpacking.Budget(status.st_size, most)
+        source: unpacking.ByteSource = unpacking.FileSource(file.fileno(), 0, status.st_size)
+    else:
+        budget = unpacking.Budget(0, most)
+        source = unpacking.StreamSource(file, budget)
+    unpack = unpacking.gzip if form == "gzip" else unpacking.Zstd
+    return unpacking.stream(unpack(source, budget), HEAD)
+
+
+def recorded(path: str) -> str:
+    """Return the file that says what *path* is: of a directory, perf's first.  Raises ProfileError for any other."""
+    if not os.path.isdir(path):
+        return path
+    data = os.path.join(path, "data")
+    if not os.path.isfile(data):
+        raise ProfileError("is a directory, and none of perf's, which has a file `data`")
+    return data
 
 
 def _no_option(path: str) -> str:

@@ -15,10 +15,8 @@ from hugealign.io.units import printable
 from hugealign.profile import counts, perf, read
 from hugealign.profile.counts import Counts
 from hugealign.profile.debugfiles import DebugFiles
-from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import match
 from hugealign.profile.model import Flow, Profile, ProfileError
-from hugealign.profile.packed import UnpackAllowance
 from hugealign.profile.programs import programs
 from hugealign.profile.ran import remarks
 from hugealign.profile.source import Others
@@ -26,15 +24,14 @@ from hugealign.profile.source import Others
 
 @dataclass(frozen=True, slots=True)
 class ReduceOptions:
-    """How to reduce profiles; *form* and *max_unpacked* are those of `hugealign.ordering.order`.
+    """How to reduce profiles; *max_unpacked* limits the unpacked size of compressed ones, in bytes.
 
     With *blocks*, what ran inside functions is counted too, if the profile has addresses of the same build.
     *debuginfo* are directories of debug files, by default the usual ones.
     """
 
-    form: str | None = None
-    max_unpacked: int | None = None
     blocks: bool = False
+    max_unpacked: int | None = None
     debuginfo: Sequence[str] | None = None
 
 
@@ -65,8 +62,6 @@ def reduce_profiles(
 
     Warnings go to *warn*.  Raises HugealignError.
     """
-    if options.form is not None and options.form not in FORMATS:
-        raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
     asked = binaries or programs(profiles)
     if not asked:
         raise UsageError("profile reduce: which program ran? give it with -b, as in: -b ./server")
@@ -75,17 +70,17 @@ def reduce_profiles(
     ours = []
     said: set[str] = set()
     debug = DebugFiles(options.debuginfo)
-    mapped = {build: file for path in profiles for build, file in read.builds(path, _allowance(options)).items()}
+    mapped = {build: file for path in profiles for build, file in read.builds(path, options.max_unpacked).items()}
     chosen = [*_programs(asked, mapped, debug)]
     apart = frozenset(mapped) & {one.build_id for one in chosen}
     for program in chosen:
-        functions, allowance = program.functions(debug), _allowance(options)
+        functions = program.functions(debug)
         others = Others(debug, apart - {program.build_id})
         there = False
         for path in profiles:
             profile = Profile(flow=Flow() if options.blocks else None)
             try:
-                sources[path] = read.add(path, profile, functions, program.path, options.form, allowance, others)
+                sources[path] = read.add(path, profile, functions, program.path, None, options.max_unpacked, others)
                 there |= _add(found, profile, functions, program, _builds(path, sources[path]))
             except HugealignError as error:
                 raise HugealignError(f"{printable(path)}: {error}") from None
@@ -100,10 +95,6 @@ def reduce_profiles(
     if not ours:
         raise HugealignError("nothing in the profile is of these programs; give the binary that ran (-b)")
     return Reduced(found, ours, list(sources.items()))
-
-
-def _allowance(options: ReduceOptions) -> UnpackAllowance:
-    return UnpackAllowance(options.max_unpacked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,14 @@ def find(name: str, package: str) -> str:
     raise ProfileError(f"needs {name}, which is not installed (Debian: apt install {package})")
 
 
+class ToolError(ProfileError):
+    """The *tool* failed; *printed* is the last line of what it printed, for `hugealign.profile.perf` to recognise."""
+
+    def __init__(self, tool: str, printed: str) -> None:
+        super().__init__(f"{tool} cannot read it: {printed}")
+        self.printed = printed
+
+
 def versions(name: str, package: str) -> list[str]:
     """Return the paths of LLVM's tool *name*, the newest version first.  Raises ProfileError if there is none."""
     names = (*(f"{name}-{version}" for version in range(25, 13, -1)), name)
@@ -42,7 +50,6 @@ def output(
     tool = os.path.basename(words[0])
     with tempfile.TemporaryFile() as messages:
         environment = os.environ | {"LC_ALL": "C", "PAGER": "cat", "DEBUGINFOD_URLS": ""}
-        environment["GLOG_logtostderr"] = "1"  # dump_gcov would leave its messages in files in the temporary directory
         try:
             process = subprocess.Popen(
                 words, stdin=stdin, stdout=subprocess.PIPE, stderr=messages, env=environment,
@@ -75,7 +82,7 @@ def output(
         if late.is_set():
             raise ProfileError(f"{tool} took longer than {seconds} s")
         if status:
-            raise ProfileError(f"{tool} cannot read it: {_message(messages) or f'status {status}'}")
+            raise ToolError(tool, _message(messages) or f"status {status}")
 
 
 def text(words: Sequence[str], limit: int = 64 << 20, seconds: int = SECONDS_LIMIT) -> bytes:

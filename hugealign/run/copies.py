@@ -1,14 +1,15 @@
 """One huge copy of a file: its original, its attributes, and whether it is huge."""
 
+import errno
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from hugealign.errors import HugealignError, cause
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Remedy
 from hugealign.io import replacing
 from hugealign.io.descriptors import using
 from hugealign.io.replacing import ReplaceError
-from hugealign.io.units import format_size
 from hugealign.pagecache import measure, warming
 from hugealign.records import Record
 from hugealign.system import kernel, memory, namespace
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 
 #: The suffix of the identities of fixed copies.
 FIXED = "-fixed"
-
-
-class StageError(HugealignError):
-    """The file cannot be staged."""
 
 
 class StagedFile(Record):
@@ -70,7 +67,6 @@ def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Stage
     windows = len(measure.text_windows(fd, page_size))
     if fix:
         from hugealign.fixing.fix import FixOptions, made
-        from hugealign.fixing.plan import RefusalError
 
         with suppress(RefusalError):
             _, output, plan = made(fd, FixOptions(page_size=page_size, rodata=rodata))
@@ -85,7 +81,7 @@ def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
     if origin.output is None:
         windows = {offset // page_size for offset in measure.text_windows(origin.fd, page_size)}
         return [offset // page_size in windows for offset in offsets]
-    from hugealign.fixing.plan import moved
+    from hugealign.fixing.moves import moved
 
     with using(os.memfd_create("headers", os.MFD_CLOEXEC)) as headers:  # they say where the text is
         os.ftruncate(headers, origin.output.size)
@@ -95,22 +91,32 @@ def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
     return [moved(origin.output.pieces, offset) // page_size in windows for offset in offsets]
 
 
+def without_windows(path: str, *argv: str, needs: str = "") -> "Diagnosis":
+    """Return why a copy of the file at *path* would have no window; *argv* is the command that would fix the copy."""
+    from hugealign.fixing import remedies
+
+    found = remedies.diagnose(path, kernel.huge_page_size())
+    if found.remedy and found.remedy.after is not None:
+        found = found.changed(remedy=found.remedy.changed(argv=argv, needs=needs))
+    return found
+
+
 def check(origin: StagedFile) -> None:
-    """Check that a copy on another file system may replace the file.  Raises StageError."""
+    """Check that a copy on another file system may replace the file.  Raises RefusalError."""
     if namespace.noexec(origin.fd):
-        raise StageError("it lies on a file system with noexec, which its copy would not")
+        raise RefusalError("copy.mount-option", option="noexec")
     if namespace.privileged(origin.fd) and namespace.nosuid(origin.fd):
-        raise StageError("it lies on a file system with nosuid, which its copy would not")
+        raise RefusalError("copy.mount-option", option="nosuid")
     if replacing.sealed(origin.fd):
-        raise StageError("it is sealed by fs-verity; a copy would not be")
+        raise RefusalError("copy.sealed")
 
 
 def write(origin: StagedFile, target: int) -> None:
-    """Write the copy to the empty file *target*; holes stay holes.  Raises StageError."""
+    """Write the copy to the empty file *target*; holes stay holes.  Raises RefusalError."""
     # A copy too large for the control group kills processes, us or others; a full tmpfs is only an error.
     room = min((size for size in (kernel.available_memory(), memory.room()) if size is not None), default=origin.size)
     if origin.size > room:
-        raise StageError(f"its copy of {format_size(origin.size)} does not fit into {format_size(room)} of memory")
+        raise RefusalError("copy.no-room", size=origin.size, room=room)
     before = _state(origin.fd)
     try:
         if origin.output:
@@ -119,16 +125,18 @@ def write(origin: StagedFile, target: int) -> None:
             writing.compose(origin.fd, target, origin.output)
         else:
             replacing.copy_data(origin.fd, target, os.fstat(origin.fd).st_size)
-    except (OSError, ReplaceError) as error:
-        raise StageError(f"cannot be copied: {cause(error)}") from error
+    except OSError as error:
+        raise RefusalError("copy.failed", error=errno.errorcode.get(error.errno or 0, "")) from error
+    except ReplaceError as error:  # it became shorter
+        raise RefusalError("copy.changed", Remedy("retry")) from error
     if _state(origin.fd) != before:
-        raise StageError("it was changed while it was copied")
+        raise RefusalError("copy.changed", Remedy("retry"))
 
 
 def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
     """Give the copy owner, mode, times and extended attributes of the original; without *owner*, mode and times only.
 
-    Raises StageError.
+    Raises RefusalError.
     """
     info = os.fstat(origin.fd)
     try:
@@ -139,7 +147,9 @@ def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
             os.fchmod(target, info.st_mode & 0o777 | 0o500)
             os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
     except (OSError, ReplaceError) as error:
-        raise StageError(cause(error)) from error
+        failed = error if isinstance(error, OSError) else error.__cause__
+        number = failed.errno if isinstance(failed, OSError) else None
+        raise RefusalError("copy.attributes", error=errno.errorcode.get(number or 0, "")) from error
 
 
 def huge_windows(fd: int) -> int:

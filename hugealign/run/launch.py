@@ -1,33 +1,33 @@
 """`hugealign run`: make text huge for one command the best way, in this process, which then becomes the command."""
 
-import marshal
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from hugealign import settings
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy, unpacked
 from hugealign.elf.coverage import text_size
-from hugealign.elf.image import read_image
-from hugealign.errors import HugealignError, cause
+from hugealign.elf.image import PT_INTERP, read_image
+from hugealign.errors import HugealignError
 from hugealign.io.descriptors import using
-from hugealign.io.execution import which
+from hugealign.io.execution import binary, which
 from hugealign.io.regular import FileError, opened
-from hugealign.io.units import format_size, printable
 from hugealign.pagecache import measure
-from hugealign.pagecache.programs import binary, shared_libraries, warm_files
 from hugealign.records import Record
-from hugealign.run import copies, store, tunable
-from hugealign.run.copies import StageError
+from hugealign.run import copies, store
 from hugealign.system import children, namespace
 
 #: How to make the text of a command huge.
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
 #: memfd_create: executable, even if vm.memfd_noexec is 1 (Linux 6.3; EINVAL before).
 _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
-_DISABLED = (
-    "huge pages are switched off for this process and what it starts (PR_SET_THP_DISABLE), by a parent of it; "
-    "see: hugealign doctor"
-)
+#: glibc.elf.thp (glibc 2.44): the loader itself asks for huge pages for text and read-only data that begin on a window.
+#: Then pages that the kernel took away come back huge; text that the page cache holds in small pages stays small, so
+#: this does not replace warming.
+VARIABLE, SETTING = "GLIBC_TUNABLES", "glibc.elf.thp=1"
+_TUNABLE = SETTING.partition("=")[0]
+_LARGEST_LOADER = 8 << 20  # bytes to read of a loader; real ones have less than 1 MiB
 
 
 class LaunchOptions(Record):
@@ -48,7 +48,7 @@ class LaunchOptions(Record):
 
 
 class TextResult(Record):
-    """The result for one file: *huge* of *windows* windows, made so by *how*; *problem* says why not all.
+    """The result for one file: *huge* of *windows* windows, made so by *how*; *diagnosis* says why not all.
 
     *rodata* is the number of huge windows of read-only data and the number of all such windows; None if not asked for.
     """
@@ -57,33 +57,33 @@ class TextResult(Record):
     how: str
     windows: int = 0
     huge: int = 0
-    problem: str = ""
+    diagnosis: Diagnosis | None = None
     rodata: tuple[int, int] | None = None
 
     @property
     def whole(self) -> bool:
         """Whether all its windows are huge, including those of read-only data if they were asked for."""
-        return self.huge == self.windows and not self.problem and (not self.rodata or self.rodata[0] == self.rodata[1])
-
-    @property
-    def line(self) -> str:
-        """The result, for people."""
-        data = f"; read-only data: {self.rodata[0]} of {self.rodata[1]}" if self.rodata else ""
-        return f"{printable(self.path)}: {self.huge} of {self.windows} windows huge{data}"
+        data = not self.rodata or self.rodata[0] == self.rodata[1]
+        return self.huge == self.windows and not self.diagnosis and data
 
 
 class Launch(Record):
     """How to execute the command: *program* is the file to execute instead of the first word, empty for that word.
 
-    *texts* are the files that were examined, the program first; *named* are the paths of those that the options name.
-    *tunable*: the program's loader can ask for huge pages
-    itself (`hugealign.run.tunable`).
+    *texts* are the files that were examined, the program first.  *tunable*: the program's loader can ask for huge pages
+    itself.
     """
 
     texts: Sequence[TextResult]
     program: str = ""
     tunable: bool = False
-    named: Sequence[str] = ()
+
+    @property
+    def worst(self) -> Sequence[TextResult]:
+        """The one text to tell of, if not all is well: one whose windows are not all huge, else one without windows."""
+        short = [text for text in self.texts if text.windows and not text.whole]
+        none = [text for text in self.texts if not text.windows and text.diagnosis]
+        return (short or none)[:1]
 
 
 def prepare(command: str, options: LaunchOptions) -> Launch:
@@ -95,7 +95,7 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
     try:
         program = binary(command)
     except FileError as error:
-        return Launch([TextResult(command, IN_PLACE, problem=str(error))])
+        return Launch([_failed(TextResult(command, IN_PLACE), error)])
     if program is None and not options.files:
         return Launch(())
     if program and options.how == COPY:
@@ -105,54 +105,60 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
     if not any(text.windows for text in launch.texts):
         return launch
     if measure.huge_pages_disabled():
-        return launch.changed(texts=[text.changed(huge=0, problem=_DISABLED) for text in launch.texts])
+        from hugealign.pagecache import diagnose
+
+        texts = [text.changed(huge=0, diagnosis=diagnose.disabled(text.path)) for text in launch.texts]
+        return launch.changed(texts=texts)
     with suppress(HugealignError):
-        return launch.changed(tunable=program is not None and tunable.known(program))
+        return launch.changed(tunable=program is not None and has_tunable(program))
     return launch
 
 
 def _prepared(program: str | None, options: LaunchOptions) -> Launch:
     programs = (os.path.realpath(program),) if program else ()
-    libraries = shared_libraries(program) if program and options.libs else ()
     named = tuple(map(os.path.realpath, options.files))
-    texts = {path: TextResult(path, IN_PLACE) for path in (*programs, *map(os.path.realpath, libraries), *named)}
+    texts = {path: TextResult(path, IN_PLACE) for path in programs}
+    if program and options.libs:
+        from hugealign.system import libraries
+
+        texts |= {path: TextResult(path, IN_PLACE) for path in libraries.resolve(program).paths}
+    texts |= {path: TextResult(path, IN_PLACE) for path in named}
     if options.how != STAGE:
         # A staged file was staged for a reason, and the attempt in place reads the file again.
         in_place = [path for path in texts if options.how == IN_PLACE or not _in_store(path, options)]
         texts |= {text.path: text for text in _in_a_child(in_place, options)}
     if options.how != IN_PLACE:
         texts = _staged(texts, program, options)
-    asked = {*programs, *named}
-    return Launch([t for t in texts.values() if t.windows or t.problem or t.path in asked], named=named)
+    alone = not any(text.windows for text in texts.values())
+    for path in (*programs, *named):
+        if not texts[path].windows and not texts[path].diagnosis:
+            found = _without_windows(path, path in named, alone)
+            texts[path] = texts[path].changed(diagnosis=found)
+    return Launch([text for text in texts.values() if text.windows or text.diagnosis])
 
 
-def worth_saying(launch: Launch) -> str:
-    """Return the line to print about text that is not huge, or about text that was not examined; empty if all is."""
-    for text in launch.texts:
-        if text.windows and not text.whole:
-            return f"{text.line}: {text.problem}"
-    asked = [text for text in launch.texts if text.path in launch.named]
-    for text in (*asked, *launch.texts[:1]):
-        if text.windows:
-            continue
-        name, named = printable(text.path), text in asked
-        if named and text.problem:
-            return f"{name}: {text.problem}"
-        with suppress(HugealignError), opened(text.path) as fd:
-            size = text_size(read_image(fd))
-            if size >= settings.min_text():
-                import shlex  # it imports re
+def _without_windows(path: str, named: bool, alone: bool) -> Diagnosis | None:
+    """Return why the file at *path*, the program or one that was *named*, has no window.
 
-                option = f"--file {printable(shlex.quote(text.path))} " if named else ""
-                what = text.problem or f"no whole window; run: hugealign run --fix {option}-- COMMAND"
-                return f"{name}: none of {format_size(size)} of text huge: {what}"
-            little = f"{name} has too little text for huge pages ({format_size(size)})"
+    None for a small program, which starts what was named or loads libraries, unless nothing else is huge: *alone*.
+    """
+    with suppress(HugealignError), opened(path) as fd:
+        size = text_size(read_image(fd))
+        if size < (least := settings.min_text()):
             if named:
-                return little
-            if not any(text.windows for text in launch.texts):
-                more = "what it starts or loads was not examined: hugealign advise -- COMMAND names it"
-                return f"{little}; {more}"
-    return ""
+                return Diagnosis("text.small", path, {"text": size, "least": least})
+            advise = Remedy("name-files", ("hugealign", "advise", "--"), COMMAND)
+            return Diagnosis("program.small", path, {"text": size}, advise) if alone else None
+    named_so = ("--file", path) if named else ()
+    return copies.without_windows(path, "hugealign", "run", "--fix", *named_so, "--", needs=COMMAND)
+
+
+def _failed(text: TextResult, error: Exception, windows: int = 0) -> TextResult:
+    """Return *text*, whose file would have *windows*, with what *error* says of it."""
+    from hugealign.pagecache import diagnose  # not needed as long as all is well
+
+    why = diagnose.unreadable(text.path, error)
+    return text.changed(how=IN_PLACE, windows=max(windows, text.windows), diagnosis=why)
 
 
 def _in_store(path: str, options: LaunchOptions) -> bool:
@@ -169,25 +175,27 @@ def _in_store(path: str, options: LaunchOptions) -> bool:
 def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult]:
     """Warm the files at *paths* in a child: a process that maps and measures them should not be the one to execute."""
 
-    def work() -> bytes:
-        from hugealign.diagnosis import render
-        from hugealign.pagecache.text import WarmOptions
+    def work() -> object:
+        from hugealign.pagecache.text import WarmOptions, warm
 
-        found: list[tuple[str, int, int, str, tuple[int, int] | None]] = []
-        for path, done in warm_files(paths, WarmOptions(wait=options.wait, rodata=options.rodata)):
-            if isinstance(done, HugealignError):
-                found.append((path, 0, 0, str(done), None))
+        found: list[object] = []
+        explain = options.how == IN_PLACE  # else a copy is tried next
+        for path in paths:
+            try:
+                done = warm(path, WarmOptions(wait=options.wait, rodata=options.rodata, explain=explain))
+            except HugealignError as error:
+                failed = _failed(TextResult(path, IN_PLACE), error).diagnosis
+                found.append((path, 0, 0, failed and failed.packed(), None))
                 continue
-            diagnosis = done.diagnosis if done.offsets else None
-            diagnosis = diagnosis or (done.rodata.diagnosis if done.rodata else None)
-            problem = render.text(diagnosis) if diagnosis else ""
+            why = done.diagnosis if done.offsets else None
+            why = why or (done.rodata.diagnosis if done.rodata else None)
             rodata = (done.rodata.huge, len(done.rodata.offsets)) if done.rodata else None
-            found.append((path, len(done.offsets), done.huge, problem, rodata))
-        return marshal.dumps(found)
+            found.append((path, len(done.offsets), done.huge, why and why.packed(), rodata))
+        return found
 
     return [
-        TextResult(path, IN_PLACE, windows, huge, problem, rodata and (rodata[0], rodata[1]))
-        for path, windows, huge, problem, rodata in marshal.loads(children.result(work) or marshal.dumps([]))  # noqa: S302  # our own
+        TextResult(path, IN_PLACE, windows, huge, why and unpacked(why), rodata)
+        for path, windows, huge, why, rodata in children.result(work) or ()
     ]
 
 
@@ -206,33 +214,26 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
             try:
                 origin = copies.source(text.path, stack.enter_context(opened(text.path)), options.fix, options.rodata)
                 if origin is None:
-                    if options.fix and not text.windows:
-                        found[text.path] = TextResult(text.path, IN_PLACE, problem="no window can be made of it")
                     continue
                 if whole and origin.windows == text.windows:
                     continue
                 windows = origin.windows
                 copies.check(origin)
                 if gives_none:
-                    raise StageError("the program gives privileges, which it would not in a user namespace")
+                    raise RefusalError("process.privileged-program")
                 origins.append(origin)
             except HugealignError as error:
-                found[text.path] = _unstaged(text, windows, error)
+                found[text.path] = _failed(text, error, windows)
         try:
             if origins and (reason := namespace.refusal()):
-                raise namespace.NamespaceError(reason)
+                raise RefusalError.of(reason)
             for text in _in_namespace(origins, options.place) if origins else ():
                 found[text.path] = text
         except (OSError, HugealignError) as error:
             for origin in origins:
                 if found[origin.path].how == IN_PLACE:
-                    found[origin.path] = _unstaged(found[origin.path], origin.windows, error)
+                    found[origin.path] = _failed(found[origin.path], error, origin.windows)
     return found
-
-
-def _unstaged(text: TextResult, windows: int, error: Exception) -> TextResult:
-    problem = f"not staged: {cause(error)}"
-    return TextResult(text.path, IN_PLACE, max(windows, text.windows), text.huge, problem, text.rodata)
 
 
 def _in_namespace(origins: Sequence[copies.StagedFile], place: str) -> Iterator[TextResult]:
@@ -281,7 +282,7 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
     except (OSError, HugealignError) as error:
         with suppress(OSError):
             os.unlink(path)  # frees its memory
-        return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
+        return _failed(TextResult(origin.path, IN_PLACE), error, origin.windows)
 
 
 def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
@@ -290,11 +291,11 @@ def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
         bound = _measured(origin, copy, STAGE)
         with using(os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as target:
             if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
-                raise StageError("another file took its name")
+                raise RefusalError("copy.name-taken", Remedy("retry"))
             with using(namespace.tree(copy)) as made:
                 namespace.attach(made, target)
     except (OSError, HugealignError) as error:
-        return _unstaged(TextResult(origin.path, IN_PLACE), origin.windows, error)
+        return _failed(TextResult(origin.path, IN_PLACE), error, origin.windows)
     return bound
 
 
@@ -302,31 +303,31 @@ def _measured(origin: copies.StagedFile, copy: int, how: str) -> TextResult:
     """Return how much of the *copy* of *origin* is huge, and why not all of it is."""
     huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
     done = TextResult(origin.path, how, origin.windows, huge, rodata=rodata)
-    if done.whole:
-        return done
-    from hugealign.diagnosis import render
-
-    return done.changed(problem=render.text(copies.diagnosis(copy)))
+    return done if done.whole else done.changed(diagnosis=copies.diagnosis(copy).about(origin.path))
 
 
 def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
     """Make a huge copy in memory without a path, for systems that allow no mounts."""
-    if path != os.path.realpath(which(command) or command):
-        raise StageError("a script cannot run from a copy; name its interpreter")
-    with opened(path) as fd:
-        origin = copies.source(path, fd, options.fix, options.rodata)
-        if origin is None:
-            return Launch([TextResult(path, IN_PLACE)])
-        copies.check(origin)
-        if namespace.privileged(fd):
-            raise StageError("it gives privileges, which a copy would lose")
-        with using(_memory_file(os.path.basename(path))) as target:
-            copies.write(origin, target)
-            os.fchmod(target, 0o500)
-            # Executed through a descriptor that the command does not get: the kernel opens the file before closing it.
-            copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
-        done = _measured(origin, copy, COPY)
-    return Launch([done], f"/proc/self/fd/{copy}")
+    text = TextResult(path, IN_PLACE)
+    try:
+        if path != os.path.realpath(which(command) or command):
+            raise RefusalError("copy.script")
+        with opened(path) as fd:
+            origin = copies.source(path, fd, options.fix, options.rodata)
+            if origin is None:
+                return Launch([text.changed(diagnosis=_without_windows(path, named=False, alone=True))])
+            text = text.changed(windows=origin.windows)
+            copies.check(origin)
+            if namespace.privileged(fd):
+                raise RefusalError("copy.privileges")
+            with using(_memory_file(os.path.basename(path))) as target:
+                copies.write(origin, target)
+                os.fchmod(target, 0o500)
+                # The command does not get the descriptor: the kernel opens the file before closing it.
+                copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
+            return Launch([_measured(origin, copy, COPY)], f"/proc/self/fd/{copy}")
+    except HugealignError as error:
+        return Launch([_failed(text, error)])
 
 
 def _memory_file(name: str) -> int:
@@ -334,3 +335,27 @@ def _memory_file(name: str) -> int:
         return os.memfd_create(name[:200], _MFD_CLOEXEC | _MFD_EXEC)
     except OSError:
         return os.memfd_create(name[:200], _MFD_CLOEXEC)
+
+
+def has_tunable(path: str) -> bool:
+    """Return whether the loader of the program at *path* has the tunable `SETTING`.  Raises HugealignError."""
+    with opened(path) as fd:
+        image = read_image(fd)
+        segment = next((s for s in image.segments if s.p_type == PT_INTERP), None)
+        if segment is None or segment.p_offset >= image.file_size:
+            return False
+        loader = os.pread(fd, min(segment.p_filesz, 4096), segment.p_offset).rstrip(b"\0")
+    if not loader:
+        return False
+    with opened(os.fsdecode(loader)) as fd:
+        # `ld.so --list-tunables` prints these names; the file contains each as a whole (dl-tunable-list.h).
+        return _TUNABLE.encode() + b"\0" in os.pread(fd, _LARGEST_LOADER, 0)
+
+
+def with_tunable(environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return *environ* with the setting added to the other tunables, unless it has this one already."""
+    name = VARIABLE.encode()
+    given = environ.get(name, b"")
+    if any(part.partition(b"=")[0] == _TUNABLE.encode() for part in given.split(b":")):
+        return dict(environ)
+    return {**environ, name: b":".join(part for part in (given, SETTING.encode()) if part)}

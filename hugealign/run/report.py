@@ -1,10 +1,11 @@
 """Show what was staged, for people and as JSON.  Pure: returns text."""
 
 import json
-import shlex
 from collections.abc import Sequence
 
 from hugealign.diagnosis import render
+from hugealign.diagnosis.refusal import failure
+from hugealign.errors import HugealignError
 from hugealign.io.units import format_size, printable
 from hugealign.run.store import NO_WINDOW, THERE, Staged, StoredCopy
 from hugealign.version import __version__
@@ -16,8 +17,7 @@ def lines(staged: Staged) -> list[str]:
     """Return the lines for people about one file."""
     path = printable(staged.path)
     if staged.state == NO_WINDOW:
-        further = "see: hugealign fix --dry-run" if staged.fixed else "try: hugealign stage --fix"
-        return [f"{path}: not staged: no whole window of text; {further} {shlex.quote(path)}"]
+        return [f"{path}: not staged: {render.text(staged.diagnosis)}" if staged.diagnosis else f"{path}: not staged"]
     kind = " of the fixed file" if staged.fixed else ""
     how = "there already" if staged.state == THERE else "copied"
     size = format_size(staged.size)
@@ -29,7 +29,7 @@ def lines(staged: Staged) -> list[str]:
     return found
 
 
-def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, str]]) -> str:
+def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, HugealignError]]) -> str:
     """Return the JSON document ``hugealign.stage/1`` for staged files; sizes are bytes."""
     files = [
         {
@@ -39,13 +39,13 @@ def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, s
             "windows_huge": one.huge,
             "size": one.size,
             "link": printable(one.link),
-            "fixed": one.fixed and one.state != NO_WINDOW,
+            "fixed": one.fixed,
             "rodata": {"windows_huge": one.rodata[0], "windows": one.rodata[1]} if one.rodata else None,
             "diagnosis": render.document(one.diagnosis),
         }
         for one in staged
     ]
-    refused = [{"path": printable(path), "message": printable(message)} for path, message in errors]
+    refused = [{"path": printable(path), **failure(path, error)} for path, error in errors]
     return _document(place, {"files": files, "errors": refused})
 
 

@@ -9,20 +9,21 @@ would take 2 MiB each on such a tmpfs, so it holds nothing but copies.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.errors import HugealignError, cause
-from hugealign.io import trust
+from hugealign.io import resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, lock, opened_at, real_path
-from hugealign.io.units import format_size, printable
+from hugealign.io.units import printable
 from hugealign.records import Record
 from hugealign.run import copies
-from hugealign.run.copies import StageError
 from hugealign.system import kernel, namespace, rooted
 
 TYPE_CHECKING = False
@@ -41,9 +42,9 @@ MADE, THERE, NO_WINDOW = "made", "there", "no-window"
 class Staged(Record):
     """The file at the real *path*, with *windows* of text; *huge* of them are huge in its copy of *size* bytes.
 
-    *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy, nor of the *fixed* file.  *link* is what to
-    bind over the file.  *rodata* is the number of huge windows of read-only data and the number of all such windows;
-    None if not asked for.  *diagnosis* says why not all are huge.
+    *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy.  *fixed*: it is one of the fixed file.
+    *link* is what to bind over the file.  *rodata* is the number of huge windows of read-only data and the number of
+    all such windows; None if not asked for.  *diagnosis* says why not all are huge.
     """
 
     path: str
@@ -76,27 +77,24 @@ def stage(
     path: str,
     place: str = DEFAULT,
     fix: bool = False,
-    limit: int = 0,
     rodata: bool = False,
     owner: str = "",
 ) -> Staged:
     """Put a huge copy of the file *path* into the store at *place*; with *fix*, a fixed copy if the file has no window.
 
-    *limit* bounds the bytes of all copies; 0 means half of the memory, the default of tmpfs.  With *rodata*, the
-    windows of read-only data count, too.  With an *owner*, the link belongs to that owner.  Raises HugealignError.
+    With *rodata*, the windows of read-only data count, too.  With an *owner*, the link belongs to that owner.  Raises
+    HugealignError.
     """
     real, links = real_path(path), _tree(place, owner)
     if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
         with _public(real) as fd:
             if _origin(real, fd, fix, rodata) is None:
-                return Staged(real, NO_WINDOW, fixed=fix)
+                return _nothing(real)
     with _opened(place) as store:
         try:
             with _alone(store), _public(real) as fd:
                 _remove_stale(store, place, fd)
-                staged, copy = _staged(store, place, links, real, _origin(real, fd, fix, rodata), limit)
-                if copy < 0:
-                    staged = staged.changed(fixed=fix)
+                staged, copy = _staged(store, place, links, real, _origin(real, fd, fix, rodata))
         except BaseException:
             # Whatever went wrong, a link to the copy of an older file must not stay.
             _unlink(links + real)
@@ -114,11 +112,11 @@ def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, i
     """
     real = os.readlink(f"/proc/self/fd/{file}")
     if not real.startswith("/"):
-        raise StageError("it has no path here")
+        raise RefusalError("copy.no-path")
     with opened_at(file) as fd:
         origin = _origin(real, fd, fix, rodata=False)
         if origin is None and not os.path.ismount(place):
-            return Staged(real, NO_WINDOW), -1
+            return _nothing(real), -1
         with _opened(place, private=True) as store, _alone(store):
             _remove_stale(store, place, fd)
             return _staged(store, place, _tree(place, ""), real, origin, private=True)
@@ -139,12 +137,12 @@ def entries(place: str = DEFAULT) -> list[StoredCopy]:
 def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
     """Remove the copies of *paths*, or all, and return them; processes that run from a copy keep it.
 
-    Raises StageError for a path without a copy.
+    Raises HugealignError for a path without a copy.
     """
     wanted = {os.path.realpath(path) for path in paths}
     there = entries(place)
     if missing := wanted - {entry.path for entry in there}:
-        raise StageError(f"{printable(min(missing))}: not in the store")
+        raise HugealignError(f"{printable(min(missing))}: not in the store")
     if not there:
         return []
     dropped = [entry for entry in there if not wanted or entry.path in wanted]
@@ -158,7 +156,7 @@ def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
 
 
 def release(owner: str, place: str = DEFAULT) -> None:
-    """Remove the links of *owner*, and the copies that no other link leads to.  Raises StageError."""
+    """Remove the links of *owner*, and the copies that no other link leads to.  Raises HugealignError."""
     import shutil  # 20 ms, which `run` does not wait for
 
     top = _tree(place, owner)
@@ -205,7 +203,7 @@ def _origin(real: str, fd: int, fix: bool, rodata: bool) -> copies.StagedFile | 
         copies.check(origin)
         if namespace.privileged(fd):
             # A copy would still give privileges after an upgrade that closes a hole took them from the file.
-            raise StageError("it gives privileges, which its copy would still give when the file no longer does")
+            raise RefusalError("copy.privileges")
     return origin
 
 
@@ -215,7 +213,6 @@ def _staged(
     links: str,
     real: str,
     origin: copies.StagedFile | None,
-    limit: int = 0,
     private: bool = False,
 ) -> tuple[Staged, int]:
     """Give *origin*, the file at *real*, a copy and a link to it; return the result and the open copy.
@@ -225,14 +222,13 @@ def _staged(
     link = links + real
     if origin is None:
         _unlink(link)
-        return Staged(real, NO_WINDOW), -1
+        return _nothing(real), -1
     identity = origin.identity
     there = _exists(store, identity)
     made = not there or not (private or _is_ours(os.stat(identity, dir_fd=store, follow_symlinks=False)))
     if made:
         if there:
             os.unlink(identity, dir_fd=store)
-        _make_room(store, origin, limit)
         _copy(store, origin, identity, private)
     _point(place, link, identity)
     copy = os.open(identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
@@ -247,8 +243,12 @@ def _staged(
         raise
 
 
+def _nothing(real: str) -> Staged:
+    return Staged(real, NO_WINDOW, diagnosis=copies.without_windows(real, "hugealign", "stage", "--fix", real))
+
+
 def _copy(store: int, origin: copies.StagedFile, identity: str, private: bool) -> None:
-    """Make the copy, and give it its name when it is complete.  Raises StageError."""
+    """Make the copy, and give it its name when it is complete.  Raises HugealignError."""
     with using(os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=store)) as target:
         copies.write(origin, target)
         copies.carry(origin, target)
@@ -260,15 +260,15 @@ def _copy(store: int, origin: copies.StagedFile, identity: str, private: bool) -
         with using(reading):
             os.link(f"/proc/self/fd/{reading}", identity, dst_dir_fd=store, follow_symlinks=True)
     except OSError as error:
-        raise StageError(f"cannot be put into the store: {error.strerror}") from error
+        raise RefusalError("copy.failed", error=errno.errorcode.get(error.errno or 0, "")) from error
 
 
 def _keep(copy: int) -> None:
-    """Make the *copy* ours alone to change.  Raises StageError if some could then no longer execute it."""
+    """Make the *copy* ours alone to change.  Raises HugealignError if some could then no longer execute it."""
     info = os.fstat(copy)
     if info.st_uid != os.geteuid():
         if not info.st_mode & stat.S_IXOTH or not info.st_mode & stat.S_IROTH:
-            raise StageError("not everyone may execute it, and its owner could change the copy")
+            raise RefusalError("copy.owner-may-change")
         os.fchown(copy, os.geteuid(), -1)
     os.fchmod(copy, stat.S_IMODE(info.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
 
@@ -276,12 +276,6 @@ def _keep(copy: int) -> None:
 def _is_ours(info: os.stat_result) -> bool:
     """Return whether only root or we can change the copy with *info*."""
     return info.st_uid in (0, os.geteuid()) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _make_room(store: int, origin: copies.StagedFile, limit: int) -> None:
-    used = sum(os.stat(name, dir_fd=store).st_blocks * 512 for name in _copies(store))
-    if limit and used + origin.size > limit:
-        raise StageError(f"the store would hold more than {format_size(limit)}; see: hugealign stage --list")
 
 
 def _point(place: str, link: str, identity: str) -> None:
@@ -335,10 +329,10 @@ def _links(place: str) -> Iterator[tuple[str, str]]:
 def _tree(place: str, owner: str) -> str:
     """Return the directory below which links mirror the paths of files: the shared one, or that of *owner*.
 
-    Raises StageError for an *owner* that cannot be the name of a directory.
+    Raises HugealignError for an *owner* that cannot be the name of a directory.
     """
     if owner.startswith(".") or "/" in owner or "\0" in owner or len(os.fsencode(owner)) > _LONGEST_NAME:
-        raise StageError(f"{printable(owner)}: cannot be a directory's name")
+        raise HugealignError(f"{printable(owner)}: cannot be a directory's name")
     return os.path.join(place, _OWNED, owner) if owner else os.path.join(place, _LINKS)
 
 
@@ -365,21 +359,21 @@ def _exists(store: int, name: str) -> bool:
 
 @contextlib.contextmanager
 def _opened(place: str, private: bool = False) -> Iterator[int]:
-    """Yield the open store, after mounting it if need be.  Raises StageError."""
+    """Yield the open store, after mounting it if need be.  Raises HugealignError."""
     try:
         _mount(place, private)
         with using(os.open(place, _DIRECTORY)) as fd:
             _check(fd, place)
             if private and os.fstat(fd).st_mode & 0o077:
-                raise StageError(f"{printable(place)}: others may enter it")
+                raise HugealignError(f"{printable(place)}: others may enter it")
             yield fd
     except OSError as error:
-        raise StageError(f"{printable(place)}: {error.strerror}") from error
+        raise HugealignError(f"{printable(place)}: {error.strerror}") from error
 
 
 @contextlib.contextmanager
 def _alone(store: int) -> Iterator[None]:
-    """Keep all other processes from changing the store meanwhile.  Raises OSError, StageError."""
+    """Keep all other processes from changing the store meanwhile.  Raises OSError, HugealignError."""
     # A separate file, which others cannot open and therefore cannot lock.
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     with using(os.open(_LOCK, flags, 0o600, dir_fd=store)) as fd, _locked(fd):
@@ -387,7 +381,7 @@ def _alone(store: int) -> Iterator[None]:
 
 
 def _mount(place: str, private: bool) -> None:
-    """Mount a tmpfs at *place*, unless something is mounted there.  Raises OSError, StageError, NamespaceError."""
+    """Mount a tmpfs at *place*, unless something is mounted there.  Raises OSError, HugealignError."""
     try:
         os.mkdir(place, 0o700)  # nobody else can lock it before it is mounted
     except OSError:
@@ -399,7 +393,7 @@ def _mount(place: str, private: bool) -> None:
                 if not _is_mounted(again):
                     _check_trust(again, place)
                     if os.listdir(again):
-                        raise StageError(f"{printable(place)}: not empty; a store there would hide what it holds")
+                        raise HugealignError(f"{printable(place)}: not empty; a store there would hide what it holds")
                     namespace.mount_huge_tmpfs(f"/proc/self/fd/{again}", f"mode=0{700 if private else 755}")
 
 
@@ -409,26 +403,26 @@ def _is_mounted(fd: int) -> bool:
 
 
 def _check(fd: int, place: str) -> None:
-    """Check that the open directory *place* is a store that others cannot change.  Raises StageError."""
+    """Check that the open directory *place* is a store that others cannot change.  Raises HugealignError."""
     if not _is_mounted(fd):
-        raise StageError(f"{printable(place)}: nothing is mounted there")
+        raise HugealignError(f"{printable(place)}: nothing is mounted there")
     if kernel.file_system_of(fd) != "tmpfs" or "huge=always" not in kernel.mount_options_of(fd):
-        raise StageError(f"{printable(place)}: something else is mounted there")
+        raise HugealignError(f"{printable(place)}: something else is mounted there")
     _check_trust(fd, place)
 
 
 def _check_trust(fd: int, place: str) -> None:
     try:
-        trust.check_directory(fd, place)
+        resources.check_directory(fd, place)
     except HugealignError as error:
-        raise StageError(f"{printable(place)}: others may write there, or to a directory above it") from error
+        raise HugealignError(f"{printable(place)}: others may write there, or to a directory above it") from error
 
 
 @contextlib.contextmanager
 def _locked(fd: int) -> Iterator[None]:
-    """Hold the lock on *fd*, one process at a time.  Raises StageError."""
+    """Hold the lock on *fd*, one process at a time.  Raises HugealignError."""
     if not lock(fd):
-        raise StageError("another process keeps the store locked")
+        raise HugealignError("another process keeps the store locked")
     try:
         yield
     finally:

@@ -10,9 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hugealign.errors import HugealignError
-from hugealign.io.units import printable
-from hugealign.run.tunable import SETTING, VARIABLE
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.run.launch import SETTING, VARIABLE
 
 #: The first line of each file that we write; we remove only files that begin with it.
 MARK = "# Written by `hugealign enable`; `hugealign disable` removes it."
@@ -49,8 +48,10 @@ def helper(name: str) -> str:
 
 
 def texts(setup: ServiceSetup, command: str) -> dict[str, str]:
-    """Return the texts of the files, by path; *command* is the path of hugealign.  Raises HugealignError."""
+    """Return the texts of the files, by path; *command* is the path of hugealign.  Raises RefusalError."""
     service, drop_in = paths(setup.name)
+    for path in (*setup.staged, *setup.warmed):
+        _checked(path)
     return {service: _service(setup, command), drop_in: _drop_in(setup)}
 
 
@@ -115,5 +116,5 @@ def _quoted(text: str) -> str:
 
 def _checked(path: str) -> str:
     if not _PLAIN.fullmatch(path.removeprefix("-")):
-        raise HugealignError(f"{printable(path)}: a systemd unit cannot hold such a name")
+        raise RefusalError("service.odd-name", file=path)
     return path

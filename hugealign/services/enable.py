@@ -2,14 +2,15 @@
 
 import contextlib
 import os
-import shlex
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError, NotElfError
-from hugealign.io import replacing, trust
+from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import opened
 from hugealign.io.resources import PACKAGE
@@ -17,10 +18,10 @@ from hugealign.io.units import printable
 from hugealign.pagecache import measure, warming
 from hugealign.pagecache.text import CachedText, WarmOptions, warm
 from hugealign.process import processes
-from hugealign.run import copies, store, tunable
+from hugealign.run import copies, launch, store
 from hugealign.services import dropins
 from hugealign.services import programs as services
-from hugealign.services.programs import Service, ServiceError
+from hugealign.services.programs import Service
 from hugealign.system import libraries
 
 _MODE = 0o644  # of units
@@ -53,16 +54,19 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
     """Return what to write for the service *unit*, without changing anything.  Raises HugealignError."""
     service = services.look(unit)
     if services.starts_early(service.name):
-        raise ServiceError(f"{service.name}: it starts before a service of ours could (DefaultDependencies=no)")
+        raise RefusalError("service.starts-early")
     staged: list[str] = []
     warmed: list[str] = []
-    for path in _files(service, options):
+    files = _files(service, options)
+    for path in files:
         place = _place(path, options)
         (warmed if place == "warm" else staged if place else []).append(path)
     if not staged and not warmed:
-        hint = _members(service, options) or ("" if options.fix else "; try: --fix")
-        raise ServiceError(f"{service.name}: nothing that it starts has a whole window of text{hint}")
-    keeps = tunable.VARIABLE not in service.environment and tunable.known((*staged, *warmed)[0])
+        _refuse_members(service, options)
+        fixable = not options.fix and any(_place(path, replace(options, fix=True)) for path in files)
+        remedy = Remedy("run", _words(replace(options, fix=True), service.name)) if fixable else None
+        raise RefusalError("service.no-window", remedy)
+    keeps = launch.VARIABLE not in service.environment and launch.has_tunable((*staged, *warmed)[0])
     setup = dropins.ServiceSetup(service.name, staged, warmed, options.fix, keeps, store.DEFAULT, options.rodata)
     return Enabled(service.name, dropins.texts(setup, _command()), staged, warmed)
 
@@ -79,7 +83,7 @@ def enable(unit: str, options: EnableOptions) -> Enabled:
             written.append(path)
     except OSError as error:
         _put_back(before, written)
-        raise ServiceError(f"{printable(path)}: {error.strerror}") from error
+        raise HugealignError(f"{printable(path)}: {error.strerror}") from error
     _reload()
     return enabled
 
@@ -91,14 +95,14 @@ def disable(unit: str) -> list[str]:
     """
     found = [path for path in dropins.paths(services.full_name(unit)) if os.path.lexists(path)]
     if not found:
-        raise ServiceError(f"{services.full_name(unit)}: not enabled")
+        raise RefusalError("service.not-enabled")
     for path in found:
         _ours(path)
     try:
         for path in reversed(found):  # the drop-in first: nothing may bind a copy that nobody renews
             _remove(path)
     except OSError as error:
-        raise ServiceError(f"{printable(path)}: {error.strerror}") from error
+        raise HugealignError(f"{printable(path)}: {error.strerror}") from error
     _reload()
     with contextlib.suppress(HugealignError):  # at worst, its copies stay in memory until the system is shut down
         store.release(dropins.owner(services.full_name(unit)))
@@ -114,20 +118,26 @@ def _files(service: Service, options: EnableOptions) -> list[str]:
         found += [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
     programs = [path for path in dict.fromkeys(found) if _is_elf(path, path in options.files)]
     if not programs:
-        hint = _members(service, options) or "; name what that runs: --file FILE, or start it first"
-        raise ServiceError(f"{service.name}: it starts a script{hint}")
+        _refuse_members(service, options)
+        raise RefusalError("service.script", Remedy("name-program"))
     if options.libs:
         for path in tuple(programs):
             programs += libraries.resolve(path).paths
     return list(dict.fromkeys(programs))
 
 
-def _members(service: Service, options: EnableOptions) -> str:
-    """Return what to enable instead of a *service* that consists of others; empty if it does not."""
-    if not service.members:
-        return ""
-    words = ["hugealign", "enable", *["--fix"] * options.fix, *["--libs"] * options.libs, *service.members]
-    return f"; it consists of other services: {shlex.join(words)}"
+def _refuse_members(service: Service, options: EnableOptions) -> None:
+    """Raise RefusalError for a *service* that consists of others."""
+    if service.members:
+        remedy = Remedy("run", _words(options, *service.members))
+        raise RefusalError("service.members", remedy, members=" ".join(service.members))
+
+
+def _words(options: EnableOptions, *units: str) -> tuple[str, ...]:
+    """Return the command that enables *units* with *options*."""
+    files = [f"--file={path}" for path in options.files]
+    flags = [("--fix", options.fix), ("--libs", options.libs), ("--rodata", options.rodata)]
+    return ("hugealign", "enable", *(flag for flag, wanted in flags if wanted), *files, *units)
 
 
 def _is_elf(path: str, asked: bool) -> bool:
@@ -149,7 +159,7 @@ def _place(path: str, options: EnableOptions) -> str:
         origin = copies.source(path, fd, options.fix, options.rodata)
         if origin is None or not origin.output:
             done = warm(path, WarmOptions(rodata=options.rodata))
-            if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, fd, done)):
+            if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, done)):
                 return "warm"
         if origin is None:
             return ""
@@ -157,19 +167,13 @@ def _place(path: str, options: EnableOptions) -> str:
     return "stage"
 
 
-def _could_be_warm(path: str, fd: int, done: CachedText) -> bool:
-    """Return whether a file that is in use could be warmed if it were not; tried with a copy beside it."""
+def _could_be_warm(path: str, done: CachedText) -> bool:
+    """Return whether a file that is in use could be warmed if it were not; tried with a new file beside it."""
     if done.diagnosis is None or done.diagnosis.code == "file-system.no-huge-pages":
         return False
-    try:
-        with using(os.open(os.path.dirname(path), os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)) as copy:
-            replacing.copy_data(fd, copy, os.fstat(fd).st_size)
-            os.fsync(copy)
-            reading = os.open(f"/proc/self/fd/{copy}", os.O_RDONLY | os.O_CLOEXEC)
-    except (OSError, HugealignError):
-        return False
-    with using(reading), measure.huge_pages_allowed():
-        return all(warming.warm(reading, done.offsets, done.page_size).huge)
+    with contextlib.suppress(OSError, HugealignError), measure.huge_pages_allowed():
+        return warming.trial(os.path.dirname(path), done.page_size) == 1
+    return False
 
 
 def _command() -> str:
@@ -177,29 +181,28 @@ def _command() -> str:
     beside = os.path.join(os.path.dirname(PACKAGE), "bin", "hugealign")
     path = beside if os.path.exists(beside) else shutil.which("hugealign")
     if path is None:
-        raise ServiceError("hugealign is not on the PATH; install it first")
+        raise HugealignError("hugealign is not on the PATH; install it first")
     for directory in (os.path.dirname(os.path.realpath(path)), PACKAGE):
         try:
             with using(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
-                trust.check_directory(fd, directory)
+                resources.check_directory(fd, directory)
         except HugealignError as error:
-            said = f"{printable(directory)}: others may write there; install hugealign elsewhere"
-            raise ServiceError(said) from error
+            raise RefusalError("service.untrusted-command", directory=directory) from error
     return os.path.abspath(path)
 
 
 def _ours(path: str) -> bytes | None:
-    """Return what we wrote to *path*, None if nothing is there.  Raises ServiceError if the file is not ours."""
+    """Return what we wrote to *path*, None if nothing is there.  Raises HugealignError if the file is not ours."""
     try:
         with open(path, "rb") as file:
             first = file.readline()
             if first.rstrip(b"\n") != dropins.MARK.encode():
-                raise ServiceError(f"{printable(path)}: somebody else wrote it; it is left as it is")
+                raise RefusalError("service.foreign-file", file=path)
             return first + file.read()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ServiceError(f"{printable(path)}: {error.strerror}") from error
+        raise HugealignError(f"{printable(path)}: {error.strerror}") from error
 
 
 def _put_back(before: Mapping[str, bytes | None], written: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ starting.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -18,14 +19,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hugealign.errors import HugealignError, cause
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Diagnosis, unpacked
+from hugealign.errors import HugealignError
 from hugealign.io import mounts
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened, opened_at
+from hugealign.pagecache import diagnose
 from hugealign.run import store
-from hugealign.run.copies import StageError
-from hugealign.services import foreign
-from hugealign.system import rooted
+from hugealign.system import children, kernel, namespace, rooted
 
 #: No other user may enter it: not all users may read the contents of an image.
 STORE = "/run/hugealign-containers"
@@ -36,6 +38,7 @@ _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
 SECONDS = 20.0
 _MOST = 16  # programs of a container, and words of its command, to look at
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_CLONE_NEWNS = 0x00020000  # linux/sched.h
 _SCRIPT = re.compile(rb"#![ \t]*([^ \t\n]+)")
 
 
@@ -57,19 +60,19 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A program at *path* in the container: the *windows* of its copy, or the *reason* why there is no copy."""
+    """A program at *path* in the container: the *windows* of its copy; *diagnosis* says why there is none."""
 
     path: str
     windows: int = 0
-    reason: str = ""
+    diagnosis: Diagnosis | None = None
 
 
 def container(state: bytes) -> Container | None:
-    """Return the container whose *state* the engine gave; None if it asks for nothing.  Raises StageError."""
+    """Return the container whose *state* the engine gave; None if it asks for nothing.  Raises HugealignError."""
     found = _object(state, "the state")
     bundle, pid = _text(found, "bundle"), found.get("pid")
     if type(pid) is not int or not 0 < pid < _MOST_PIDS:
-        raise StageError("the container has no pid")
+        raise HugealignError("the container has no pid")
     config = _object(_config(bundle), "config.json")
     annotations = _part(found, "annotations") | _part(config, "annotations")
     wanted = annotations.get(ANNOTATION)
@@ -97,12 +100,13 @@ def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
             try:
                 windows = _bound(root, layers, path, wanted, place)
             except (HugealignError, OSError) as error:
-                yield Bound(path, reason=cause(error))
+                yield Bound(path, diagnosis=diagnose.unreadable(path, error))
             else:
                 if windows:
                     yield Bound(path, windows)
                 elif wanted.programs:
-                    yield Bound(path, reason="its text has no whole window")
+                    facts = {"page_size": kernel.huge_page_size()}
+                    yield Bound(path, diagnosis=Diagnosis("text.no-window", path, facts))
 
 
 def _bound(root: int, layers: Sequence[str], path: str, wanted: Container, place: str) -> int:
@@ -116,8 +120,44 @@ def _bound(root: int, layers: Sequence[str], path: str, wanted: Container, place
         staged, copy = store.stage_privately(source if source >= 0 else target, place, wanted.fix)
         if copy >= 0:
             stack.callback(os.close, copy)
-            foreign.place(wanted.pid, wanted.root, path, target, copy)
+            _mounted(wanted.pid, wanted.root, path, target, copy)
         return staged.windows
+
+
+def _mounted(pid: int, root: str, path: str, target: int, copy: int) -> None:
+    """Mount the open file *copy* read-only over *path* below the directory *root*, as the process *pid* sees it.
+
+    *target* is the file there as we see it, open: another one, which the process may have mounted over it, or which
+    took its name meanwhile, is not covered.  The process may switch to another root later.  Raises RefusalError.
+    """
+
+    def work() -> object:
+        try:
+            _attach(pid, root, path, target, made)
+        except (RefusalError, OSError) as error:
+            return diagnose.unreadable(path, error).packed()
+        return ()
+
+    # A bind mount would not do: its source has to be in the same namespace.
+    with using(namespace.tree(copy)) as made:
+        said = children.result(work)
+    if said is None:
+        raise RefusalError("process.ended")
+    if said:
+        raise RefusalError.of(unpacked(said))
+
+
+def _attach(pid: int, root: str, path: str, target: int, made: int) -> None:
+    with using(os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)) as theirs:
+        if ctypes.CDLL(None, use_errno=True).setns(theirs, _CLONE_NEWNS):
+            raise namespace.no_mounts("setns", ctypes.get_errno())
+    with (
+        using(os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as top,
+        using(rooted.found(top, path)) as there,
+    ):
+        if not os.path.samestat(os.fstat(there), os.fstat(target)):
+            raise RefusalError("copy.name-taken")
+        namespace.attach(made, there)
 
 
 def _source(target: int, below: str, layers: Sequence[str]) -> int:
@@ -130,7 +170,7 @@ def _source(target: int, below: str, layers: Sequence[str]) -> int:
         try:
             with using(os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
                 fd = rooted.beneath(directory, below)
-        except (OSError, rooted.RootedError):
+        except (OSError, RefusalError):
             continue
         info = os.fstat(fd)
         if all(getattr(info, key) == getattr(seen, key) for key in ("st_size", "st_mtime_ns", "st_mode")):
@@ -183,7 +223,7 @@ def _config(bundle: str) -> bytes:
         with opened(os.path.join(bundle, "config.json")) as fd, open(fd, "rb", closefd=False) as file:
             return file.read(_LIMIT)
     except FileError as error:
-        raise StageError(f"config.json: {error}") from error
+        raise HugealignError(f"config.json: {error}") from error
 
 
 def _object(data: bytes, what: str) -> dict[str, Any]:
@@ -192,7 +232,7 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise StageError(f"{what} of the container is not a JSON object")
+        raise HugealignError(f"{what} of the container is not a JSON object")
     return found
 
 
@@ -209,7 +249,7 @@ def _words(whole: dict[str, Any], key: str) -> list[str]:
 def _text(whole: dict[str, Any], key: str) -> str:
     found = whole.get(key)
     if not isinstance(found, str) or not found or "\0" in found:
-        raise StageError(f"the container has no {key}")
+        raise HugealignError(f"the container has no {key}")
     return found
 
 

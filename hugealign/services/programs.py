@@ -10,7 +10,9 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hugealign.errors import HugealignError
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Remedy
+from hugealign.errors import HugealignError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.units import printable
 
@@ -22,10 +24,6 @@ _LONGEST = 200  # characters of a name: our helper's has a few more, and file na
 _LIMIT = 1 << 20  # bytes of a unit file
 _SECONDS = 120  # limit for systemctl; reloading many units on a busy machine takes long
 _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
-
-
-class ServiceError(HugealignError):
-    """The unit is not a service that can be enabled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +42,26 @@ class Service:
 
 
 def full_name(unit: str) -> str:
-    """Return the name of the service *unit* with its suffix.  Raises ServiceError."""
+    """Return the name of the service *unit* with its suffix.  Raises UsageError."""
     name = unit if unit.endswith(".service") else f"{unit}.service"
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
-        raise ServiceError(f"{printable(unit)}: not the name of a service")
+        raise UsageError(f"{printable(unit)}: not the name of a service")
     return name
 
 
 def look(unit: str) -> Service:
-    """Return what is known of the service *unit*.  Raises ServiceError."""
+    """Return what is known of the service *unit*.  Raises HugealignError."""
     name = full_name(unit)
     if manager_runs():
         return _shown(name)
     text = "\n".join(_files(name))
     if not text:
-        raise ServiceError(f"{name}: no such unit")
+        raise RefusalError("service.unknown")
     return Service(name, tuple(_programs(text)), environment="\n".join(_values(text, "Environment")))
 
 
 def starts_early(name: str) -> bool:
-    """Say whether the unit *name* starts before the units that other services wait for.  Raises ServiceError.
+    """Say whether the unit *name* starts before the units that other services wait for.  Raises HugealignError.
 
     systemd-journald does (DefaultDependencies=no).  If such a unit waited for our helper service, which waits for it,
     the manager would drop one of them at boot.
@@ -78,7 +76,7 @@ def manager_runs() -> bool:
 
 
 def systemctl(*words: str) -> str:
-    """Return the output of systemctl.  Raises ServiceError."""
+    """Return the output of systemctl.  Raises HugealignError."""
     try:
         done = subprocess.run(
             ["systemctl", "--no-pager", *words],
@@ -90,10 +88,10 @@ def systemctl(*words: str) -> str:
             timeout=_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ServiceError(f"systemctl: {printable(str(error))}") from error
+        raise HugealignError(f"systemctl: {printable(str(error))}") from error
     if done.returncode:
         said = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
-        raise ServiceError(f"systemctl {words[0]}: {printable(said[0])}")
+        raise HugealignError(f"systemctl {words[0]}: {printable(said[0])}")
     return done.stdout
 
 
@@ -104,7 +102,7 @@ def _shown(name: str) -> Service:
         key, _, value = line.partition("=")
         values.setdefault(key, []).append(value)
     if values.get("LoadState") != ["loaded"]:
-        raise ServiceError(f"{name}: no such unit")
+        raise RefusalError("service.unknown")
     # { path=/usr/sbin/mariadbd ; argv[]=/usr/sbin/mariadbd $OPTIONS ; … }
     paths = [value[len("{ path=") :].partition(" ; argv[]=")[0] for value in values.get("ExecStart", ())]
     pid = decimal(values.get("MainPID", ["0"])[0], _MOST_PIDS, "MainPID")
@@ -130,7 +128,7 @@ def _files(name: str) -> Iterator[str]:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 yield file.read(_LIMIT)
         except OSError as error:
-            raise ServiceError(f"{printable(path)}: {error.strerror}") from error
+            raise HugealignError(f"{printable(path)}: {error.strerror}") from error
 
 
 def _values(text: str, key: str, of: str = "Service") -> list[str]:
@@ -153,7 +151,7 @@ def _programs(text: str) -> Iterator[str]:
         match = re.match(r"[-@:+!|]*(?:\"([^\"\\]*)\"|'([^'\\]*)'|([^\s\"'\\]+))(?:\s|$)", value)
         path = next((part for part in match.groups() if part), "") if match else ""
         if not path or "%" in path.replace("%%", ""):
-            raise ServiceError(f"cannot read ExecStart={printable(value)}; name its program: --file FILE")
+            raise RefusalError("service.start-unread", Remedy("name-program"), value=value)
         path = path.replace("%%", "%")
         if "/" not in path:  # systemd searches its own list of directories
             path = next((p for d in _SEARCHED if os.path.exists(p := f"{d}/{path}")), path)

@@ -132,7 +132,7 @@ sys.exit(main(sys.argv[2:]))' "${package%/*}" "$index" "$profile" "$compiler" $t
 # find_plugin COMPILER [CACHE]: set $plugin to the pass plugin built for exactly this compiler, else to nothing.
 # `hugealign plugin build` leaves a list (hugealign/wrapper/plugin_list.py) of the compilers that its plugins are for, with
 # the size and time of each of their files; ccache identifies a compiler the same way.  Looking at these costs one
-# process.
+# process.  That nobody else can write to the directory is checked when a plugin is built.
 find_plugin() {
     plugin=
     list=${XDG_CACHE_HOME-}
@@ -143,38 +143,9 @@ find_plugin() {
     find_compiler "$@"
     while IFS='	' read -r built tool identity libraries; do
         [ "$compiler" -ef "$tool" ] || continue
-        set -f
-        IFS='	'
         # shellcheck disable=SC2086
-        set -- $libraries
-        unset IFS
-        # Nobody else may be able to replace the plugin, by its name or by a link in its path.
-        count=$# safe=yes place=$built
-        case $built in /*) ;; *) place='' safe='' ;; esac
-        while [ -n "$place" ]; do
-            [ ! -L "$place" ] || safe=
-            set -- "$@" "$place"
-            place=${place%/*}
-        done
-        state=$(exec stat -L -c '%s:%Y/%u/%a' -- "$list" "$tool" "$@" / 2>/dev/null) || safe=
-        found='' us='' number=0
-        for each in $state; do
-            owner=${each#*/} mode=${each##*/}
-            owner=${owner%%/*}
-            case $number in
-                0) us=$owner ;; # the owner of the list, which is our own
-                *) [ "$number" -gt $((count + 1)) ] || found="$found${found:+ }${each%%/*}" ;;
-            esac
-            [ "$number" -le $((count + 1)) ] || case $owner/$mode in
-                "$us"/1??? | 0/1???) ;; # a sticky directory protects its contents
-                */*[2367]? | */*[2367]) safe= ;;
-                "$us"/* | 0/*) ;;
-                *) safe= ;;
-            esac
-            number=$((number + 1))
-        done
-        set +f
-        if [ "$found" = "$identity" ] && [ -n "$safe" ]; then
+        state=$(IFS='	' && set -f && exec stat -L --printf '%s:%Y ' -- "$tool" $libraries 2>/dev/null) || state=
+        if [ "$state" = "$identity " ] && [ -O "$built" ] && [ ! -L "$built" ]; then
             plugin=$built
         elif [ "${HUGEALIGN_DEBUG-}" = 1 ]; then
             printf 'hugealign: debug: the plugin for this compiler is out of date; run: hugealign plugin build\n' >&2
@@ -241,8 +212,8 @@ case $name in
         done
         case ${1-} in
             # <<< commands: written by make tables
-            '' | -h | --help | -V | --version | verify | diff | ps | top | advise | adapt | warm | run | stage | \
-                oci-hook | enable | disable | order | profile | map | fix | build | plugin | path | doctor | explain | \
+            '' | -h | --help | -V | --version | build | plugin | path | verify | diff | explain | fix | order | map | \
+                profile | run | warm | stage | enable | disable | oci-hook | ps | top | advise | adapt | doctor | \
                 help | trace | simulate | order-trace)
             # >>> commands
                 # A build hands these on to its links; every other command has options of its own.
@@ -279,7 +250,6 @@ esac
 # <<< variables: written by make tables
 check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
 check_size HUGEALIGN_MIN_TEXT "${HUGEALIGN_MIN_TEXT-}"
-check_size HUGEALIGN_PAD_THRESHOLD "${HUGEALIGN_PAD_THRESHOLD-}"
 case ${HUGEALIGN_SEGMENTS-} in '' | text | text,rodata | text,data | text,rodata,data) ;; *) fail 125 'HUGEALIGN_SEGMENTS: not one of text or text,rodata or text,data or text,rodata,data' ;; esac
 case ${HUGEALIGN_ORDER_OBJECTS-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_ORDER_OBJECTS: not 0 or 1' ;; esac
 case ${HUGEALIGN_PLUGIN-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_PLUGIN: not 0 or 1' ;; esac

@@ -232,9 +232,9 @@ only_shared() {
 
 # The size of all inputs, in bytes; not looked up for a hundred words or more, which no small program has.
 # <<< settings: written by make tables
-settings=${HUGEALIGN_PAGE_SIZE-}${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_PAD_THRESHOLD-}
-settings=$settings${HUGEALIGN_SEGMENTS-}${HUGEALIGN_ONLY-}${HUGEALIGN_SKIP-}
-settings=$settings${HUGEALIGN_CHECK-}${HUGEALIGN_DEBUG-}
+settings=${HUGEALIGN_PAGE_SIZE-}${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_SEGMENTS-}
+settings=$settings${HUGEALIGN_ONLY-}${HUGEALIGN_SKIP-}${HUGEALIGN_CHECK-}
+settings=$settings${HUGEALIGN_DEBUG-}
 limit=262144 early=4194304
 # >>> settings
 total=0
@@ -318,16 +318,15 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
             # <<< usual: written by make tables
             -m | -z | -e | -h | -o | -soname | -dynamic-linker | -plugin | -rpath | \
                 -rpath-link) previous=$word && continue ;;
-            -zmax-page-size* | -zcommon-page-size* | -zlrodata-after-bss* | -znolrodata-after-bss* | \
-                -ztext-unlikely-segment* | -znosectionheader* | -plugin-opt=emit-asm* | -plugin-opt=emit-llvm* | \
-                -plugin-opt=thinlto-index-only* | -plugin-opt=disable-output* | -L | -T | -o- | -o/dev/* | \
-                -o/proc/*) dialect= ;;
-            -melf_x86_64 | -z?* | -pie | -shared | -static | -e* | -h* | -o* | -soname* | -dynamic-linker* | -plugin* | \
-                -rpath* | -l* | -L?* | -O* | -s | -S | -x | -E | --build-id* | --eh-frame-hdr | --hash-style=* | \
-                --sysroot=* | --as-needed | --no-as-needed | --push-state | --pop-state | --start-group | --end-group | \
-                '-(' | '-)' | --gc-sections | --export-dynamic | -export-dynamic | --no-undefined | \
-                --version-script=* | --enable-new-dtags | --disable-new-dtags | --whole-archive | --no-whole-archive | \
-                -Bstatic | -Bdynamic) ;;
+            -o- | -o/dev/* | -o/proc/*) dialect= ;;
+            -melf_x86_64 | -znow | -zrelro | -znorelro | -zdefs | -zorigin | -znoexecstack | -ztext | -znotext | \
+                -zseparate-code | -zstack-size=* | -zpack-relative-relocs | -pie | -shared | -static | -e* | -h* | \
+                -o* | -soname* | -dynamic-linker* | -plugin/* | -plugin-opt=/* | -plugin-opt=-fresolution=* | \
+                -plugin-opt=-pass-through=* | -rpath* | -l* | -L?* | -O* | -s | -S | -x | -E | --build-id* | \
+                --eh-frame-hdr | --hash-style=* | --sysroot=* | --as-needed | --no-as-needed | --push-state | \
+                --pop-state | --start-group | --end-group | '-(' | '-)' | --gc-sections | --export-dynamic | \
+                -export-dynamic | --no-undefined | --version-script=* | --enable-new-dtags | --disable-new-dtags | \
+                --whole-archive | --no-whole-archive | -Bstatic | -Bdynamic) ;;
             # >>> usual
             -* | @*) dialect= ;;
         esac
@@ -336,9 +335,7 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
 fi
 if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
     {
-        # <<< recipe: written by make tables
         "$real" -T "$scripts/$dialect-x86_64.ld" "$@" "$scripts/pad-x86_64.o" -z max-page-size=0x200000 -z separate-code 2>&1
-        # >>> recipe
         printf '\n%s' "$?" # 2>/dev/null below: the shell itself has nothing to say about a killed linker
     } 2>/dev/null | run_python "$dialect" "$real" "$@"
     status=$?

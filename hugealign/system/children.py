@@ -1,20 +1,25 @@
 """Run work that may hang or die in child processes, all at once, with one time limit."""
 
+import marshal
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from hugealign import environment
 from hugealign.io.descriptors import forked, using
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 _MOST = 1 << 16  # bytes to keep of a child's output; the rest is not read
 _GRACE = 0.5  # seconds for a killed child to end
 
 
 class Child:
-    """A child process and the pipe that it writes to: a command, or a function that returns bytes.
+    """A child process and the pipe that it writes to: a command, or a function that returns what `marshal` takes.
 
     *output* is its output so far.  *status* is its exit status (minus the signal that ended it), None while it runs or
     if it ran too long.
@@ -30,8 +35,15 @@ class Child:
 
     @property
     def text(self) -> str:
-        """Its output, decoded; untrusted."""
+        """The output of a command, decoded; untrusted."""
         return self.output.decode("utf-8", "surrogateescape")
+
+    @property
+    def value(self) -> "Any":
+        """What the function returned; None if it failed or ran too long."""
+        with suppress(EOFError, ValueError, TypeError):  # it was cut short
+            return marshal.loads(self.output)  # noqa: S302  # our own
+        return None
 
     def fileno(self) -> int:
         """Return the reading end of the pipe, for selectors."""
@@ -69,7 +81,7 @@ class Child:
             time.sleep(0.002)
 
 
-def command(words: Sequence[str]) -> Child | None:
+def command(words: "Sequence[str]") -> Child | None:
     """Start a command with English messages, stderr in its output; return None if it cannot be started."""
     import subprocess  # its import costs as much as a child that is a function
 
@@ -92,26 +104,27 @@ def command(words: Sequence[str]) -> Child | None:
     return Child(child.pid, reading)
 
 
-def function(work: Callable[[], bytes]) -> Child:
-    """Start *work* in a child process; its result becomes the output.
+def function(work: "Callable[[], Any]") -> Child:
+    """Start *work* in a child process; what it returns, which `marshal` has to take, becomes the value."""
+    return Child(*forked(lambda: marshal.dumps(work()), alone=True))
 
-    After an exception, a signal or a hang there, the output is empty.
+
+def result(work: "Callable[[], Any]") -> "Any":
+    """Run *work* in a child process, which ^C ends together with us; return what it returns, None if it fails.
+
+    That has to be something that `marshal` takes.
     """
-    return Child(*forked(lambda: work()[:_MOST], alone=True))
-
-
-def result(work: Callable[[], bytes]) -> bytes:
-    """Run *work* in a child process, which ^C ends together with us; return its result, empty if it fails."""
-    pid, reading = forked(work)
+    pid, reading = forked(lambda: marshal.dumps(work()))
     try:
         with open(reading, "rb") as pipe:
-            return pipe.read()
+            said = pipe.read()
     finally:
         with suppress(ChildProcessError):  # as in `Child`
             os.waitpid(pid, 0)
+    return marshal.loads(said) if said else None  # noqa: S302  # our own
 
 
-def collect(children: Sequence[Child], seconds: float) -> None:
+def collect(children: "Sequence[Child]", seconds: float) -> None:
     """Wait at most *seconds* until all *children* have ended; then kill the rest."""
     import selectors
 

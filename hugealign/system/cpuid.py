@@ -50,19 +50,18 @@ class Tlbs:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The identity of the processor: *family* and *model* include the extended ones; *guest*: under a hypervisor."""
+    """The identity of the processor: *family* and *model* include the extended ones."""
 
     vendor: str
     family: int
     model: int
     brand: str
-    guest: bool
 
 
 def identity(leaf: Leaf) -> Identity:
     """Return the identity.  Intel SDM vol. 2A, CPUID, leaves 0, 1 and 80000002h to 80000004h."""
     _, ebx, ecx, edx = leaf(0, 0)
-    eax, _, features, _ = leaf(1, 0)
+    eax = leaf(1, 0)[0]
     family, model = eax >> 8 & 15, eax >> 4 & 15
     if family in (6, 15):
         model |= eax >> 12 & 0xF0
@@ -71,7 +70,7 @@ def identity(leaf: Leaf) -> Identity:
     brand = b""
     if leaf(0x80000000, 0)[0] >= 0x80000004:
         brand = b"".join(_bytes(*leaf(number, 0)) for number in (0x80000002, 0x80000003, 0x80000004))
-    return Identity(_text(_bytes(ebx, edx, ecx)), family, model, _text(brand), bool(features >> 31))
+    return Identity(_text(_bytes(ebx, edx, ecx)), family, model, _text(brand))
 
 
 def tlbs(leaf: Leaf) -> Tlbs:

@@ -22,20 +22,6 @@ def limit() -> int | None:
     return min((value for value in values if value is not None and value < _UNLIMITED), default=None)
 
 
-def used(groups: Sequence[str] | None = None) -> int | None:
-    """Return the bytes that our own control group uses, including its page cache; None if it does not say.
-
-    *groups* are directories as `control_groups` returns them.
-    """
-    names = ("memory.current", "memory.usage_in_bytes")
-    values = (
-        _number(os.path.join(group, name))
-        for group in reversed(control_groups() if groups is None else groups)
-        for name in names
-    )
-    return next((value for value in values if value is not None), None)
-
-
 def room(groups: Sequence[str] | None = None) -> int | None:
     """Return the bytes that our control group and its ancestors may still use; None without a limit.
 

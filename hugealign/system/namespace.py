@@ -7,13 +7,15 @@ capabilities would lose them there, and stays outside.
 """
 
 import ctypes
+import errno
 import functools
 import os
 import stat
 import sys
 from collections.abc import Sequence
 
-from hugealign.errors import HugealignError
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Diagnosis, unpacked
 from hugealign.records import Record
 from hugealign.system import children
 
@@ -28,13 +30,8 @@ _SYS_OPEN_TREE, _SYS_MOVE_MOUNT = 428, 429
 _OPEN_TREE_CLONE, _AT_EMPTY_PATH = 1, 0x1000
 _MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 4, 0x40
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_GET_SECUREBITS, _PR_SET_SECUREBITS = 23, 24, 27, 28
-_MAY = b"\0"  # the child's answer for success
 #: Directories that exist nearly everywhere; the tmpfs covers one of them while files are copied.
 _PLACES = ("/tmp", "/var/tmp", "/run", "/mnt", "/opt", "/srv", "/media")  # noqa: S108  # nothing is made in them
-
-
-class NamespaceError(HugealignError):
-    """The kernel, or a guard in front of it, allows no mounts of our own."""
 
 
 class Namespace(Record):
@@ -45,37 +42,35 @@ class Namespace(Record):
     def mount_tmpfs(self, covered: Sequence[str]) -> str:
         """Mount a tmpfs that keeps files in huge pages, and return where: not above any of the paths *covered*.
 
-        It does not hide modules either, which are loaded when they are needed.  Raises NamespaceError.
+        It does not hide modules either, which are loaded when they are needed.  Raises RefusalError.
         """
         kept = [*covered, *map(os.path.realpath, sys.path)]
         for place in _PLACES:
             if os.path.isdir(place) and not any(f"{path}/".startswith(f"{os.path.realpath(place)}/") for path in kept):
                 mount_huge_tmpfs(place, "mode=0755")
                 return place
-        raise NamespaceError("no directory to mount a tmpfs on")
+        raise RefusalError("process.no-mount-point")
 
     def detach(self, place: str) -> None:
-        """Unmount the tmpfs at *place*; files bound from it stay.  Raises NamespaceError."""
+        """Unmount the tmpfs at *place*; files bound from it stay.  Raises RefusalError."""
         if _libc().umount2(os.fsencode(place), _MNT_DETACH):
-            raise _error("unmount the tmpfs")
+            raise _error("umount2")
 
 
 def enter() -> Namespace:
     """Move this process into a mount namespace of its own, with a user namespace if it needs one for that.
 
-    Raises NamespaceError.  This cannot be undone: try it in a child first (`refusal`).
+    Raises RefusalError.  This cannot be undone: try it in a child first (`refusal`).
     """
     user = False
     if _libc().unshare(_CLONE_NEWNS):
         uid, gid = os.geteuid(), os.getegid()
         if _capable():
-            raise NamespaceError(
-                "no right to mount, and a user namespace would take away privileges that this process has"
-            )
+            raise RefusalError("process.would-lose-privileges")
         bounds = [number for number in range(64) if _libc().prctl(_PR_CAPBSET_READ, number) == 0]
         secure = _libc().prctl(_PR_GET_SECUREBITS)
         if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
-            raise _error("make a user namespace")
+            raise _error("unshare")
         user = True
         # A new user namespace starts without secure bits, and with all capabilities.
         if secure > 0:
@@ -87,35 +82,37 @@ def enter() -> Namespace:
                 with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
                     file.write(text)
             except OSError as error:
-                raise NamespaceError(f"cannot write {name}: {error.strerror}") from error
+                raise no_mounts(name, error.errno or 0) from error
     # We still see later mounts of others; they never see ours (mount_namespaces(7)).
-    _mount("none", "/", "", _MS_REC | _MS_SLAVE, "", "keep mounts to ourselves")
+    _mount("none", "/", "", _MS_REC | _MS_SLAVE, "")
     return Namespace(user)
 
 
-def refusal() -> str:
-    """Return why this process may not have mounts of its own, empty if it may; a child tries it."""
+def refusal() -> Diagnosis | None:
+    """Return why this process may not have mounts of its own, None if it may; a child tries it."""
 
-    def attempt() -> bytes:
+    def attempt() -> object:
         try:
             enter().mount_tmpfs([])
-        except NamespaceError as error:
-            return str(error).encode()
-        return _MAY
+        except RefusalError as error:
+            return error.diagnosis.packed()
+        return ()
 
     said = children.result(attempt)
-    return "" if said == _MAY else said.decode() or "the attempt was cut short"
+    if said is None:  # a guard has ended the child
+        return Diagnosis("process.ended", "", {})
+    return unpacked(said) if said else None
 
 
 def tree(copy: int) -> int:
     """Return a mount of the open file *copy* that is not attached anywhere yet (open_tree(2), Linux 5.2).
 
-    Raises NamespaceError.
+    Raises RefusalError.
     """
     flags = _OPEN_TREE_CLONE | _AT_EMPTY_PATH | os.O_CLOEXEC
     made = _libc().syscall(_SYS_OPEN_TREE, copy, b"", flags)
     if made < 0:
-        raise _error("make a mount of the copy")
+        raise _error("open_tree")
     return int(made)
 
 
@@ -123,25 +120,25 @@ def attach(made: int, target: int) -> None:
     """Attach the mount *made* (`tree`) read-only over the open file *target*.
 
     By descriptor, because the owner of the directory could exchange the name, and we would cover another file.
-    Read-only, because writes to a copy would be lost, and others may use it, too.  Raises NamespaceError.
+    Read-only, because writes to a copy would be lost, and others may use it, too.  Raises RefusalError.
     """
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
     if _libc().syscall(_SYS_MOVE_MOUNT, made, b"", target, b"", flags) < 0:
-        raise _error("mount the copy over the file")
+        raise _error("move_mount")
     # In a user namespace, the flags that the mount had outside have to stay (mount_namespaces(7)).
     had = os.fstatvfs(made).f_flag
     flags = had & _MS_OF_ST | (_MS_RELATIME if had & _ST_RELATIME else 0)
     flags |= _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NODEV
     try:
-        _mount("none", f"/proc/self/fd/{made}", "", flags, "", "make the copy read-only")
-    except NamespaceError:
+        _mount("none", f"/proc/self/fd/{made}", "", flags, "")
+    except RefusalError:
         _libc().umount2(f"/proc/self/fd/{made}".encode(), _MNT_DETACH)
         raise
 
 
 def mount_huge_tmpfs(place: str, options: str) -> None:
-    """Mount a tmpfs on *place* whose files are huge from the first byte.  Raises NamespaceError."""
-    _mount("hugealign", place, "tmpfs", _MS_NODEV, f"huge=always,{options}", "mount a tmpfs with huge=always")
+    """Mount a tmpfs on *place* whose files are huge from the first byte.  Raises RefusalError."""
+    _mount("hugealign", place, "tmpfs", _MS_NODEV, f"huge=always,{options}")
 
 
 def nosuid(fd: int) -> bool:
@@ -184,11 +181,16 @@ def _libc() -> ctypes.CDLL:
     return library
 
 
-def _mount(source: str, target: str, kind: str, flags: int, options: str, purpose: str) -> None:
+def _mount(source: str, target: str, kind: str, flags: int, options: str) -> None:
     words = (os.fsencode(source), os.fsencode(target), kind.encode() or None)
     if _libc().mount(*words, flags, options.encode() or None):
-        raise _error(purpose)
+        raise _error("mount")
 
 
-def _error(purpose: str) -> NamespaceError:
-    return NamespaceError(f"cannot {purpose}: {os.strerror(ctypes.get_errno())}")
+def no_mounts(call: str, number: int) -> RefusalError:
+    """Return the error for a system call, or a file in /proc, that the kernel refused with the error *number*."""
+    return RefusalError("process.no-mounts", call=call, error=errno.errorcode.get(number, str(number)))
+
+
+def _error(call: str) -> RefusalError:
+    return no_mounts(call, ctypes.get_errno())

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hugealign.errors import UsageError
-from hugealign.io.suggest import hint
-from hugealign.io.units import printable
+from hugealign.io.units import hint, printable
 
 INTEL, AMD, ARM64 = "GenuineIntel", "AuthenticAMD", "aarch64"
 
@@ -30,13 +29,6 @@ class Tlb:
     entries: int
     ways: int | None = None
     shared: bool = False
-
-    def __str__(self) -> str:
-        """Return ``128 entries, 8-way`` and the like."""
-        if not self.entries:
-            return "no entries"
-        ways = "fully associative" if self.ways is None else f"{self.ways}-way"
-        return f"{self.entries} entries, {ways}{', shared' if self.shared else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +69,6 @@ class Cpu:
     def itlb_2m(self) -> int | None:
         """First-level entries that can hold a 2 MiB instruction translation: the budget in windows; None if unknown."""
         return self.l1_2m.entries if self.l1_2m else None
-
-    @property
-    def origin(self) -> str:
-        """The kind of source: ``a machine`` that executed CPUID or was measured, ``a manual``, or both."""
-        machine = any(word in self.source for word in ("CPUID", "measured"))
-        manual = any(word in self.source for word in ("OptMan", "SOG", "TRM"))
-        found = " and ".join(word for word, known in (("a machine", machine), ("a manual", manual)) if known)
-        return found or "no machine and no manual"
-
-    @property
-    def stlb_2m(self) -> int | None:
-        """Second-level entries that can hold a 2 MiB instruction translation, 0 for none; None if unknown."""
-        return self.l2_2m.entries if self.l2_2m else None
 
 
 def _models(family: int, *models: int) -> tuple[tuple[int, range], ...]:

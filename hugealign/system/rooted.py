@@ -5,19 +5,15 @@ descriptor, and use `hugealign.io.regular.opened_at` to read from it.
 """
 
 import ctypes
+import errno
 import os
 import stat
 
-from hugealign.errors import HugealignError
-from hugealign.io.units import printable
+from hugealign.diagnosis.refusal import RefusalError
 
 _SYS_OPENAT2 = 437  # on all architectures (include/uapi/asm-generic/unistd.h)
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 2, 4, 8, 16  # linux/openat2.h
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class RootedError(HugealignError):
-    """The file does not exist, or cannot be reached."""
 
 
 class _How(ctypes.Structure):
@@ -29,7 +25,7 @@ class _How(ctypes.Structure):
 def found(root: int, path: str) -> int:
     """Return what *path* names for a process with the open *root* as its root directory (openat2(2), Linux 5.6).
 
-    Raises RootedError.
+    Raises RefusalError.
     """
     return _found(root, path, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
 
@@ -37,7 +33,7 @@ def found(root: int, path: str) -> int:
 def beneath(directory: int, path: str) -> int:
     """Return what the relative *path* names below the open *directory*, without following symbolic links.
 
-    Raises RootedError.
+    Raises RefusalError.
     """
     return _found(directory, path, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS)
 
@@ -46,15 +42,14 @@ def public(path: str) -> int:
     """Return what the real *path* names, if everybody may enter each directory on the way to it.
 
     Each directory is judged as it is passed, so no exchange of names leads past one that is closed.  Raises
-    RootedError; OSError, also if a link has taken the place of a component.
+    RefusalError; OSError, also if a link has taken the place of a component.
     """
     *directories, name = path.split("/")[1:]
     at = os.open("/", _STEP | os.O_DIRECTORY)
     try:
         for depth, directory in enumerate([*directories, ""], 1):
             if not os.fstat(at).st_mode & stat.S_IXOTH:
-                closed = printable("/" + "/".join(directories[: depth - 1]))
-                raise RootedError(f"not everyone may enter {closed}, but anyone could read the copy")
+                raise RefusalError("copy.closed-directory", directory="/" + "/".join(directories[: depth - 1]))
             if depth <= len(directories):
                 above, at = at, os.open(directory, _STEP | os.O_DIRECTORY, dir_fd=at)
                 os.close(above)
@@ -66,13 +61,13 @@ def public(path: str) -> int:
 def _found(directory: int, path: str, resolve: int) -> int:
     how = _How(os.O_PATH | os.O_CLOEXEC, 0, resolve)
     libc = ctypes.CDLL(None, use_errno=True)
-    if "\0" in path:
-        raise RootedError("a name with a NUL byte")
     try:
         name = os.fsencode(path)
     except UnicodeEncodeError:  # JSON can have half of a surrogate pair
-        raise RootedError(f"{path!a}: not the name of a file") from None
+        raise RefusalError("file.unreadable", error="EILSEQ") from None
+    if b"\0" in name:
+        raise RefusalError("file.unreadable", error="EINVAL")
     fd = libc.syscall(_SYS_OPENAT2, directory, name, ctypes.byref(how), ctypes.sizeof(how))
     if fd < 0:
-        raise RootedError(f"{printable(path)}: {os.strerror(ctypes.get_errno())}")
+        raise RefusalError("file.unreadable", error=errno.errorcode.get(ctypes.get_errno(), ""))
     return int(fd)

@@ -9,7 +9,7 @@ import struct
 from hugealign.io.descriptors import using
 from hugealign.records import Record
 from hugealign.system import cpuid
-from hugealign.system.cpuid import Identity, Leaf, Registers, Tlbs
+from hugealign.system.cpuid import Leaf, Registers, Tlbs
 from hugealign.system.processors import ARM64, Cpu, identify, identify_midr
 
 # void read(uint32_t leaf, uint32_t subleaf, uint32_t registers[4]) for the x86-64 System V ABI, position-independent.
@@ -27,7 +27,6 @@ _READ = bytes.fromhex(
     "5b"  # pop rbx
     "c3"  # ret
 )
-_DEVICE = "/dev/cpu/0/cpuid"
 _MIDR = "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
 
 
@@ -36,7 +35,7 @@ class Unavailable(Exception):  # noqa: N818 - says a fact
 
 
 class Processor(Record):
-    """The processor: *brand* for people, *cpu* its row of the table, *tlbs* its own report, *how* we know.
+    """The processor: *brand* for people, *cpu* its row of the table, *tlbs* its own report.
 
     *tlbs* is None if the processor cannot be asked.  *brand* is untrusted text: a hypervisor chooses it.
     """
@@ -44,44 +43,36 @@ class Processor(Record):
     brand: str
     cpu: Cpu | None
     tlbs: Tlbs | None
-    guest: bool
-    how: str
 
 
 def look(machine: str | None = None, root: str = "") -> Processor:
     """Return what is known about this processor; *machine* is as in ``uname -m``.
 
-    This executes CPUID if there is one.  A process can be forbidden that (arch_prctl(2), ARCH_SET_CPUID), and then
-    dies, so call it in a child.
+    This executes CPUID if there is one; *root* replaces / in tests.  A process can be forbidden that (arch_prctl(2),
+    ARCH_SET_CPUID), and then dies, so call it in a child.
     """
     machine = machine or os.uname().machine
     if machine == "x86_64":
-        for how, ways in (("CPUID", executed), (_DEVICE, device)):
-            with contextlib.suppress(Unavailable, OSError, struct.error):
-                return from_cpuid(ways(), how)
+        with contextlib.suppress(Unavailable, OSError):
+            leaf = executed()
+            who = cpuid.identity(leaf)
+            return Processor(who.brand, identify(who.vendor, who.family, who.model), cpuid.tlbs(leaf))
     return from_files(root)
-
-
-def from_cpuid(leaf: Leaf, how: str) -> Processor:
-    """Return the processor that the leaves describe."""
-    who: Identity = cpuid.identity(leaf)
-    return Processor(who.brand, identify(who.vendor, who.family, who.model), cpuid.tlbs(leaf), who.guest, how)
 
 
 def from_files(root: str = "") -> Processor:
     """Return the processor by MIDR_EL1 or /proc/cpuinfo; for tests, *root* replaces /."""
     fields = _cpuinfo(root)
     brand = fields.get("model name", "")
-    guest = "hypervisor" in fields.get("flags", "").split()
     with contextlib.suppress(OSError, ValueError), open(root + _MIDR, encoding="ascii") as file:
-        return Processor(brand, identify_midr(int(file.read(64), 16)), None, False, "midr_el1")
+        return Processor(brand, identify_midr(int(file.read(64), 16)), None)
     with contextlib.suppress(KeyError, ValueError):
         cpu = identify(fields["vendor_id"], int(fields["cpu family"]), int(fields["model"]))
-        return Processor(brand, cpu, None, guest, "/proc/cpuinfo")
+        return Processor(brand, cpu, None)
     with contextlib.suppress(KeyError, ValueError):
         cpu = identify(ARM64, int(fields["CPU implementer"], 16), int(fields["CPU part"], 16))
-        return Processor(brand, cpu, None, guest, "/proc/cpuinfo")
-    return Processor(brand, None, None, guest, "/proc/cpuinfo" if fields else "")
+        return Processor(brand, cpu, None)
+    return Processor(brand, None, None)
 
 
 def executed() -> Leaf:
@@ -104,17 +95,6 @@ def executed() -> Leaf:
         registers = (ctypes.c_uint32 * 4)()
         read(number, subleaf, registers)
         return (registers[0], registers[1], registers[2], registers[3])
-
-    return leaf
-
-
-def device(path: str = _DEVICE) -> Leaf:
-    """Return a function that reads the device at *path* (cpuid(4)), which needs root and a module.  Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def leaf(number: int, subleaf: int) -> Registers:
-        a, b, c, d = struct.unpack("<4I", os.pread(fd, 16, subleaf << 32 | number))
-        return (a, b, c, d)
 
     return leaf
 

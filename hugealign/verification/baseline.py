@@ -1,38 +1,37 @@
-"""Findings that are known and accepted: the JSON report of an earlier run, read again."""
+"""Diagnoses that are known and accepted: the JSON report of an earlier run, read again."""
 
-import itertools
 import json
 import os
 from collections import Counter
 from typing import Any
 
-from hugealign.errors import UsageError, cause
+from hugealign.diagnosis.values import Diagnosis
+from hugealign.errors import UsageError
+from hugealign.io import regular
 from hugealign.io.units import printable
 from hugealign.verification.formats.json import SCHEMA
-from hugealign.verification.model import FileReport
 from hugealign.verification.result import Key
-from hugealign.verification.rules import Finding
 
-_PIECE, _PIECES = 1 << 20, 255  # bytes of a piece of the report, and pieces behind the first one, at most
+_LARGEST = 1 << 28  # bytes of a report
 _VALUE = 8  # bytes of a report for each value in it, at least: an empty list is 2 in a file, and 64 in memory
 
 
 class Baseline:
-    """The accepted findings: how many of each key are left to accept."""
+    """The accepted diagnoses: how many of each key are left to accept."""
 
     __slots__ = ("_left",)
 
     def __init__(self, keys: list[Key]) -> None:
         self._left = Counter(keys)
 
-    def accepts(self, report: FileReport, finding: Finding) -> bool:
-        """Return whether *finding* is a known one, and cross it off."""
-        key = (_path(printable(report.path)), finding.rule.id, finding.segment.flags)
+    def accepts(self, diagnosis: Diagnosis) -> bool:
+        """Return whether *diagnosis* is a known one, and cross it off."""
+        key = (_path(printable(diagnosis.subject)), diagnosis.code, str(diagnosis.facts["flags"]))
         self._left[key] -= 1
         return self._left[key] >= 0
 
     def fixed(self, paths: list[str], rules: frozenset[str]) -> list[Key]:
-        """Return the accepted findings of *rules* that the files at *paths* no longer have."""
+        """Return the accepted diagnoses of *rules* that the files at *paths* no longer have."""
         looked_at = {_path(printable(path)) for path in paths}
         return sorted(key for key in self._left.elements() if key[0] in looked_at and key[1] in rules)
 
@@ -40,14 +39,10 @@ class Baseline:
 def read(path: str, option: str = "--baseline") -> Baseline:
     """Return the baseline in the file at *path*, which *option* named.  Raises UsageError."""
     try:
-        with open(path, "rb") as stream:
-            # Piece by piece: one read of the limit would allocate that much memory first, whatever the file's size.
-            # A file that does not begin like a report, such as /dev/zero, is not read to its end.
-            first = stream.read(_PIECE)
-            rest = iter(lambda: stream.read(_PIECE), b"") if first.lstrip().startswith(b"{") else ()
-            data = b"".join((first, *itertools.islice(rest, _PIECES)))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{option}: {printable(path)}: {cause(error)}") from None
+        with regular.opened(path) as fd:
+            data = os.pread(fd, min(os.fstat(fd).st_size, _LARGEST), 0)
+    except regular.FileError as error:
+        raise UsageError(f"{option}: {printable(path)}: {error}") from None
     return parse(data, path, option)
 
 
@@ -66,8 +61,8 @@ def parse(data: bytes, name: str, option: str = "--baseline") -> Baseline:
 
 
 def _keys(file: "dict[str, Any]") -> list[Key]:
-    findings = file["findings"] + file.get("accepted", [])
-    return [(_path(str(file["path"])), str(finding["id"]), str(finding["flags"])) for finding in findings]
+    known = file["diagnoses"] + [accepted["diagnosis"] for accepted in file.get("accepted", [])]
+    return [(_path(str(file["path"])), str(found["code"]), str(found["facts"]["flags"])) for found in known]
 
 
 def _path(path: str) -> str:

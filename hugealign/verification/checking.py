@@ -1,81 +1,76 @@
-"""Check one open file: its kind, its coverage, its findings."""
+"""Check one open file: its kind, its coverage, what is wrong with it."""
 
 import os
 import stat
-from collections.abc import Iterator
 
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.coverage import Coverage, coverages, rodata_coverage, total
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
-from hugealign.errors import HugealignError, MalformedElfError, NotElfError, cause
-from hugealign.io.units import counted
+from hugealign.errors import HugealignError, MalformedElfError, NotElfError
 from hugealign.verification import rules
 from hugealign.verification.examine import examine
 from hugealign.verification.facts import Facts, read_facts
 from hugealign.verification.kernels import eligibility
-from hugealign.verification.model import FileReport, Placed
+from hugealign.verification.result import FileReport, Placed, unreadable
 
 _EHDR_SIZE = 64  # bytes: only 64-bit files are fixed
-_ARCHIVES = (b"!<arch>\n", b"!<thin>\n")
 _PLACEMENT = ("HA002", "HA003", "HA004", "HA005", "HA007")
 _NO_PROGRAM = {
-    ET_REL: "an object file, which has no segments; link it first",
-    ET_CORE: "a core file; give the program that dumped it",
+    ET_REL: ("file.object", Remedy("link")),
+    ET_CORE: ("file.core", None),
 }
 
 
 def check_fd(fd: int, name: str, policy: rules.Policy) -> FileReport:
     """Return the report on the file behind *fd*, which the report calls *name*.
 
-    An error that keeps it from being checked becomes the report's reason.
+    An error that keeps it from being checked becomes the report's problem.
     """
     try:
         return _check(fd, name, policy)
-    except OSError as error:
-        return FileReport(name, reason=cause(error))
-    except HugealignError as error:
-        return FileReport(name, reason=str(error))
+    except (OSError, HugealignError) as error:
+        return FileReport(name, problem=unreadable(name, error))
 
 
 def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISDIR(mode):
-        return FileReport(name, reason="a directory; give the files in it")
-    if not stat.S_ISREG(mode):
-        return FileReport(name, reason="not a regular file")
+    def problem(code: str, remedy: Remedy | None = None) -> FileReport:
+        return FileReport(name, problem=Diagnosis(code, name, {}, remedy))
+
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        return problem("file.special")
     try:
         image = read_image(fd)
     except NotElfError:
-        if os.pread(fd, 8, 0) in _ARCHIVES:
-            return FileReport(name, reason="an archive of object files; link it first")
-        raise
-    if image.e_type in _NO_PROGRAM:
-        return FileReport(name, reason=_NO_PROGRAM[image.e_type])
+        return problem("file.not-elf")
     if image.e_type not in (ET_EXEC, ET_DYN):
-        return FileReport(name, reason=f"ELF type {image.e_type} is neither a program nor a library")
+        return problem(*_NO_PROGRAM.get(image.e_type, ("file.no-program", None)))
     if not image.load_segments:
-        return FileReport(name, reason="no loadable segments (a separate debug file?)")
+        return problem("file.no-segments")
     facts = read_facts(fd, image)
-    findings = examine(facts, policy)
+    broken = examine(facts, policy)
     parts: list[Coverage] = []
     if not facts.debug:
-        findings = rules.check(image, policy) + findings
+        broken = rules.check(image, policy) + broken
         parts = coverages(image, policy.page_size)
     covered = total(parts)
     if covered.windows < policy.min_windows and not facts.debug:
-        message = f"{counted(covered.windows, 'whole window')} of text, not {policy.min_windows}"
-        findings = [*findings, rules.Finding("HA030", (*image.text_segments, *image.load_segments)[0], message)]
+        first = (*image.text_segments, *image.load_segments)[0]
+        broken.append(rules.found("HA030", first, windows=covered.windows, wanted=policy.min_windows))
     level, undoable, made = _fixed(fd, image)
     if 0 < made <= covered.windows:
-        findings = list(_remaining(findings))
+        broken = _remaining(broken, covered)
+    if level:  # it made the windows that it could, and put data among the text for them
+        edited = (*rules.LACK_WINDOWS, rules.DATA_IN_TEXT)
+        broken = [d.changed(remedy=Remedy("none")) if d.code in edited else d for d in broken]
     return FileReport(
         name,
         covered,
-        tuple(findings),
+        tuple(diagnosis.about(name) for diagnosis in broken),
         () if facts.debug else image.text_segments,
         facts.debug or covered.text < policy.min_text,
         coverages=tuple(parts),
         file_size=image.file_size,
-        kernels=() if facts.debug else eligibility(image, policy.page_size, facts.kind),
+        kernels=() if facts.debug else eligibility(image, policy.page_size, facts.kind, parts),
         build_id=facts.notes.build_id,
         debug=facts.debug,
         fix_level=level,
@@ -97,13 +92,14 @@ def _placed(fd: int, facts: Facts) -> Placed | None:
         return Placed(note.functions, None)
 
 
-def _remaining(findings: list[rules.Finding]) -> Iterator[rules.Finding]:
-    """Yield *findings* on a file that has all the windows that a fix can make: the rest of its text is no failure."""
-    for finding in findings:
-        if finding.rule.id not in _PLACEMENT:
-            yield finding
-        elif finding.rule.id != "HA007":  # which only adds to others
-            yield rules.Finding("HA028", finding.segment, f"{finding.message}; fix can make no more windows whole")
+def _remaining(broken: list[Diagnosis], covered: Coverage) -> list[Diagnosis]:
+    """Return *broken* of a file that has all the windows that a fix can make: the rest of its text is no failure."""
+    left = [diagnosis for diagnosis in broken if diagnosis.code not in _PLACEMENT]
+    placement = [diagnosis for diagnosis in broken if diagnosis.code in _PLACEMENT]
+    if placement:
+        where = {name: placement[0].facts[name] for name in ("segment", "flags")}
+        left.append(Diagnosis("HA028", "", {**where, "lost": covered.text - covered.huge}))
+    return left
 
 
 def _fixed(fd: int, image: Image) -> tuple[str, bool, int]:

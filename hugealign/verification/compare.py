@@ -1,12 +1,13 @@
 """Before and after: two reports on what should be the same file.  Pure."""
 
 from collections import Counter
-from typing import NamedTuple
 
+from hugealign.diagnosis.catalogue import ERROR
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.coverage import Coverage
-from hugealign.verification.model import UNKNOWN, FileReport
-from hugealign.verification.result import NEVER, FileResult, at_or_above
-from hugealign.verification.rules import ERROR, Finding, Policy
+from hugealign.records import Record
+from hugealign.verification.result import NEVER, UNKNOWN, FileReport, at_or_above
+from hugealign.verification.rules import Policy
 
 BETTER, SAME, WORSE = "better", "same", "worse"
 
@@ -14,38 +15,35 @@ BETTER, SAME, WORSE = "better", "same", "worse"
 class Pair:
     """One file in its *new* and its *old* form; None if that is missing.
 
-    *gained* are the findings that only the new form has, *lost* those that only the old one has; *worse* says, line by
-    line, what got worse.
+    *gained* are the diagnoses that only the new form has, *lost* those that only the old one has.  *graver*: some of
+    those gained count.  *lower*: less of the text is in whole windows.
     """
 
-    __slots__ = ("gained", "lost", "new", "old", "worse")
+    __slots__ = ("gained", "graver", "lost", "lower", "new", "old")
 
-    def __init__(self, new: FileResult | None, old: FileResult | None, fail_on: str, policy: Policy) -> None:
+    def __init__(self, new: FileReport | None, old: FileReport | None, fail_on: str, policy: Policy) -> None:
         self.new = new
         self.old = old
         self.gained = _without(new, old)
         self.lost = _without(old, new)
-        self.worse: list[str] = []
-        if any(at_or_above(finding.rule.severity, fail_on) for finding in self.gained):
-            self.worse.append("findings that the old file does not have")
-        if new and old and _lower(new.report, old.report, policy):
-            self.worse.append("less of the text is in whole windows")
+        self.graver = any(at_or_above(diagnosis, fail_on) for diagnosis in self.gained)
+        self.lower = bool(new and old and _lower(new, old, policy))
 
     @property
     def verdict(self) -> str:
         """BETTER, SAME, WORSE, or UNKNOWN if a side could not be checked."""
-        if any(side and side.report.reason for side in (self.new, self.old)):
+        if any(side and side.problem for side in (self.new, self.old)):
             return UNKNOWN
-        if self.worse:
+        if self.graver or self.lower:
             return WORSE
         if self.new is None:
             return SAME
-        new, old = (side.report.coverage if side else None for side in (self.new, self.old))
+        new, old = (side.coverage if side else None for side in (self.new, self.old))
         more = new is not None and old is not None and _share(new, old) > _share(old, new)
         return BETTER if (self.lost and not self.gained) or more else SAME
 
 
-class Comparison(NamedTuple):
+class Comparison(Record):
     """Files compared with older ones."""
 
     pairs: tuple[Pair, ...]
@@ -62,7 +60,7 @@ class Comparison(NamedTuple):
 
 
 def pairs(
-    new: list[tuple[str, FileResult]], old: list[tuple[str, FileResult]], fail_on: str, policy: Policy
+    new: list[tuple[str, FileReport]], old: list[tuple[str, FileReport]], fail_on: str, policy: Policy
 ) -> list[Pair]:
     """Return the pairs of *new* and *old* files, which are (name within its argument, outcome).
 
@@ -75,19 +73,19 @@ def pairs(
     return [Pair(after.get(name), before.get(name), fail_on, policy) for name in names]
 
 
-def _without(side: FileResult | None, other: FileResult | None) -> list[Finding]:
-    """Return the findings of *side* that *other* does not have, by rule and protection of the segment."""
-    left = Counter(map(_kind, other.findings if other else ()))
+def _without(side: FileReport | None, other: FileReport | None) -> list[Diagnosis]:
+    """Return the diagnoses of *side* that *other* does not have, by rule and protection of the segment."""
+    left = Counter(map(_kind, other.diagnoses if other else ()))
     rest = []
-    for finding in side.findings if side else ():
-        left[_kind(finding)] -= 1
-        if left[_kind(finding)] < 0:
-            rest.append(finding)
+    for diagnosis in side.diagnoses if side else ():
+        left[_kind(diagnosis)] -= 1
+        if left[_kind(diagnosis)] < 0:
+            rest.append(diagnosis)
     return rest
 
 
-def _kind(finding: Finding) -> tuple[str, str]:
-    return finding.rule.id, finding.segment.flags
+def _kind(diagnosis: Diagnosis) -> tuple[str, object]:
+    return diagnosis.code, diagnosis.facts["flags"]
 
 
 def _lower(new: "FileReport", old: "FileReport", policy: Policy) -> bool:

@@ -4,20 +4,23 @@ Only the command reads it.  A link never does, and neither does `hugealign.verif
 """
 
 import os
-from collections.abc import Iterator
-from typing import Any, Self
 
 from hugealign.errors import UsageError
-from hugealign.io.suggest import hint
-from hugealign.io.units import printable
+from hugealign.io.units import hint, printable
 from hugealign.records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 NAMES = ("hugealign.toml", "pyproject.toml")
 _LARGEST = 1 << 18  # bytes of a file with something for us
 _SEARCHED = 1 << 20  # bytes of a pyproject.toml, which may have nothing
 _MOST_PATTERNS = 4096  # of the exceptions of a file; each costs a tenth of a millisecond
 _MOST_DOTS = 200  # in a line: tomllib takes a dotted key in the square of its parts, and keys end with the line
-_TEXT, _LIST, _FLAG = "a string", "a list of strings", "true or false"
+_TEXT, _LIST, _FLAG, _TABLE = "a string", "a list of strings", "true or false", "a table"
+_TABLES = "a list of tables"
 #: The keys of [verify], and what each holds.  They are the long options of the command.
 KEYS = {
     "select": _LIST,
@@ -26,35 +29,23 @@ KEYS = {
     "page-size": _TEXT,
     "min-text": _TEXT,
     "min-windows": _TEXT,
-    "pad-threshold": _TEXT,
     "max-unpacked": _TEXT,
-    "cpu": _TEXT,
     "jobs": _TEXT,
     "baseline": _TEXT,
     "allow-empty": _FLAG,
-    "exceptions": "a list of tables",
+    "exceptions": _TABLES,
 }
 _EXCEPTION = {"files": _LIST, "ignore": _LIST, "reason": _TEXT}
 
 
-class Setting(tuple[Any, str]):
-    """A value, and where it was set: an option, or a key of a file.  No NamedTuple: each costs half a millisecond."""
+class Setting(Record):
+    """A value, and *where* it was set: ``--option``, or ``FILE: verify.key``."""
 
-    __slots__ = ()
+    value: "Any"  # each key has a type of its own
+    where: str
 
-    def __new__(cls, value: Any, where: str) -> Self:
-        """Return the pair of both."""
-        return tuple.__new__(cls, (value, where))
-
-    @property
-    def value(self) -> Any:  # each key has a type of its own
-        """What was set."""
-        return self[0]
-
-    @property
-    def where(self) -> str:
-        """Where it was set: ``--option``, or ``FILE: verify.key``."""
-        return self[1]
+    def __iter__(self) -> "Iterator[Any]":
+        return iter((self.value, self.where))
 
 
 class Exempt(Record):
@@ -173,55 +164,44 @@ def _table(path: str, *, found: bool) -> _Table | None:
 
 def _read(path: str, table: _Table) -> Configuration:
     """Return the configuration in the *table* of the file at *path*."""
-    name = printable(path)
-    for key in table.content:
-        if key != "verify":
-            raise UsageError(f"{name}: {printable(key)}: no such key{hint(key, ('verify',))}")
-    verify = table.content.get("verify", {})
-    if not isinstance(verify, dict):
-        raise UsageError(f"{name}: verify: not a table")
-    settings: dict[str, Setting] = {}
-    exceptions: tuple[Exempt, ...] = ()
-    for key, value in verify.items():
-        where = f"{name}: verify.{printable(key)}"
-        if key not in KEYS:
-            raise UsageError(f"{where}: no such key{hint(key, KEYS)}")
-        checked = _checked(value, KEYS[key], where)
-        if key == "exceptions":
-            exceptions = tuple(_exceptions(path, value))
-        elif key == "baseline":
-            settings[key] = Setting(os.path.join(os.path.dirname(path), checked), where)
-        else:
-            settings[key] = Setting(checked, where)
-    return Configuration(settings, exceptions)
+    name = f"{printable(path)}: "
+    verify = _checked(table.content, {"verify": _TABLE}, name).get("verify", {})
+    settings = {
+        key: Setting(value, f"{name}verify.{key}") for key, value in _checked(verify, KEYS, f"{name}verify.").items()
+    }
+    if baseline := settings.get("baseline"):
+        settings["baseline"] = Setting(os.path.join(os.path.dirname(path), baseline.value), baseline.where)
+    exceptions = settings.pop("exceptions", None)
+    return Configuration(settings, tuple(_exceptions(path, exceptions.value)) if exceptions else ())
 
 
 def _exceptions(path: str, tables: "list[dict[str, Any]]") -> "Iterator[Exempt]":
     left = _MOST_PATTERNS
     directory = os.path.dirname(os.path.abspath(path))
     for number, table in enumerate(tables, 1):
-        place = f"{printable(path)}: verify.exceptions[{number}]"
-        for key in table:
-            if key not in _EXCEPTION:
-                raise UsageError(f"{place}: {printable(key)}: no such key{hint(key, _EXCEPTION)}")
+        place = f"{printable(path)}: verify.exceptions[{number}]: "
+        _checked(table, _EXCEPTION, place)
         for key, kind in _EXCEPTION.items():
             if not table.get(key):
-                raise UsageError(f"{place}: an exception needs {key}, {kind}")
-            _checked(table[key], kind, f"{place}: {key}")
+                raise UsageError(f"{place}an exception needs {key}, {kind}")
         left -= len(table["files"])
         if left < 0:
-            raise UsageError(f"{place}: more than {_MOST_PATTERNS} patterns in one file")
-        ignore = Setting(table["ignore"], f"{place}: ignore")
+            raise UsageError(f"{place}more than {_MOST_PATTERNS} patterns in one file")
+        ignore = Setting(table["ignore"], f"{place}ignore")
         yield Exempt(tuple(table["files"]), ignore, table["reason"], directory)
 
 
-def _checked(value: "Any", kind: str, where: str) -> "Any":
-    fits = {
-        _TEXT: isinstance(value, str),
-        _LIST: isinstance(value, list) and all(isinstance(part, str) for part in value),
-        _FLAG: isinstance(value, bool),
-        KEYS["exceptions"]: isinstance(value, list) and all(isinstance(part, dict) for part in value),
-    }
-    if not fits[kind]:
-        raise UsageError(f"{where}: not {kind}")
-    return value
+def _checked(table: "dict[str, Any]", kinds: dict[str, str], where: str) -> "dict[str, Any]":
+    """Return the *table* at *where* if its keys are among *kinds*, and its values of these.  Raises UsageError."""
+    for key, value in table.items():
+        if key not in kinds:
+            raise UsageError(f"{where}{printable(key)}: no such key{hint(key, kinds)}")
+        if not _fits(value, kinds[key]):
+            raise UsageError(f"{where}{key}: not {kinds[key]}")
+    return table
+
+
+def _fits(value: "Any", kind: str) -> bool:
+    if kind in (_LIST, _TABLES):
+        return isinstance(value, list) and all(isinstance(part, str if kind == _LIST else dict) for part in value)
+    return isinstance(value, {_TEXT: str, _FLAG: bool, _TABLE: dict}[kind])

@@ -1,13 +1,13 @@
 """Read what the deeper rules need from one open file, beyond its headers."""
 
 import os
-from typing import NamedTuple
 
 from hugealign.elf.coverage import is_debug_file, pad_sections
 from hugealign.elf.dynamic import Dynamic, read_dynamic
 from hugealign.elf.image import PT_INTERP, SHT_NOBITS, Image
 from hugealign.elf.notes import Notes, read_notes
 from hugealign.elf.objectfile import TRAP
+from hugealign.records import Record
 
 #: What loads a file, which decides who places it: fixed addresses; the kernel; the kernel without a dynamic linker;
 #: the dynamic linker.
@@ -17,7 +17,7 @@ _PAD_LIMIT = 64 << 20  # bytes of padding that are looked at
 _CHUNK = 1 << 20
 
 
-class Facts(NamedTuple):
+class Facts(Record):
     """What a file says.
 
     *bad_pad* is the address of the first byte of padding that is not a trap, None if there is none; *disk_size* is the

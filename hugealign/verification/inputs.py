@@ -2,13 +2,19 @@
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, NamedTuple
 
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
 from hugealign.io.numbers import decimal
-from hugealign.verification.archives.counts import LINK, OTHER, Counts
-from hugealign.verification.model import FileReport
+from hugealign.records import Record
+from hugealign.verification.archives import LINK, OTHER
+from hugealign.verification.result import unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 _BATCH = 32  # files that a worker gets at once
 _BATCH_BYTES = 1 << 24  # unless they are large
@@ -16,30 +22,31 @@ _SMALLEST = 52  # bytes: the ELF header
 _NAME_LIMIT = 1 << 16  # bytes of one name in a list; the kernel takes 4096
 
 
-class Task(NamedTuple):
-    """A file to check, and whether it was named or found in a directory."""
+class Task(Record):
+    """A file to check, and whether it was *named* or found in a directory; or the *problem* with its name.
+
+    *size* is in bytes, 0 if unknown.
+    """
 
     path: str
-    named: bool
+    named: bool = False
+    size: int = 0
+    problem: Diagnosis | None = None
 
 
-class Begin(NamedTuple):
-    """A directory that was named begins here."""
+class Step(Record):
+    """Files to check together, below the directory *top* if one was named; *last* are the last ones of that.
 
-    path: str
+    *passed* counts what was passed over on the way.
+    """
 
-
-class End(NamedTuple):
-    """That directory ends here."""
-
-    path: str
-
-
-#: The parts of the list of inputs: batches of files to check, and marks and reports between them.
-Step = list[Task] | Begin | End | FileReport | Counts
+    tasks: list[Task]
+    top: str = ""
+    last: bool = False
+    passed: "Counter[str] | None" = None
 
 
-def names_from(stream: BinaryIO, null: bool) -> Iterator[str]:
+def names_from(stream: "BinaryIO", null: bool) -> Iterator[str]:
     """Yield the names in *stream*, one per line, or if *null* each ended by a NUL byte.  Raises HugealignError."""
     end = b"\0" if null else b"\n"
     rest = b""
@@ -52,7 +59,7 @@ def names_from(stream: BinaryIO, null: bool) -> Iterator[str]:
         yield os.fsdecode(rest)
 
 
-def _read(stream: BinaryIO) -> bytes:
+def _read(stream: "BinaryIO") -> bytes:
     try:
         return stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16)
     except OSError as error:
@@ -73,54 +80,50 @@ def parse_jobs(text: str, option: str = "--jobs") -> int:
 
 
 def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
-    """Yield the inputs in order: marks around each directory, batches of files."""
+    """Yield the files of *paths* in order, in batches; a named directory begins and ends one."""
     batch: list[Task] = []
-    size = 0
-    for found in _inputs(paths, recursive=recursive):
-        if isinstance(found, Sized):
-            batch.append(found.task)
-            size += found.size
-            if len(batch) < _BATCH and size < _BATCH_BYTES:
-                continue
-        if batch:
-            yield batch
-            batch, size = [], 0
-        if not isinstance(found, Sized):
-            yield found
-    if batch:
-        yield batch
-
-
-class Sized(NamedTuple):
-    """A file to check, and its size in bytes, 0 if unknown."""
-
-    task: Task
-    size: int
-
-
-def _inputs(paths: Iterable[str], *, recursive: bool) -> Iterator[Sized | Begin | End | FileReport | Counts]:
     for path in paths:
+        if _full(batch):
+            yield Step(batch)
+            batch = []
         try:
             status = os.stat(path)
         except (OSError, ValueError):
-            yield Sized(Task(path, named=True), 0)  # check_path says why
+            batch.append(Task(path, named=True))  # check_path says why
             continue
         if not stat.S_ISDIR(status.st_mode):
-            yield Sized(Task(path, named=True), status.st_size)
-        elif recursive:
-            yield Begin(path)
-            yield from below(path)
-            yield End(path)
+            batch.append(Task(path, named=True, size=status.st_size))
+        elif not recursive:
+            batch.append(Task(path, problem=Diagnosis("file.directory", path, {}, Remedy("recurse"))))
         else:
-            yield FileReport(path, reason="a directory; give -r to check what is in it")
+            if batch:
+                yield Step(batch)
+                batch = []
+            yield from _tree(path)
+    if batch:
+        yield Step(batch)
 
 
-def below(top: str) -> Iterator[Sized | FileReport | Counts]:
+def _tree(top: str) -> Iterator[Step]:
+    passed: Counter[str] = Counter()
+    batch: list[Task] = []
+    for task in below(top, passed):
+        batch.append(task)
+        if _full(batch):
+            yield Step(batch, top)
+            batch = []
+    yield Step(batch, top, last=True, passed=passed)
+
+
+def _full(batch: list[Task]) -> bool:
+    return len(batch) >= _BATCH or sum(task.size for task in batch) >= _BATCH_BYTES
+
+
+def below(top: str, passed: "Counter[str]") -> Iterator[Task]:
     """Yield the regular files below *top*, sorted within each directory; symbolic links are not followed.
 
-    A report says why a file or directory cannot be looked at; the counts of what was passed over come last.
+    The *problem* of a task says why a file or directory cannot be looked at; *passed* counts what is passed over.
     """
-    counts = Counts()
     seen: set[tuple[int, int]] = set()
     waiting = [top]
     while waiting:
@@ -131,17 +134,16 @@ def below(top: str) -> Iterator[Sized | FileReport | Counts]:
                 waiting += [os.path.join(path, name) for name in sorted(os.listdir(path), reverse=True)]
                 continue
         except OSError as error:
-            yield FileReport(path, reason=cause(error))
+            yield Task(path, problem=unreadable(path, error))
             continue
         if not stat.S_ISREG(status.st_mode):
             continue
         if status.st_size < _SMALLEST:
-            counts[OTHER] += 1
+            passed[OTHER] += 1
             continue
         if status.st_nlink > 1:
             if (status.st_dev, status.st_ino) in seen:
-                counts[LINK] += 1
+                passed[LINK] += 1
                 continue
             seen.add((status.st_dev, status.st_ino))
-        yield Sized(Task(path, named=False), status.st_size)
-    yield counts
+        yield Task(path, size=status.st_size)

@@ -7,55 +7,57 @@ if it is not a program.
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.image import ET_CORE, ET_REL
-from hugealign.errors import cause
 from hugealign.io.descriptors import using
-from hugealign.verification.archives import kinds
-from hugealign.verification.archives.counts import OBJECT, OTHER, Counts
-from hugealign.verification.archives.limits import Allowance, Work
+from hugealign.records import Record
+from hugealign.verification.archives import OBJECT, OTHER, kinds
 from hugealign.verification.checking import check_fd
 from hugealign.verification.inputs import Task
-from hugealign.verification.model import FileReport
+from hugealign.verification.result import FileReport, unreadable
 from hugealign.verification.rules import Policy
 
-NO_PROGRAM = "no program or shared library in it"
 
-
-class Terms(NamedTuple):
+class Terms(Record):
     """The settings that are the same for every file."""
 
     policy: Policy
-    max_unpacked: int
-    allowance: Allowance
+    max_unpacked: int | None = None
 
 
-def check_path(task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]:
-    """Yield the report on the file that *task* names, or on each program in it if it is an archive."""
-    path, named = task
+def check_path(task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[FileReport]:
+    """Yield the report on the file that *task* names, or on each program in it if it is an archive.
+
+    *passed* counts what is passed over.
+    """
+    path = task.path
+    if task.problem:
+        yield FileReport(path, problem=task.problem)
+        return
     try:
         file = using(_opened(path))
     except (OSError, ValueError) as error:
-        yield FileReport(path, reason=_cannot_open(path, error))
+        yield FileReport(path, problem=_cannot_open(path, error))
         return
     with file as fd:
-        what = _kind(fd)
-        if isinstance(what, OSError):
-            yield FileReport(path, reason=cause(what))
-        elif what == kinds.ELF or (named and not what):
-            head = b"" if named else os.pread(fd, 18, 0)
-            if head and kinds.elf_type(head) == ET_REL:
-                counts[OBJECT] += 1
-            elif head and kinds.elf_type(head) == ET_CORE:
-                counts[OTHER] += 1
+        try:
+            what = kinds.kind(os.pread(fd, kinds.HEAD, 0)) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
+        except OSError as error:
+            yield FileReport(path, problem=unreadable(path, error))
+            return
+        if what == kinds.ELF or (task.named and not what):
+            e_type = 0 if task.named else kinds.elf_type(os.pread(fd, 18, 0))
+            if e_type in (ET_REL, ET_CORE):
+                passed[OBJECT if e_type == ET_REL else OTHER] += 1
             else:
                 yield check_fd(fd, path, terms.policy)
         elif not what:
-            counts[OTHER] += 1
+            passed[OTHER] += 1
         else:
-            yield from _archive(fd, task, terms, counts)
+            yield from _archive(fd, task, terms, passed)
 
 
 def _opened(path: str) -> int:
@@ -73,38 +75,32 @@ def _opened(path: str) -> int:
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
 
 
-def _kind(fd: int) -> str | OSError:
-    """Return what is behind *fd*, as `kinds.kind` has it; empty for anything that is not a regular file."""
-    try:
-        return kinds.kind(os.pread(fd, kinds.HEAD, 0)) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
-    except OSError as error:
-        return error
+def _archive(fd: int, task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[FileReport]:
+    # Heavy, and not needed for plain files.
+    from hugealign.io.unpacking import Budget
+    from hugealign.verification.archives.programs import programs
 
-
-def _archive(fd: int, task: Task, terms: Terms, counts: Counts) -> Iterator[FileReport]:
-    from hugealign.verification.archives.look import Look  # heavy, and not needed for plain files
-
-    own = Counts()
+    own: Counter[str] = Counter()
     reports = 0
-    work = Work(os.fstat(fd).st_size, terms.max_unpacked, terms.allowance)
-    for found in Look(work, own).archive(fd, task.path, named=task.named):
+    budget = Budget(os.fstat(fd).st_size, terms.max_unpacked)
+    for program in programs(fd, task.path, budget, own, named=task.named):
         reports += 1
-        if found.reason:
-            yield FileReport(found.path, reason=found.reason)
+        if program.problem:
+            yield FileReport(program.path, problem=program.problem)
         else:
-            yield check_fd(found.fd, found.path, terms.policy)
-    counts.update(own)
+            yield check_fd(program.fd, program.path, terms.policy)
+    passed.update(own)
     if task.named and not reports:
-        yield FileReport(task.path, reason=nothing(own))
+        yield FileReport(task.path, problem=empty(task.path, own))
 
 
-def _cannot_open(path: str, error: OSError | ValueError) -> str:
-    if isinstance(error, FileNotFoundError) and path.isascii() and path.isdigit():
-        return f"no such file; for the process of that number: hugealign ps {path}"
-    return cause(error)
+def _cannot_open(path: str, error: OSError | ValueError) -> Diagnosis:
+    found = unreadable(path, error)
+    if found.facts["error"] == "ENOENT" and path.isascii() and path.isdigit():
+        return found.changed(remedy=Remedy("process", ("hugealign", "ps", path)))
+    return found
 
 
-def nothing(counts: Counts) -> str:
-    """Return the reason for a path that holds no program, with the *counts* of what was passed over in it."""
-    skipped = counts.skipped()
-    return f"{NO_PROGRAM}{f' ({skipped})' if skipped else ''}"
+def empty(path: str, passed: "Counter[str]") -> Diagnosis:
+    """Return the diagnosis that *path* holds no program, with the counts of what was *passed* over in it."""
+    return Diagnosis("file.empty", path, dict(passed))

@@ -1,10 +1,10 @@
 """Which rules count in a run, and how they judge a file's report.  Pure."""
 
+from hugealign.diagnosis.catalogue import ERROR, codes, rules
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import UsageError
-from hugealign.io.units import printable
-from hugealign.verification.model import FileReport
-from hugealign.verification.result import Accepted, FileResult
-from hugealign.verification.rules import ERROR, RULES, Finding
+from hugealign.io.units import hint, printable
+from hugealign.verification.result import Accepted, FileReport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Selection:
-    """The rules that count, by id, the exceptions to them, and the lowest severity at which a finding fails a file."""
+    """The rules that count, by code, the exceptions to them, and the lowest severity at which one fails a file."""
 
     __slots__ = ("_exceptions", "fail_on", "rules")
 
@@ -27,45 +27,47 @@ class Selection:
         exceptions: "Sequence[Exempt]" = (),
         places: tuple[str, str] = ("--select", "--ignore"),
     ) -> None:
-        """*select* and *ignore* are words of ids separated by commas; *places* say where these words come from.
+        """*select* and *ignore* are words of codes separated by commas; *places* say where these words come from.
 
-        Raises UsageError for an unknown id, and if *select* holds none.
+        Raises UsageError for an unknown code, and if *select* holds none.
         """
-        chosen = _ids(select, places[0]) if select else set(RULES)
+        chosen = _codes(select, places[0]) if select else set(rules())
         if not chosen:  # an empty variable in a script, after which every file would be ok
             raise UsageError(f"{places[0]}: no rule is named; `hugealign explain` lists them")
-        self.rules = frozenset(chosen - _ids(ignore or [], places[1]))
+        self.rules = frozenset(chosen - _codes(ignore or [], places[1]))
         self.fail_on = fail_on
-        self._exceptions = [(exempt, _ids(exempt.ignore.value, exempt.ignore.where)) for exempt in exceptions]
+        self._exceptions = [(exempt, _codes(exempt.ignore.value, exempt.ignore.where)) for exempt in exceptions]
 
-    def judge(self, report: FileReport, baseline: "Baseline | None" = None) -> FileResult:
-        """Return the result of *report* under this selection, without findings that exceptions or *baseline* accept."""
-        findings: list[Finding] = []
+    def judge(self, report: FileReport, baseline: "Baseline | None" = None) -> FileReport:
+        """Return *report* under this selection, without what exceptions or *baseline* accept."""
+        counting: list[Diagnosis] = []
         accepted: list[Accepted] = []
         here = [
-            (exempt.reason, ids) for exempt, ids in self._exceptions if report.findings and exempt.covers(report.path)
+            (exempt.reason, codes)
+            for exempt, codes in self._exceptions
+            if report.diagnoses and exempt.covers(report.path)
         ]
-        for finding in report.findings:
-            if finding.rule.id not in self.rules:
+        for diagnosis in report.diagnoses:
+            if diagnosis.code not in self.rules:
                 continue
-            reason = next((reason for reason, ids in here if finding.rule.id in ids), "")
-            if reason or (baseline is not None and baseline.accepts(report, finding)):
-                accepted.append(Accepted(finding, reason))
+            reason = next((reason for reason, codes in here if diagnosis.code in codes), "")
+            if reason or (baseline is not None and baseline.accepts(diagnosis)):
+                accepted.append(Accepted(diagnosis, reason))
             else:
-                findings.append(finding)
-        return FileResult(report, tuple(findings), tuple(accepted), self.fail_on)
+                counting.append(diagnosis)
+        return report.changed(diagnoses=tuple(counting), accepted=tuple(accepted), fail_on=self.fail_on)
 
 
-def _ids(words: list[str], option: str) -> set[str]:
-    ids = {part.strip().upper() for word in words for part in word.split(",") if part.strip()}
-    if unknown := sorted(ids - set(RULES)):
+def _codes(words: list[str], option: str) -> set[str]:
+    codes = {part.strip().upper() for word in words for part in word.split(",") if part.strip()}
+    if unknown := sorted(codes.difference(rules())):
         raise UsageError(f"{option}: {no_rule(unknown[0])}")
-    return ids
+    return codes
 
 
 def no_rule(word: str) -> str:
-    """Return the message about *word*, which is no rule's id: which rule may be meant, or where they are listed."""
+    """Return the message about *word*, which is no code: which may be meant, or where they are listed."""
     number = "".join(char for char in word if char in "0123456789").lstrip("0")
     meant = f"HA{number:0>3}"
-    near = f"did you mean {meant}?" if meant in RULES else "`hugealign explain` lists them"
-    return f"no rule {printable(word)}; {near}"
+    near = f"; did you mean {meant}?" if meant in rules() else "" if number else hint(word, codes())
+    return f"no rule {printable(word)}{near or '; `hugealign explain` lists them'}"

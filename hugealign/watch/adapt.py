@@ -5,25 +5,29 @@ code: in files that the kernel can collapse, in staged copies, and from a JIT.
 """
 
 import errno
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
-from hugealign.process import groups, instructions, processes, texts
+from hugealign.pagecache import diagnose
+from hugealign.process import pagemap, perf_samples, processes, texts
 from hugealign.process.advice import AdviceError, Adviser
-from hugealign.process.instructions import Samples
 from hugealign.process.pagemap import State
+from hugealign.process.perf_samples import Samples
 from hugealign.process.processes import GoneError
 from hugealign.process.smaps import Mapping
 from hugealign.process.texts import Executed
 from hugealign.system import kernel, memory
 from hugealign.system.budget import budget_of
 from hugealign.watch import ranking, runtimes
+from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.ranking import Window
+from hugealign.watch.remedies import Owner, Remedies
+from hugealign.watch.verdict import Observed, judge_part
 
 SECONDS = 2.0  # of sampling
 RATE = 8.0  # windows per second, at most
@@ -50,14 +54,14 @@ class AdaptOptions:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The outcome for one *window*: its *state* now, and in *problem* why that is not the intended one.
+    """The outcome for one *window*: its *state* now, and in *diagnosis* why that is not the intended one.
 
     *seconds* is the time that the kernel took.
     """
 
     window: Window
     state: State
-    problem: str = ""
+    diagnosis: Diagnosis | None = None
     seconds: float = 0.0
 
 
@@ -67,8 +71,8 @@ class Adapted:
 
     *windows* are its windows that have a page or a sample, as they were, the hottest first; *changes* has an entry for
     each window that `adapt` tried to change.  *huge* is the number of huge windows now.  *before* and *after* are the
-    shares of the *samples* in huge windows.  *code* is the name of its code without a file, and *never* says why
-    that code cannot be huge.  *problem* says why nothing could be done.
+    shares of the *samples* in huge windows.  *runtime* is the name of what compiled its code without a file, and
+    *diagnosis* says why that code, or any, cannot be huge.  *error* says why nothing could be done.
     """
 
     pid: int
@@ -80,15 +84,15 @@ class Adapted:
     huge: int = 0
     before: float = 0.0
     after: float = 0.0
-    code: str = ""
-    never: str = ""
-    problem: str = ""
+    runtime: str = ""
+    diagnosis: Diagnosis | None = None
+    error: str = ""
 
     @property
     def met(self) -> bool:
-        """Whether *most* windows are huge or no change failed, and neither *problem* nor *never* stood in the way."""
-        done = self.huge == self.most or not any(change.problem for change in self.changes)
-        return done and not self.problem and not self.never
+        """Whether *most* windows are huge or no change failed, and nothing else stood in the way."""
+        done = self.huge == self.most or not any(change.diagnosis for change in self.changes)
+        return done and not self.error and not self.diagnosis
 
 
 def adapt(targets: Sequence[str], options: AdaptOptions | None = None) -> tuple[Adapted, ...]:
@@ -96,7 +100,7 @@ def adapt(targets: Sequence[str], options: AdaptOptions | None = None) -> tuple[
 
     A target is a PID, the name of a program, or a systemd service.  Raises HugealignError.
     """
-    return _adapter(options).round(find(targets))
+    return _adapter(options).round(_find(targets))
 
 
 def keep_adapting(
@@ -107,7 +111,7 @@ def keep_adapting(
     while True:
         began = time.monotonic()
         try:
-            done = adapter.round(find(targets))
+            done = adapter.round(_find(targets))
         except GoneError:  # it may come back
             done = ()
         yield done
@@ -123,21 +127,11 @@ def _adapter(options: AdaptOptions | None) -> "_Adapter":
 def undo(targets: Sequence[str]) -> tuple[Adapted, ...]:
     """Split the huge windows of code without a file of the processes that *targets* name.  Raises HugealignError."""
     adapter = _Adapter(AdaptOptions(), 0)
-    return tuple(one for pid in find(targets) if (one := adapter.adapt(pid, Samples(Counter()))))
+    return tuple(one for pid in _find(targets) if (one := adapter.adapt(pid, Samples(Counter()))))
 
 
-def find(targets: Sequence[str]) -> list[int]:
-    """Return the PIDs that *targets* mean.  Raises HugealignError."""
-    found: dict[int, None] = {}
-    for target in targets:
-        if target.endswith(".service"):
-            members = [pid for pid in processes.pids() if groups.service(texts.control_groups(pid)) == target]
-            if not members:
-                raise GoneError(f"no process is of the service {target!a}")
-            found |= dict.fromkeys(members)
-        else:
-            found |= dict.fromkeys(processes.find(target))
-    return list(found)
+def _find(targets: Sequence[str]) -> list[int]:
+    return list(dict.fromkeys(pid for target in targets for pid in processes.find(target)))
 
 
 @dataclass(slots=True)
@@ -161,7 +155,7 @@ class _Adapter:
     def round(self, pids: Sequence[int]) -> tuple[Adapted, ...]:
         """Sample *pids* together, then adapt them one by one."""
         try:
-            samples = instructions.sample_all(list(pids), self.options.seconds) if pids else {}
+            samples = perf_samples.sample_all(list(pids), self.options.seconds) if pids else {}
         except ProcessLookupError:
             samples = {}
         self.refused = {key: number for key, number in self.refused.items() if key[0] in samples}
@@ -215,7 +209,7 @@ class _Adapter:
         except (OSError, GoneError):
             return None
         except HugealignError as error:
-            return Adapted(pid, "", self.most, samples.total, problem=str(error))
+            return Adapted(pid, "", self.most, samples.total, error=str(error))
 
     def _adapt(self, adviser: Adviser, seen: Executed, samples: Samples) -> Adapted:
         size = kernel.huge_page_size()
@@ -237,10 +231,17 @@ class _Adapter:
             if key := _shared(seen, window.start):
                 (self.shared.add if change.state == State.HUGE else self.shared.discard)(key)
             # A window that could not be split stays huge, and takes the place of another.
-            now[window.start] = replace(window, state=change.state, ours=window.ours and not change.problem)
+            now[window.start] = replace(window, state=change.state, ours=window.ours and not change.diagnosis)
         states = _states(adviser.pid, size)
-        whole = [mapping for mapping in seen.mappings if mapping.windows_possible(size)]
-        code = [mapping for mapping in seen.mappings if mapping.without_file]
+        code = [part for part in split(seen.exe, seen.mappings) if part.kind == CodeKind.CODE]
+        none = next((part for part in code if not part.possible(size)), None)
+        diagnosis = None
+        if none:
+            diagnosis = self._remedied(
+                seen, none, judge_part(none, size, Observed(seen.exe, runtime=runtime)).diagnoses[0]
+            )
+        elif not any(mapping.windows_possible(size) for mapping in seen.mappings):
+            diagnosis = Diagnosis("process.no-window", seen.exe, {})
         return Adapted(
             adviser.pid,
             seen.comm,
@@ -251,9 +252,8 @@ class _Adapter:
             sum(state == State.HUGE for state in states.values()),
             ranking.share(found, samples.total),
             ranking.share(found, samples.total, states),
-            runtimes.code_name(runtime),
-            runtimes.why_none(runtime) if code and not any(mapping in whole for mapping in code) else "",
-            "" if whole else "it has no whole window of executable memory",
+            runtime.name if runtime else "",
+            diagnosis,
         )
 
     def _change(self, adviser: Adviser, seen: Executed, window: Window, wanted: State) -> Change:
@@ -263,7 +263,7 @@ class _Adapter:
         before = _look(adviser.pid)
         if (before.exe, before.started) != (seen.exe, seen.started) or not _has(before, window.start, size):
             self.refused[self._key(seen, window)] = 0
-            return Change(window, State.UNTOUCHED, "it is no longer executable memory of this program")
+            return Change(window, State.UNTOUCHED, Diagnosis("process.remapped", seen.exe, {}))
         began = time.monotonic()
         number = adviser.collapse(window.start, size) if wanted == State.HUGE else adviser.split(window.start)
         state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
@@ -284,38 +284,44 @@ class _Adapter:
             return Change(window, state, seconds=took)
         if wanted == State.HUGE:
             self.refused[self._key(seen, window)] = number
-            problem = self._why_small(seen, window, number)
-        elif _shared(seen, window.start):  # folio_maybe_mapped_shared in mm/madvise.c
-            problem = "other processes use it, too: the kernel does not split it"
-        else:
-            problem = os.strerror(number) if number else "it stayed as it was"
-        return Change(window, state, problem, took)
+            return Change(window, state, self._why_small(seen, window, number), took)
+        diagnosis = _refused(seen.exe, number)
+        with suppress(OSError):
+            if pagemap.mapped_by_others(adviser.pid, window.start):
+                diagnosis = Diagnosis("process.shared-window", seen.exe, {})
+        return Change(window, state, diagnosis, took)
 
-    def _why_small(self, seen: Executed, window: Window, number: int) -> str:
+    def _why_small(self, seen: Executed, window: Window, number: int) -> Diagnosis:
         """Return why the *window* of *seen* stayed small although it was collapsed, with the kernel's answer *number*.
 
         The kernel has one answer for many reasons (madvise_collapse_errno in mm/khugepaged.c), so look first.
         """
         size = kernel.huge_page_size()
-        mapping = next(m for m in seen.mappings if m.start <= window.start < m.end)
+        part = next(
+            part
+            for part in split(seen.exe, seen.mappings)
+            if any(m.start <= window.start < m.end for m in part.mappings)
+        )
+        mapping = next(m for m in part.mappings if m.start <= window.start < m.end)
+        subject = part.path or seen.exe
         with suppress(OSError, HugealignError):
             if texts.thp_disabled(seen.pid):
-                return "huge pages are disabled for it, prctl(PR_SET_THP_DISABLE): start it without that"
+                return self._remedied(seen, part, Diagnosis("process.thp-disabled", subject, {}))
             if self._forbids(seen, mapping):
-                return "the program forbids huge pages there: madvise(MADV_NOHUGEPAGE)"
+                return Diagnosis("program.small-pages", subject, {})
             if not _has(_look(seen.pid), window.start, size):
-                return "it was unmapped meanwhile"
+                return Diagnosis("process.remapped", subject, {})
         if mapping.is_file and not mapping.without_file and number == errno.EINVAL:
-            return "the kernel does not collapse this file: start it with hugealign run, or hugealign enable"
+            start = self._remedied(seen, part, Diagnosis("cache.small-pages", subject, {}))
+            return _refused(subject, number).changed(remedy=start.remedy)
         if _common(mapping) and kernel.thp_mode("shmem_enabled") == "deny":
-            return "this system denies huge pages to all shared memory (shmem_enabled is deny)"
-        if memory.free_huge_pages() == 0 or number == errno.ENOMEM:
-            return "no free memory in one piece: echo 1 | sudo tee /proc/sys/vm/compact_memory, then try again"
-        if number == errno.EBUSY:
-            return "its memory limit is met, or somebody holds its pages"
-        if number == errno.EAGAIN:
-            return "its pages are in use: try again"
-        return f"the kernel refuses to collapse it: {os.strerror(number)}" if number else "it stayed as it was"
+            return diagnose.denied(subject)
+        return diagnose.fragmented(subject) if memory.free_huge_pages() == 0 else _refused(subject, number)
+
+    def _remedied(self, seen: Executed, part: CodePart, diagnosis: Diagnosis) -> Diagnosis:
+        size = kernel.huge_page_size()
+        owner = Owner.of(seen.pid, seen.exe, seen.program)
+        return Remedies(size).find(owner, part, diagnosis, part.possible(size)).diagnosis
 
     def _forbids(self, seen: Executed, mapping: Mapping) -> bool:
         """Say whether the program forbids huge pages in *mapping*; looked up once, as that may walk a large heap."""
@@ -330,6 +336,14 @@ class _Adapter:
 
     def _wait(self) -> None:
         self.sleep(max(0.0, self.worked + self.pause - time.monotonic()))
+
+
+def _refused(subject: str, number: int) -> Diagnosis:
+    """Return that the kernel refused with the error *number*, or did nothing with 0."""
+    if not number:
+        return Diagnosis("thp.unchanged", subject, {}, Remedy("retry"))
+    retry = Remedy("retry") if number in (errno.EAGAIN, errno.EBUSY) else None
+    return Diagnosis("thp.refused", subject, {"error": errno.errorcode.get(number, str(number))}, retry)
 
 
 def _shared(seen: Executed, start: int) -> _Shared | None:

@@ -6,29 +6,32 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from hugealign.errors import HugealignError
+from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.errors import HugealignError, UsageError
+from hugealign.io.execution import binary
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
-from hugealign.pagecache.programs import binary
-from hugealign.process import counters, followed, instructions, processes, smaps, texts
-from hugealign.process.instructions import Samples
+from hugealign.process import command_samples, perf_events, perf_samples, processes, smaps, texts
 from hugealign.process.pagemap import State
+from hugealign.process.perf_samples import Samples
 from hugealign.process.processes import GoneError, ProcessError
 from hugealign.run import copies
 from hugealign.system import hardware_events as events
 from hugealign.system import kernel
-from hugealign.system.budget import budget_of
+from hugealign.system import processors as table
+from hugealign.system.budget import answer, ask, budget_of
 from hugealign.watch import advise_verdict as verdict
-from hugealign.watch import heat, rows, runtimes
-from hugealign.watch.actions import Actions, together
-from hugealign.watch.advise_verdict import Answer, Counted, Judged
-from hugealign.watch.entries import Entries, entries
+from hugealign.watch import heat, runtimes, top
+from hugealign.watch.advise_verdict import Answer, Counted, Entries, Judged
 from hugealign.watch.heat import Heat, Page
+from hugealign.watch.parts import CodeKind
+from hugealign.watch.remedies import Remedies
 
 SECONDS = 10.0
 FREQUENCY = 997  # Hz; no divisor of the usual clocks
+_DEFAULT = "skylake"  # the most common in servers; its first level for huge pages is among the smallest
 _WORTH = 0.02  # share of the samples from which a file is worth a copy
 
 
@@ -49,7 +52,7 @@ class AdviseOptions:
 class Launched:
     """`hugealign run` in front of a command: its *options* as words, with *fix* and the *files* among them.
 
-    *prepare* does what it does before it becomes the command, as `hugealign.process.followed.follow` expects.
+    *prepare* does what it does before it becomes the command, as `command_samples.sample_command` expects.
     """
 
     options: tuple[str, ...]
@@ -63,8 +66,8 @@ class Advice:
     """The advice about *what*: the verdict *judged*, the *heat* behind it, and the TLB *entries* it was compared with.
 
     *hottest* is the file with the most samples, empty for code without one.  *in_huge* is the share of the samples that
-    are already in huge windows.  *command* is the one thing to do next, empty if nothing helps.  *status* is the exit
-    status of the command, None for a process.  *lost* is the number of samples lost for want of room.
+    are already in huge windows.  The diagnosis of *judged* has the one remedy.  *status* is the exit status of the
+    command, None for a process.  *lost* is the number of samples lost for want of room.
     """
 
     what: str
@@ -73,25 +76,35 @@ class Advice:
     entries: Entries
     hottest: str
     in_huge: float
-    command: str
     counted: Counted | None = None
     status: int | None = None
     lost: int = 0
 
 
-def advise(command: Sequence[str], options: AdviseOptions | None = None) -> Advice:
-    """Run *command*, and return whether it would gain from huge text.  Raises HugealignError."""
-    return advise_launched(command, None, options)
+def entries_of(cpu: str | None = None) -> Entries:
+    """Return the TLB entries of the processor named *cpu*, or else of this machine's.  Raises UsageError."""
+    if cpu is not None:
+        return _published(table.find(cpu), "as asked for")
+    said = answer(ask())
+    if said and said.small and said.huge:
+        return Entries(said.small, said.huge, said.cpu, f"this machine, {said.cpu or printable(said.brand)}")
+    return _published(table.find(_DEFAULT), "the default; this machine's processor does not say (--cpu)")
 
 
-def advise_launched(command: Sequence[str], launched: Launched | None, options: AdviseOptions | None = None) -> Advice:
-    """Run *command*, and return whether it would gain from more huge text than *launched* gives it.
+def _published(found: table.Cpu, why: str) -> Entries:
+    if found.l1_4k is None or found.l1_2m is None:
+        raise UsageError(f"--cpu: no source gives both instruction TLBs of {found.name}")
+    return Entries(found.l1_4k.entries, found.l1_2m.entries, found.name, f"{found.name}, {why}")
+
+
+def advise(command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None) -> Advice:
+    """Run *command*, and return whether it would gain from huge text, or from more than *launched* gives it.
 
     Raises HugealignError.
     """
     options = options or AdviseOptions()
-    held = entries(options.cpu)
-    counting: list[counters.Counters] = []
+    held = entries_of(options.cpu)
+    counting: list[perf_events.Counters] = []
 
     def count(pid: int) -> None:
         if options.cpu is None and (made := _counting(pid, held)):
@@ -99,7 +112,7 @@ def advise_launched(command: Sequence[str], launched: Launched | None, options: 
 
     try:
         prepare = {"prepare": launched.prepare} if launched else {}
-        found = followed.follow(command, options.limit, options.frequency, count, **prepare)
+        found = command_samples.sample_command(command, options.limit, options.frequency, count, **prepare)
         counted = _counted(counting[0], held) if counting else None
     finally:
         for one in counting:
@@ -107,11 +120,13 @@ def advise_launched(command: Sequence[str], launched: Launched | None, options: 
     spread = heat.heat(found.pages)
     small = found.small(kernel.huge_page_size())
     in_huge = 1 - small.total() / found.pages.total() if found.pages else 0.0
-    judged = verdict.judge(small, spread, held, in_huge, counted)
-    words = _for_command(command, judged.answer, small, spread, held, options.frequency, launched)
-    name = printable(_line(command, launched.options if launched else None))
-    hottest = _hottest(found.pages)
-    return Advice(name, judged, spread, held, hottest, in_huge, words, counted, found.status, found.lost)
+    words = _words(command, launched.options if launched else None)
+    judged = verdict.judge(small, spread, held, in_huge, counted, _binary(command))
+    judged = _with_remedy(
+        judged, _for_command(command, judged.answer, small, spread, held, options.frequency, launched)
+    )
+    name, hottest = printable(shlex.join(words)), _hottest(found.pages)
+    return Advice(name, judged, spread, held, hottest, in_huge, counted, found.status, found.lost)
 
 
 def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
@@ -124,10 +139,10 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
     if len(pids) > 1:
         pids = [max(pids, key=lambda pid: texts.used(str(pid)))]  # the busiest
     (pid,) = pids
-    held = entries(options.cpu)
+    held = entries_of(options.cpu)
     counting = _counting(pid, held) if options.cpu is None else None
     try:
-        samples = instructions.sample(pid, options.seconds, options.frequency)
+        samples = perf_samples.sample(pid, options.seconds, options.frequency)
         counted = _counted(counting, held) if counting else None
         huge, size = _huge(pid), kernel.huge_page_size()
         pages, name = _resolved(pid, samples)
@@ -142,12 +157,20 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
             counting.close()
     spread = heat.heat(pages)
     in_huge = 1 - rest.total() / samples.total if samples.total else 0.0
-    judged = verdict.judge(small, spread, held, in_huge, counted)
     hottest = _hottest(pages)
-    words = _for_process(pid, judged.answer, hottest, options.seconds)
-    return Advice(
-        f"{printable(name)}[{pid}]", judged, spread, held, hottest, in_huge, words, counted, None, samples.lost
-    )
+    judged = verdict.judge(small, spread, held, in_huge, counted, hottest)
+    judged = _with_remedy(judged, _for_process(pid, judged.answer, hottest, options.seconds))
+    return Advice(f"{printable(name)}[{pid}]", judged, spread, held, hottest, in_huge, counted, None, samples.lost)
+
+
+def _with_remedy(judged: Judged, found: Diagnosis | Remedy | None) -> Judged:
+    """Return *judged* with the remedy *found*, or with that of another diagnosis; *option* is a fact of both."""
+    facts = judged.diagnosis.facts
+    if isinstance(found, Diagnosis):
+        facts, found = {**facts, **{k: v for k, v in found.facts.items() if k == "option"}}, found.remedy
+    if found is None and judged.answer in (Answer.YES, Answer.MAYBE):
+        found = Remedy("none-known")
+    return replace(judged, diagnosis=judged.diagnosis.changed(facts=facts, remedy=found))
 
 
 def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
@@ -189,10 +212,9 @@ def _hottest(pages: "Counter[Page]") -> str:
     return files.most_common(1)[0][0] if files else ""
 
 
-def _line(command: Sequence[str], options: Sequence[str] | None) -> str:
-    """Return the shell's words for *command*, with `hugealign run` and its *options* in front unless these are None."""
-    words = command if options is None else ("hugealign", "run", *options, "--", *command)
-    return " ".join(map(shlex.quote, words))
+def _words(command: Sequence[str], options: Sequence[str] | None) -> tuple[str, ...]:
+    """Return *command*, with `hugealign run` and its *options* in front unless these are None."""
+    return tuple(command) if options is None else ("hugealign", "run", *options, "--", *command)
 
 
 def _for_command(
@@ -203,24 +225,26 @@ def _for_command(
     held: Entries,
     frequency: int,
     launched: Launched | None,
-) -> str:
-    """Return what to do next about *command*; empty if nothing is known that helps."""
-    words = printable(_line(command, launched.options if launched else None))
+) -> Diagnosis | Remedy | None:
+    """Return what to do next about *command*; None if nothing is known that helps."""
+    words = _words(command, launched.options if launched else None)
     if answer == Answer.UNKNOWN:
-        more = min(4 * frequency, instructions.most_per_second())
-        return f"hugealign advise --frequency {more} -- {words}" if more > frequency else ""
+        more = min(4 * frequency, perf_samples.most_per_second())
+        again = Remedy("run", ("hugealign", "advise", "--frequency", str(more), "--", *words))
+        return again if more > frequency else None
     if answer not in (Answer.YES, Answer.MAYBE):
-        return ""
+        return None
     hottest = _hottest(small)
     if spread.windows[-1] > held.huge and hottest:
-        program = printable(shlex.quote(hottest))
-        return f"perf record -e cpu-clock -g -- {words} && hugealign order perf.data -b {program} -o hot.order"
+        record = shlex.join(("perf", "record", "-e", "cpu-clock", "-g", "--", *words))
+        order = shlex.join(("hugealign", "order", "perf.data", "-b", hottest, "-o", "hot.order"))
+        return Remedy("run", ("sh", "-c", f"{record} && {order}"))
     if not hottest:
         runtime = runtimes.runtime(_binary(command), tuple({name for name, _ in small}))
-        if option := runtimes.mend(runtime, "", windows=False):
-            return option
+        if runtime and (option := runtime.option or runtime.room):
+            return Diagnosis("runtime.small-pages", "", {"option": option}, Remedy("set-option"))
     options = _to_gain(command, small, int(_WORTH * spread.samples), launched)
-    return "" if options is None else printable(_line(command, options))
+    return None if options is None else Remedy("run", _words(command, options))
 
 
 def _to_gain(
@@ -271,37 +295,34 @@ def _gain(path: str, pages: "Counter[int]", least: int) -> bool | None:
     return None
 
 
-def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> str:
+def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diagnosis | Remedy | None:
     """Return what to do next about the hottest part of *pid*, as `top` says."""
     if answer == Answer.UNKNOWN:
-        return f"hugealign advise --seconds {max(60, 6 * seconds):g} -p {pid}"
+        return Remedy("run", ("hugealign", "advise", "--seconds", f"{max(60, 6 * seconds):g}", str(pid)))
     if answer not in (Answer.YES, Answer.MAYBE):
-        return ""
+        return None
     size = kernel.huge_page_size()
     with suppress(OSError, HugealignError):
         seen = texts.look(pid, size, size)
-        groups = rows.group([seen], {}) if seen else []
+        rows = top.ranked(top.group([seen], {}), Remedies(size), size, budget_of().windows) if seen else ()
         # The hottest part first; another one if that cannot be helped.
-        groups.sort(key=lambda one: one.members[0][1].path != hottest)
-        actions = Actions(size, budget_of().windows)
-        for action in together([actions.of(group) for group in groups]):
-            if action.command:
-                return action.command.removeprefix("run: ")
-    return ""
+        first = sorted(rows, key=lambda row: ("" if row.kind == CodeKind.CODE else row.part) != hottest)
+        return next((row.diagnosis for row in first if row.remedy), None)
+    return None
 
 
-def _counting(pid: int, held: Entries) -> counters.Counters | None:
+def _counting(pid: int, held: Entries) -> perf_events.Counters | None:
     """Begin to count the processor's events; return None if it has none or cannot count them."""
     found = events.of(held.cpu)
     if found is None:
         return None
     more = [event.config for event in (*((found.cycles,) if found.cycles else ()), *found.misses)]
     with suppress(OSError):
-        return counters.Counters(pid, (counters.CYCLES, counters.INSTRUCTIONS, *map(counters.raw, more)))
+        return perf_events.Counters(pid, (perf_events.CYCLES, perf_events.INSTRUCTIONS, *map(perf_events.raw, more)))
     return None
 
 
-def _counted(counting: counters.Counters, held: Entries) -> Counted | None:
+def _counted(counting: perf_events.Counters, held: Entries) -> Counted | None:
     found = events.of(held.cpu)
     cycles, instructed, *rest = counting.read()
     if found is None or not cycles or not instructed:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hugealign.diagnosis import render
 from hugealign.io.units import printable
 from hugealign.profile.goodturing import Estimate
 from hugealign.version import __version__
@@ -12,19 +13,19 @@ from hugealign.watch.heat import SHARES
 SCHEMA = "hugealign.advise/1"
 
 
+_ANSWERS = {Answer.YES: "Yes", Answer.MAYBE: "Perhaps", Answer.NO: "No", Answer.DONE: "Done", Answer.UNKNOWN: "Unknown"}
+
+
 def lines(advice: Advice, *, verbose: bool = False) -> list[str]:
-    """Return the sentence, its number and the command to run next; with *verbose*, also the evidence."""
+    """Return the answer, its number and the command to run next; with *verbose*, also the evidence."""
     judged = advice.judged
-    found = [f"{advice.what}: {judged.sentence}"]
+    word = render.painted(_ANSWERS[judged.answer], "ok" if judged.answer == Answer.YES else "")
+    found = [f"{advice.what}: {word}: {render.sentence(judged.diagnosis)}"]
     if advice.counted is None:
         found.append(f"  beyond the entries: {judged.small} of {advice.heat.samples:,} samples")
     if verbose:
         found += _details(advice)
-    if advice.command:
-        found.append(f"  next: {advice.command}")
-    elif judged.answer in (Answer.YES, Answer.MAYBE):
-        found.append("  nothing is left to do: no command is known that makes more of it huge")
-    return found
+    return found + [f"  {line}" for line in render.lines(judged.diagnosis)[1:]]
 
 
 def _details(advice: Advice) -> list[str]:
@@ -57,8 +58,7 @@ def document(advice: Advice) -> dict[str, Any]:
         "tool": {"version": __version__},
         "what": advice.what,
         "answer": judged.answer.value,
-        "sentence": judged.sentence,
-        "command": advice.command or None,
+        "diagnosis": render.document(judged.diagnosis),
         "number": {"value": judged.share, "low": judged.low, "high": judged.high},
         "samples": advice.heat.samples,
         "lost": advice.lost,

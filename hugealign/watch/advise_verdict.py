@@ -4,14 +4,13 @@ The limits come from comparing answers with simulated misses (docs/results/advis
 are wrong).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hugealign.io import units
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.profile.goodturing import Estimate
 from hugealign.watch import heat
-from hugealign.watch.entries import Entries
 from hugealign.watch.heat import Heat, Page
 
 #: Shares of samples: below the first the text fits the TLB; above the second the overflow is large enough to show.
@@ -24,6 +23,16 @@ _WALKS = (0.005, 0.02)
 _MISSES = (0.5, 2.0)
 _ENOUGH = 500  # samples
 _HUGE = 0.9  # share of the samples in huge windows from which there is nothing left to do
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """First-level TLB entries of *cpu* for pages of 4 KiB (*small*) and 2 MiB (*huge*), and *why* that processor."""
+
+    small: int
+    huge: int
+    cpu: str
+    why: str
 
 
 class Answer(StrEnum):
@@ -54,65 +63,63 @@ class Counted:
 class Judged:
     """The *answer*, and the heat it rests on: the share beyond the entries for *small* pages and for *huge* ones.
 
-    *share* is the number that decides, between *low* and *high*; *sentence* puts the answer in words.
+    *share* is the number that decides, between *low* and *high*; *diagnosis* is what it says.
     """
 
     answer: Answer
     share: float
     low: float
     high: float
-    sentence: str
+    diagnosis: Diagnosis
     small: Estimate
     huge: Estimate
 
 
 def judge(
-    counts: Mapping[Page, int], found: Heat, entries: Entries, in_huge: float = 0.0, counted: Counted | None = None
+    counts: Mapping[Page, int],
+    found: Heat,
+    entries: Entries,
+    in_huge: float = 0.0,
+    counted: Counted | None = None,
+    subject: str = "",
 ) -> Judged:
-    """Return the answer for samples *counts* by small page; a share *in_huge* of all samples is in huge windows."""
+    """Return the answer about *subject* for samples *counts* by small page; *in_huge* of all are in huge windows."""
     small, huge = heat.beyond(counts, entries.small), heat.beyond(heat.by_window(counts), entries.huge)
     rest = 1 - in_huge
     small = Estimate(small.share * rest, small.low * rest, small.high * rest)
+    answer, code, facts, number = (
+        _by_counters(counted) if counted else _by_samples(found, entries, in_huge, small, huge)
+    )
+    return Judged(answer, number.share, number.low, number.high, Diagnosis(code, subject, facts), small, huge)
 
-    def made(answer: Answer, sentence: str, number: Estimate = small) -> Judged:
-        return Judged(answer, number.share, number.low, number.high, sentence, small, huge)
 
-    if counted is not None:
-        return _by_counters(counted, made)
+_Reason = tuple[Answer, str, dict[str, int | str], Estimate]
+
+
+def _by_samples(found: Heat, entries: Entries, in_huge: float, small: Estimate, huge: Estimate) -> _Reason:
     if found.samples < _ENOUGH and small.low < _EXCEEDS:
-        return made(Answer.UNKNOWN, f"only {found.samples} samples: it was idle, or too short; take more")
+        return Answer.UNKNOWN, "tlb.few-samples", {"samples": found.samples}, small
     if in_huge >= _HUGE:
-        return made(Answer.DONE, f"{in_huge:.0%} of the running time is in huge pages already")
-    held = f"the {entries.small} entries for 4 KiB pages"
+        return Answer.DONE, "tlb.huge-already", {"percent": round(100 * in_huge)}, small
+    facts: dict[str, int | str] = {"entries": entries.small, "pages": found.pages[-1]}
     if small.high < _FITS and found.pages[-1] <= _FILLED * entries.small:
-        pages = found.pages[-1]
-        words = f"No: {held} hold what runs; {pages} {'page has' if pages == 1 else 'pages have'} 99 % of it"
-        return made(Answer.NO, words)
+        return Answer.NO, "tlb.fits", facts, small
     if small.high < _FITS:
-        words = f"Perhaps, and not much: {found.pages[-1]} pages have 99 % of the running time, about as many as {held}"
-        return made(Answer.MAYBE, words)
-    spread = f"{100 * small.share:.0f} % of the running time is on pages beyond {held}"
+        return Answer.MAYBE, "tlb.nearly-full", facts, small
+    facts = {"percent": round(100 * small.share), "entries": entries.small}
     if huge.low > small.high / 2:
-        return made(
-            Answer.MAYBE, f"Only if it is reordered: {spread}, and {huge} beyond the windows that would be huge"
-        )
+        return Answer.MAYBE, "tlb.scattered", {**facts, "beyond": round(100 * huge.share)}, small
     if small.low > _EXCEEDS:
-        return made(
-            Answer.YES, f"Yes: {spread}; {units.counted(found.windows[-1], 'window')} of 2 MiB would have 99 % of it"
-        )
-    return made(Answer.MAYBE, f"Perhaps, and not much: {spread}")
+        return Answer.YES, "tlb.exceeded", {**facts, "windows": found.windows[-1]}, small
+    return Answer.MAYBE, "tlb.exceeded", facts, small
 
 
-def _by_counters(counted: Counted, made: Callable[..., Judged]) -> Judged:
+def _by_counters(counted: Counted) -> _Reason:
+    code = "tlb.misses"
+    facts: dict[str, int | str] = {"misses": round(1000 * counted.misses), "event": counted.events[0]}
+    number, limits = counted.misses, _MISSES
     if counted.cycles is not None:
+        code, facts = "tlb.walks", {"walks": round(1000 * counted.cycles), "event": counted.events[0]}
         number, limits = counted.cycles, _WALKS
-        words = f"{100 * number:.1f} % of the cycles go into page walks for code ({counted.events[0]})"
-    else:
-        number, limits = counted.misses, _MISSES
-        words = f"{number:.2f} instruction-TLB misses for each thousand instructions"
-    beyond = Estimate(number, number, number)
-    if number < limits[0]:
-        return made(Answer.NO, f"No: only {words}", beyond)
-    if number > limits[1]:
-        return made(Answer.YES, f"Yes: {words}", beyond)
-    return made(Answer.MAYBE, f"Perhaps, and not much: {words}", beyond)
+    answer = Answer.NO if number < limits[0] else Answer.YES if number > limits[1] else Answer.MAYBE
+    return answer, code, facts, Estimate(number, number, number)

@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from hugealign.errors import HugealignError
@@ -14,7 +14,9 @@ from hugealign.process.smaps import Mapping
 _LIMIT = 512  # windows to look up per mapping: each costs a fault, and time
 
 
-def behind(process: Process, mapping: Mapping, addresses: Iterable[int], page_size: int) -> dict[int, bool]:
+def cached(
+    pid: int, mapping: Mapping, addresses: Iterable[int], page_size: int, *, program: bool, elsewhere: bool = False
+) -> dict[int, bool]:
     """Return whether a new mapping of the file would have the windows at *addresses* of *mapping* huge.
 
     Windows whose state is unknown are left out: those beyond a limit, and those of a file that may not be opened.
@@ -22,7 +24,8 @@ def behind(process: Process, mapping: Mapping, addresses: Iterable[int], page_si
     known = list(itertools.islice(addresses, _LIMIT))
     if not known:
         return {}
-    with contextlib.suppress(HugealignError), _opened(process, mapping) as fd, measure.huge_pages_allowed():
+    file = codefiles.opened_file(pid, mapping, program, elsewhere)
+    with contextlib.suppress(HugealignError), file as fd, measure.huge_pages_allowed():
         if fd is not None:
             offsets = [mapping.offset + address - mapping.start for address in known]
             return dict(zip(known, measure.measure(fd, offsets, page_size), strict=True))
@@ -42,7 +45,9 @@ def with_code(process: Process, page_size: int) -> Process:
     )
 
 
-def asked(process: Process, mappings: Sequence[Mapping], page_size: int) -> dict[int, int]:
+def wanted(
+    pid: int, mappings: Sequence[Mapping], page_size: int, program: Callable[[Mapping], bool], elsewhere: bool = False
+) -> dict[int, int]:
     """Return how many leading windows of each of *mappings*, by address, the build of its file asks for.
 
     Mappings are left out if the build asks for all windows, or if that is unknown.
@@ -53,13 +58,10 @@ def asked(process: Process, mappings: Sequence[Mapping], page_size: int) -> dict
         file = mapping.device, mapping.inode
         if file not in left:
             left[file] = None
-            with contextlib.suppress(HugealignError), _opened(process, mapping) as fd:
+            opened = codefiles.opened_file(pid, mapping, program(mapping), elsewhere)
+            with contextlib.suppress(HugealignError), opened as fd:
                 left[file] = None if fd is None else measure.windows_meant(fd, page_size)
         if (count := left[file]) is not None:
             found[mapping.start] = min(count, mapping.windows_possible(page_size))
             left[file] = count - found[mapping.start]
     return found
-
-
-def _opened(process: Process, mapping: Mapping) -> contextlib.AbstractContextManager[int | None]:
-    return codefiles.opened_file(process.pid, mapping, process.is_program(mapping), process.elsewhere)

@@ -3,18 +3,22 @@
 from collections.abc import Sequence
 from typing import Any
 
+from hugealign.diagnosis import render
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.windows import BASE_PAGE
-from hugealign.io.units import counted, format_size, printable
+from hugealign.io.units import are, counted, format_size, printable
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.version import __version__
-from hugealign.watch.verdict import Beside, Rodata, Verdict, WindowRun, why_none
+from hugealign.watch.parts import CodeKind
+from hugealign.watch.verdict import PartVerdict, Verdict, WindowRun, why_none
 
 SCHEMA = "hugealign.ps/1"
 
 _SIGNS = {State.HUGE: "#", State.SMALL: ".", State.WRITTEN: "w", State.UNTOUCHED: "-"}
 _ROW = 64  # windows in a row of the strip
 _ROWS = 64  # rows of strip or list per mapping; JSON has them all
+_WHY_NONE = {"text.below-window": "below {}", "text.no-window": "no whole window", "text.unaligned": "not aligned"}
 
 
 def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
@@ -27,7 +31,9 @@ def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
             name = name or "(its text, copied)" * m.own
             covered = f"{coverage(m.huge, m.size):.1f}%" if possible or m.huge else "--"
             windows = f"{m.windows_huge(page_size)}/{possible}"
-            how = m.how or ("small pages" if possible else why_none(m, page_size))
+            how = m.how or (
+                "small pages" if possible else _WHY_NONE[why_none(m, page_size)].format(format_size(page_size))
+            )
             if m.start in verdict.staged:
                 how += ", staged"
             name = printable(name) or "(anonymous)"
@@ -41,26 +47,83 @@ def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
     return lines
 
 
-def details(verdict: Verdict, page_size: int) -> list[str]:
+def lines(verdict: Verdict) -> list[str]:
+    """Return the verdict in words, with reasons and remedies on lines of their own."""
+    name = f"{printable(verdict.process.comm)}[{verdict.process.pid}]"
+    held, wanted, possible = verdict.wanted_huge, verdict.wanted, verdict.possible
+    if not possible:
+        head = "no window can be huge"
+    else:
+        some = wanted < possible
+        which, rest = ("windows that its build asks for", f" (it has {possible})") if some else ("windows", "")
+        head = f"{'all' if held == wanted else f'{held} of'} {wanted} {which} {are(held)} huge{rest}"
+        if held == wanted == 1:
+            head = f"the one window that its build asks for is huge{rest}" if some else "its one window is huge"
+    if verdict.without:
+        head += f"; {format_size(verdict.without)} of text have none"
+    found = [f"{name}: {render.painted(head, 'ok' if verdict.met else 'warning')}"]
+    several = len(verdict.diagnoses) > 1
+    told: set[Remedy | None] = set()
+    for diagnosis in verdict.diagnoses:
+        of = f"{printable(diagnosis.subject.rpartition('/')[2])}: " if diagnosis.subject != verdict.process.exe else ""
+        windows = int(diagnosis.facts.get("windows", 0))
+        count = f"{counted(windows, 'window')}: " if several and windows else ""
+        found += _indented(diagnosis, of + count, 2, told)
+    for other in verdict.others:
+        found += _other_lines(other, told)
+    if verdict.rodata is not None:
+        found.append(f"  {_rodata_line(verdict.rodata, verdict.page_size)}")
+    return found
+
+
+def _indented(diagnosis: Diagnosis, prefix: str, indent: int, told: set[Remedy | None]) -> list[str]:
+    """Return the lines of *diagnosis*, without a remedy that was *told* already: one start helps several parts."""
+    what, *remedy = render.lines(diagnosis)
+    done = diagnosis.remedy and diagnosis.remedy.changed(before=None, after=None)
+    found = [f"{' ' * indent}{prefix}{what}", *(f"{' ' * indent}{line}" for line in remedy if done not in told)]
+    told.add(done)
+    return found
+
+
+def _other_lines(other: PartVerdict, told: set[Remedy | None]) -> list[str]:
+    part = other.part
+    pieces = f" in {len(part.mappings)} mappings" if len(part.mappings) > 1 else ""
+    state = f"{other.windows} of {other.possible} windows huge" if other.possible else "no window can be huge"
+    name = printable(part.path.rpartition("/")[2]) if part.kind == CodeKind.LIBRARY else "code without a file"
+    found = [f"  also: {name}, {format_size(part.text)}{pieces}: {state}"]
+    for diagnosis in other.diagnoses[:1]:
+        found += _indented(diagnosis, "", 4, told)
+    return found
+
+
+def _rodata_line(found: Sequence[Mapping], page_size: int) -> str:
+    data = _rodata(found, page_size)
+    size = f"{format_size(data['huge_bytes'])} of {format_size(data['rodata_bytes'])}"
+    huge, possible = data["windows_huge"], data["windows_possible"]
+    return f"read-only data: {huge} of {possible} windows {are(huge)} huge ({size})"
+
+
+def details(verdict: Verdict) -> list[str]:
     """Return the lines that show each window of *verdict*: a strip of signs, and ranges with their reasons."""
-    lines = []
-    for mapping, runs in zip(verdict.mappings, verdict.runs, strict=True):
+    page_size, found = verdict.page_size, []
+    all_runs = [runs for one in verdict.parts for runs in one.runs]
+    for mapping, runs in zip(verdict.mappings, all_runs, strict=True):
         if not mapping.windows_possible(page_size):
             continue
-        lines.append(f"  {printable(mapping.path) or '(anonymous)'} at {mapping.start:#x}:")
+        found.append(f"  {printable(mapping.path) or '(anonymous)'} at {mapping.start:#x}:")
         if runs is None:
-            lines.append("    only counts are known (windows from smaps): PAGEMAP_SCAN needs Linux 6.7")
+            found.append("    only counts are known (windows from smaps): PAGEMAP_SCAN needs Linux 6.7")
         else:
             rows = -(-sum(run.count for run in runs) // _ROW)
-            lines += _limited([f"    {row}" for row in _strip(runs)], rows)
-            lines += _limited([f"    {_range(run, page_size)}" for run in runs[:_ROWS]], len(runs))
+            found += _limited([f"    {row}" for row in _strip(runs)], rows)
+            found += _limited([f"    {_range(run, page_size)}" for run in runs[:_ROWS]], len(runs))
         head, tail = ends(mapping, page_size)
         for name, size in (("head", head), ("tail", tail)):
             if size:
-                lines.append(f"    {name} of {format_size(size)}: no whole window")
-    if any(runs for runs in verdict.runs):
-        lines.append("  (# huge, . small pages, w written to, - not touched yet)")
-    return lines
+                found.append(f"    {name} of {format_size(size)}: no whole window")
+    if any(all_runs):
+        found.append("  (# huge, . small pages, w written to, - not touched yet)")
+    return found
 
 
 def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: int = BASE_PAGE) -> list[str]:
@@ -69,19 +132,17 @@ def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: 
     *base_page* is the kernel's.  With pages of 64 KiB, text may lie in runs of contiguous entries
     (arch/arm64/mm/contpte.c), which neither smaps nor PAGEMAP_SCAN shows.
     """
-    lines = table(verdicts, page_size)
+    found = table(verdicts, page_size)
     for verdict in verdicts:
-        lines += verdict.line.splitlines()
-        if verdict.rodata:
-            lines.append(f"  {verdict.rodata.line}")
+        found += lines(verdict)
         if verbose:
-            lines += details(verdict, page_size)
+            found += details(verdict)
     if base_page != BASE_PAGE and verdicts:
         runs = f"runs of contiguous page table entries, below {format_size(page_size)}"
-        lines.append(
+        found.append(
             f"pages are {format_size(base_page)} here: {runs}, cannot be seen; see: hugealign verify --kernels"
         )
-    return lines
+    return found
 
 
 def ends(mapping: Mapping, page_size: int) -> tuple[int, int]:
@@ -113,14 +174,12 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
                 "windows_huge": v.windows,
                 "windows_possible": v.possible,
                 "windows_wanted": v.wanted,
-                "reason": v.reason or None,
-                "mend": v.mend or None,
-                "reasons": [
-                    {"windows": count, "reason": reason, "mend": mend or None} for count, reason, mend in v.reasons
+                "diagnoses": [render.document(diagnosis) for diagnosis in v.diagnoses],
+                "mappings": [
+                    _mapping(m, runs, v) for one in v.parts for m, runs in zip(one.part.mappings, one.runs, strict=True)
                 ],
-                "mappings": [_mapping(m, runs, page_size, v) for m, runs in zip(v.mappings, v.runs, strict=True)],
-                "besides": [_beside(beside) for beside in v.besides],
-                "rodata": _rodata(v.rodata, page_size) if v.rodata else None,
+                "others": [_other(other) for other in v.others],
+                "rodata": None if v.rodata is None else _rodata(v.rodata, page_size),
             }
             for v in verdicts
         ],
@@ -128,7 +187,8 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
     }
 
 
-def _mapping(m: Mapping, runs: tuple[WindowRun, ...] | None, page_size: int, verdict: Verdict) -> dict[str, Any]:
+def _mapping(m: Mapping, runs: tuple[WindowRun, ...] | None, verdict: Verdict) -> dict[str, Any]:
+    page_size = verdict.page_size
     head, tail = ends(m, page_size)
     return {
         "path": printable(m.path),
@@ -148,32 +208,36 @@ def _mapping(m: Mapping, runs: tuple[WindowRun, ...] | None, page_size: int, ver
         "windows": None
         if runs is None
         else [
-            {"start": run.start, "count": run.count, "state": run.state.value, "reason": run.reason or None}
+            {
+                "start": run.start,
+                "count": run.count,
+                "state": run.state.value,
+                "wanted": run.wanted,
+                "code": run.diagnosis.code if run.diagnosis else None,
+            }
             for run in runs
         ],
     }
 
 
-def _beside(beside: Beside) -> dict[str, Any]:
+def _other(other: PartVerdict) -> dict[str, Any]:
     return {
-        "kind": beside.part.kind.value,
-        "name": beside.name,
-        "path": printable(beside.part.path),
-        "mappings": len(beside.part.mappings),
-        "text_bytes": beside.part.text,
-        "windows_huge": beside.windows,
-        "windows_possible": beside.possible,
-        "reason": beside.reason or None,
-        "mend": beside.mend or None,
+        "kind": other.part.kind.value,
+        "path": printable(other.part.path),
+        "mappings": len(other.part.mappings),
+        "text_bytes": other.part.text,
+        "windows_huge": other.windows,
+        "windows_possible": other.possible,
+        "diagnoses": [render.document(diagnosis) for diagnosis in other.diagnoses],
     }
 
 
-def _rodata(found: Rodata, page_size: int) -> dict[str, Any]:
+def _rodata(found: Sequence[Mapping], page_size: int) -> dict[str, Any]:
     return {
-        "rodata_bytes": found.size,
-        "huge_bytes": found.huge,
-        "windows_huge": found.windows,
-        "windows_possible": found.possible,
+        "rodata_bytes": sum(m.size for m in found),
+        "huge_bytes": sum(m.huge for m in found),
+        "windows_huge": sum(m.windows_huge(page_size) for m in found),
+        "windows_possible": sum(m.windows_possible(page_size) for m in found),
         "mappings": [
             {
                 "path": printable(m.path),
@@ -185,7 +249,7 @@ def _rodata(found: Rodata, page_size: int) -> dict[str, Any]:
                 "windows_huge": m.windows_huge(page_size),
                 "windows_possible": m.windows_possible(page_size),
             }
-            for m in found.mappings
+            for m in found
         ],
     }
 
@@ -203,7 +267,8 @@ def _strip(runs: Sequence[WindowRun]) -> list[str]:
 
 def _range(run: WindowRun, page_size: int) -> str:
     windows = counted(run.count, "window")
-    return f"{run.start:#x}-{run.start + run.count * page_size:#x}  {windows:10}  {run.reason or 'huge'}"
+    why = render.sentence(run.diagnosis) if run.diagnosis else "huge" if run.wanted else "not asked for by its build"
+    return f"{run.start:#x}-{run.start + run.count * page_size:#x}  {windows:10}  {why}"
 
 
 def _limited(lines: list[str], count: int) -> list[str]:

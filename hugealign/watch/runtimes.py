@@ -1,4 +1,4 @@
-"""Code without a file: which runtime compiled it, and how to get it onto huge pages.  Pure.
+"""Code without a file: which runtime compiled it, and its options for huge pages.  Pure.
 
 The statements about each runtime were measured (docs/live.md), on the versions named there.
 """
@@ -53,28 +53,6 @@ def runtime(exe: str, files: tuple[str, ...]) -> Runtime | None:
         if re.fullmatch(one.programs, program) or any(re.fullmatch(one.libraries, name) for name in names):
             return one
     return None
-
-
-def code_name(found: Runtime | None) -> str:
-    """Return the name of the code without a file of *found*."""
-    return f"{found.name} code" if found else "code without a file"
-
-
-def why_none(found: Runtime | None) -> str:
-    """Return why the code of *found* has no window that could be huge."""
-    return f"{code_name(found)} lies in no whole window"
-
-
-def mend(found: Runtime | None, target: str, *, windows: bool) -> str:
-    """Return what makes the code of *found* huge, empty if nothing does; *windows*: the code has some.
-
-    *target* is the name or PID by which `hugealign adapt` finds its processes.
-    """
-    option, room = (found.option, found.room) if found else ("", "")
-    start = f"start it with {option or room}" if option or room else ""
-    if not windows:
-        return start
-    return f"run: hugealign adapt {target}" + (f", or {start}" if option else "")
 
 
 def _base(path: str) -> str:

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 
 from hugealign.io import mounts
-from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 
 #: A copy of the current file; of an older state of it; of a file that was removed from its path or replaced.
@@ -12,9 +11,9 @@ CURRENT, OLDER, REPLACED = "current", "older", "replaced"
 _SOURCE = b"hugealign"  # source of the tmpfs that `run` and `stage` mount
 
 
-def states(process: Process, mappings: Sequence[Mapping]) -> dict[int, str]:
-    """Return, by address, the state of those *mappings* of *process* that are of staged copies."""
-    points = covered(process.pid)
+def states(pid: int, mappings: Sequence[Mapping]) -> dict[int, str]:
+    """Return, by address, the state of those *mappings* of *pid* that are of staged copies."""
+    points = covered(pid)
     found = {}
     for mapping in mappings:
         if mapping.path == "/":
@@ -22,14 +21,14 @@ def states(process: Process, mappings: Sequence[Mapping]) -> dict[int, str]:
             # fs/namespace.c); a file that was mounted by itself then has the path of a bare root.
             found[mapping.start] = REPLACED
         elif mapping.path in points:
-            found[mapping.start] = REPLACED if mapping.deleted else _compared(process, mapping)
+            found[mapping.start] = REPLACED if mapping.deleted else _compared(pid, mapping)
     return found
 
 
-def _compared(process: Process, mapping: Mapping) -> str:
-    if mounts.behind_server(mapping.path, process.pid) or mounts.behind_server(mapping.path):
+def _compared(pid: int, mapping: Mapping) -> str:
+    if mounts.behind_server(mapping.path, pid) or mounts.behind_server(mapping.path):
         return CURRENT  # it was when it was staged, and the server may not answer any more
-    theirs = f"/proc/{process.pid}/root"
+    theirs = f"/proc/{pid}/root"
     directory = os.path.dirname(mapping.path)
     try:
         # In a container, our file of that name is another one, and the one below the mount is invisible.

@@ -1,38 +1,74 @@
-"""`hugealign top` as functions: the large text of all processes, by program, with the action for each."""
+"""`hugealign top` as functions: the large text of all processes, by program, with what to do about each part."""
 
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
-from hugealign.process import groups
-from hugealign.process.texts import control_groups
+from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.process import groups, texts
+from hugealign.process.texts import Executed
 from hugealign.system import kernel
 from hugealign.system.budget import Budget, ask, of_this_machine
-from hugealign.watch import rows, survey
-from hugealign.watch.actions import Action, Actions, together
-from hugealign.watch.rows import Group, ProgramRow
+from hugealign.watch import mapped_files, runtimes, staged, survey
+from hugealign.watch.parts import CodeKind, CodePart, split
+from hugealign.watch.remedies import Owner, Remedied, Remedies, Start, together
+from hugealign.watch.runtimes import Runtime
+from hugealign.watch.verdict import IN_MEMORY, Observed, judge_part
 
 _PAUSE = 5.0  # seconds between looks
 _SHARE = 100  # a look may take one per cent of one processor
+_CHECKED = 8  # windows of a file to look up in the page cache: each costs a fault
+_LIMIT = 512  # windows of a mapping whose reason is told apart
 
 
 @dataclass(frozen=True, slots=True)
 class TopOptions:
-    """How to look: *interval* seconds between looks, None for a pace that costs at most one per cent of a processor.
+    """How to look: with *seconds*, processor time is counted over these, not over the life of each process.
 
-    With *containers*, a program in two containers makes two rows.  *page_size* is the size of a window in bytes, 0 for
-    the kernel's huge page size.
+    With *containers*, a program in two containers makes two rows.
     """
 
-    interval: float | None = None
+    seconds: float | None = None
     containers: bool = False
-    page_size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRow:
+    """One part of one program, in all of its processes together.  All names are untrusted text.
+
+    *part* is the path of the file, or the name of the
+    runtime.  *text* and *huge* are bytes.  *windows_huge* windows are huge, *windows_possible* can be with the files as
+    they are, and *windows_reachable* could be after the remedy of *diagnosis*, which says why not all is huge (None if
+    all is).  *cpu* is the share of one processor that the processes use.
+    """
+
+    program: str
+    container: str
+    kind: CodeKind
+    part: str
+    pids: tuple[int, ...]
+    cpu: float
+    text: int
+    huge: int
+    windows_huge: int
+    windows_possible: int
+    windows_reachable: int
+    diagnosis: Diagnosis | None = None
 
     @property
-    def window(self) -> int:
-        """The size of a window in bytes."""
-        return self.page_size or kernel.huge_page_size()
+    def remedy(self) -> Remedy | None:
+        """What to do next; None if there is nothing."""
+        return self.diagnosis.remedy if self.diagnosis else None
+
+    @property
+    def gain(self) -> tuple[float, int]:
+        """The sort key: processor time, times the share of windows that could become huge; then how many these are."""
+        more = self.windows_reachable - self.windows_huge
+        if more <= 0 or not self.remedy:
+            return 0.0, 0
+        return self.cpu * more / self.windows_reachable, more
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,71 +95,205 @@ class Machine:
     privileged: bool
 
 
+@dataclass(slots=True)
+class Group:
+    """The same part in all processes of a program: *members* pairs each process with its part.
+
+    *cpu* is the share of one processor that these processes have used in total.
+    """
+
+    container: str
+    runtime: Runtime | None
+    cpu: float = 0.0
+    members: list[tuple[Executed, CodePart]] = field(default_factory=list)
+
+    @property
+    def part(self) -> CodePart:
+        """The part of the first process."""
+        return self.members[0][1]
+
+    def lacking(self, page_size: int) -> tuple[Executed, CodePart]:
+        """Return the process that lacks the most, and its part: replaced files first, then windows in use."""
+
+        def lack(member: tuple[Executed, CodePart]) -> tuple[bool, int, int]:
+            part, huge = member[1], member[1].huge(page_size)
+            return part.deleted, part.touched(page_size) - huge, part.possible(page_size) - huge
+
+        return max(self.members, key=lack) if len(self.members) > 1 else self.members[0]
+
+
 def top(options: TopOptions | None = None) -> Machine:
-    """Look at all processes once; with an interval in *options*, twice, to count processor time in between."""
+    """Look at all processes once, or twice: before and after the seconds that *options* ask for."""
     options = options or TopOptions()
-    looks = watch(options)
+    looks = watch(options, options.seconds)
     first = next(looks)
-    return first if options.interval is None else next(looks)
+    return first if options.seconds is None else next(looks)
 
 
-def watch(options: TopOptions | None = None) -> Iterator[Machine]:
-    """Yield the state of the machine again and again, forever."""
+def watch(options: TopOptions | None = None, interval: float | None = None) -> Iterator[Machine]:
+    """Yield the state of the machine every *interval* seconds, forever.
+
+    Without an interval the pace costs at most one per cent of a processor.
+    """
     options = options or TopOptions()
-    window = options.window
+    window = kernel.huge_page_size()
     asked = ask()  # the processor answers while the survey runs
     began = time.process_time()
     found, before = survey.survey(window, window), None
     budget = of_this_machine(asked)
-    actions = Actions(window, budget.windows)
+    remedies = Remedies(window)
     while True:
-        yield _machine(options, found, before, budget, actions)
+        used = shares(found.executed, before.executed if before else None, found.at, before.at if before else 0.0)
+        rows = ranked(group(found.executed, used, containers=options.containers), remedies, window, budget.windows)
+        yield Machine(
+            rows,
+            len(found.executed),
+            found.others,
+            found.hidden,
+            found.silent,
+            budget,
+            window,
+            time.time(),
+            found.seconds,
+            found.at - before.at if before else 0.0,
+            os.geteuid() == 0,
+        )
         cost = time.process_time() - began
-        time.sleep(max(_PAUSE, _SHARE * cost) if options.interval is None else options.interval)
+        time.sleep(max(_PAUSE, _SHARE * cost) if interval is None else interval)
         began = time.process_time()
         before, found = found, survey.survey(window, window)
 
 
-def _machine(
-    options: TopOptions, found: survey.Survey, before: survey.Survey | None, budget: Budget, actions: Actions
-) -> Machine:
-    used = rows.shares(found.executed, before.executed if before else None, found.at, before.at if before else 0.0)
-    containers = (
-        {one.pid: groups.container(control_groups(one.pid)) for one in found.executed} if options.containers else None
-    )
-    all_groups = rows.group(found.executed, used, containers)
-    advice = together([actions.of(group) for group in all_groups])
-    lines = [_row(group, action, options.window) for group, action in zip(all_groups, advice, strict=True)]
-    return Machine(
-        rows.ranked(lines),
-        len(found.executed),
-        found.others,
-        found.hidden,
-        found.silent,
-        budget,
-        options.window,
-        time.time(),
-        found.seconds,
-        found.at - before.at if before else 0.0,
-        os.geteuid() == 0,
-    )
+def shares(now: Sequence[Executed], before: Sequence[Executed] | None, at: float, earlier: float) -> dict[int, float]:
+    """Return the share of a processor that each process has used since the look *earlier*, or else since its start.
+
+    *at* and *earlier* are seconds since boot.
+    """
+    known = {(one.pid, one.started): one.cpu for one in before or ()}
+    found = {}
+    for one in now:
+        used = known.get((one.pid, one.started))
+        since, cpu = (one.started, one.cpu) if used is None else (earlier, one.cpu - used)
+        found[one.pid] = max(0.0, cpu) / max(at - since, 0.01)
+    return found
 
 
-def _row(group: Group, action: Action, window: int) -> ProgramRow:
-    parts = [part for _, part in group.members]
-    possible, huge = sum(part.possible(window) for part in parts), sum(part.huge(window) for part in parts)
+def group(executed: Sequence[Executed], used: Mapping[int, float], *, containers: bool = False) -> list[Group]:
+    """Return the parts of *executed* by program; *used* is the share of a processor by PID."""
+    found: dict[tuple[str, ...], Group] = {}
+    for one in executed:
+        inside = groups.container(groups.of_process(one.pid)) if containers else ""
+        runtime = runtimes.runtime(one.exe, one.files)
+        for part in split(one.exe, one.mappings):
+            key = one.exe, inside, part.kind, part.path, one.program
+            into = found.setdefault(key, Group(inside, runtime))
+            into.cpu += used.get(one.pid, 0.0)
+            into.members.append((one, part))
+    return list(found.values())
+
+
+def ranked(found: Sequence[Group], remedies: Remedies, page_size: int, most: int) -> tuple[ProgramRow, ...]:
+    """Return the rows of the groups *found*, those with the most to gain first, equal ones by name.
+
+    *most* is the number of windows that the processor can hold.
+    """
+    kept: list[Start] = []
+    lacks: list[Remedied | None] = []
+    huge = [sum(part.huge(page_size) for _, part in one.members) for one in found]
+    for one, count in zip(found, huge, strict=True):
+        lack, start = _lack(one, count, remedies, page_size, most)
+        lacks.append(lack)
+        kept += [start] if start else []
+    merged = iter(together([lack for lack in lacks if lack], kept))
+    rows = [
+        _row(one, count, next(merged).diagnosis if lack else None, page_size)
+        for one, count, lack in zip(found, huge, lacks, strict=True)
+    ]
+    return tuple(sorted(rows, key=lambda row: (*(-part for part in row.gain), -row.cpu, row.program, row.part)))
+
+
+def _lack(
+    found: Group, huge: int, remedies: Remedies, page_size: int, most: int
+) -> tuple[Remedied | None, Start | None]:
+    """Return the diagnosis of a group with the remedy that gains most, and the start that made it huge.
+
+    *huge* of its windows are.
+    """
+    process, part = found.lacking(page_size)
+    first, count = found.members[0][0], len(found.members)
+    name = os.path.basename(first.exe) if count > 1 else ""
+    owner = Owner.of(process.pid, process.exe, process.program, name)
+    observed = _observed(process, part, found.runtime, page_size)
+    judged = judge_part(part, page_size, observed)
+    if not judged.diagnoses:
+        return None, remedies.kept(owner, part)
+    lacks = [remedies.find(owner, part, diagnosis, judged.wanted) for diagnosis in judged.diagnoses]
+    lack = next((one for one in lacks if one.diagnosis.remedy), lacks[0])
+    diagnosis, remedy = lack.diagnosis, lack.diagnosis.remedy
+    if part.kind == CodeKind.CODE and diagnosis.code in ("runtime.small-pages", "process.not-touched"):
+        reachable = sum(_keepable(process, part, page_size, most) for process, part in found.members)
+        if reachable <= huge and remedy:
+            diagnosis, remedy = diagnosis.changed(code="runtime.enough", facts={"most": most}), None
+        remedy = remedy and remedy.changed(before=huge, after=reachable)
+    elif remedy and part.kind == CodeKind.CODE and not judged.possible:
+        after = sum(part.text // page_size for _, part in found.members)
+        remedy = remedy.changed(before=0, after=after)
+    elif remedy and remedy.after is not None:
+        remedy = remedy.changed(before=huge, after=remedy.after * count)
+    kept = None if lack.start else remedies.kept(owner, part)
+    return replace(lack, diagnosis=diagnosis.changed(remedy=remedy)), kept
+
+
+def _keepable(process: Executed, part: CodePart, page_size: int, most: int) -> int:
+    """Return how many windows of code without a file can be huge of those in use, if the processor holds *most*."""
+    of_files = sum(m.windows_huge(page_size) for m in process.mappings if not m.without_file)
+    return max(part.huge(page_size), min(part.touched(page_size), most - of_files))
+
+
+def _observed(process: Executed, part: CodePart, runtime: Runtime | None, page_size: int) -> Observed:
+    """Look up about *process* what tells the reasons apart, if windows of its *part* are not huge."""
+    observed = Observed(process.exe, runtime=runtime)
+    if part.huge(page_size) == part.possible(page_size):
+        return observed
+    with suppress(OSError):
+        observed = replace(observed, thp_disabled=texts.thp_disabled(process.pid))
+    if part.kind == CodeKind.CODE or part.path.startswith(IN_MEMORY):
+        return observed
+
+    def program(_: object) -> bool:
+        return part.kind == CodeKind.PROGRAM
+
+    wanted = mapped_files.wanted(process.pid, part.mappings, page_size, program)
+    cached: dict[int, bool] = {}
+    for mapping in part.mappings:
+        missing = list(mapping.missing(page_size))[:_LIMIT]
+        some = mapped_files.cached(process.pid, mapping, missing[:_CHECKED], page_size, program=program(mapping))
+        if some:
+            cached |= dict.fromkeys(missing, all(some.values())) | some
+    states = staged.states(process.pid, part.mappings)
+    outdated = frozenset(start for start, state in states.items() if state != staged.CURRENT)
+    return replace(observed, wanted=wanted, cached=cached, outdated=outdated)
+
+
+def _row(found: Group, huge: int, diagnosis: Diagnosis | None, page_size: int) -> ProgramRow:
+    parts = [part for _, part in found.members]
+    possible = sum(part.possible(page_size) for part in parts)
+    reachable = huge
+    if diagnosis and diagnosis.remedy:
+        reachable = possible if diagnosis.remedy.after is None else diagnosis.remedy.after
+    elif diagnosis and diagnosis.code == "process.not-touched" and found.part.kind != CodeKind.CODE:
+        reachable = min(possible, huge + int(diagnosis.facts["windows"]) * len(parts))
     return ProgramRow(
-        group.key.program,
-        group.key.container,
-        group.key.kind.value,
-        group.key.part,
-        tuple(process.pid for process, _ in group.members),
-        group.cpu,
+        found.members[0][0].exe,
+        found.container,
+        found.part.kind,
+        found.part.path or (found.runtime.name if found.runtime else ""),
+        tuple(process.pid for process, _ in found.members),
+        found.cpu,
         sum(part.text for part in parts),
-        huge * window,
+        huge * page_size,
         huge,
         possible,
-        max(huge, action.reachable),
-        action.reason,
-        action.command,
+        max(huge, reachable),
+        diagnosis,
     )

@@ -4,10 +4,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hugealign.diagnosis import render
 from hugealign.io.units import are, counted, format_size, printable
 from hugealign.version import __version__
-from hugealign.watch.rows import ProgramRow
-from hugealign.watch.top import Machine
+from hugealign.watch.parts import CodeKind
+from hugealign.watch.top import Machine, ProgramRow
 
 SCHEMA = "hugealign.top/1"
 
@@ -50,20 +51,25 @@ def table(machine: Machine, *, width: int = 0, height: int = 0) -> list[str]:
     names = ("CONTAINER", *_HEAD) if contained else _HEAD
     cells = [_cells(row, contained) for row in machine.rows]
     title, *rows = _aligned([names, *cells])
-    blocks = [[row] for row in rows]
+    blocks = [[(row, cell[-1])] for row, cell in zip(rows, cells, strict=True)]
     if width and max(map(len, (title, *rows))) > width:
         title, *rows = _narrowed([cell[:-1] for cell in (names, *cells)], width)
-        actions = ([] if cell[-1] == "-" else [f"       {cell[-1]}"] for cell in cells)
-        blocks = [[row, *action] for row, action in zip(rows, actions, strict=True)]
-    lines = [*head(machine), "", title]
-    for number, block in enumerate(blocks):
+        actions = ([] if cell[-1] == "-" else [(f"       {cell[-1]}", cell[-1])] for cell in cells)
+        blocks = [[(row, ""), *action] for row, action in zip(rows, actions, strict=True)]
+    head_lines = [*head(machine), "", title]
+    shown = [(line, "", "") for line in head_lines]
+    for number, (block, row) in enumerate(zip(blocks, machine.rows, strict=True)):
         last = number == len(blocks) - 1
-        if height and len(lines) + len(block) > height - (not last):
-            lines.append(f"… {len(blocks) - number} more")
+        if height and len(shown) + len(block) > height - (not last):
+            shown.append((f"… {len(blocks) - number} more", "", ""))
             break
-        lines += block
-    lines = lines[:height] if height else lines
-    return [line[:width] for line in lines] if width else lines
+        shown += [(line, action, "command" if row.remedy else "") for line, action in block]
+    shown = shown[:height] if height else shown
+    return [_painted(line[:width] if width else line, len(line) - len(action), how) for line, action, how in shown]
+
+
+def _painted(line: str, at: int, meaning: str) -> str:
+    return line[:at] + render.painted(line[at:], meaning) if meaning else line
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -88,17 +94,20 @@ def _narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
 
 def _cells(row: ProgramRow, contained: bool) -> tuple[str, ...]:
     program = _last(printable(row.program), _PROGRAM_WIDTH)
-    part = {"program": "text", "library": printable(row.part.rpartition("/")[2])}.get(row.kind, printable(row.part))
+    part = {CodeKind.PROGRAM: "text", CodeKind.LIBRARY: printable(row.part.rpartition("/")[2])}.get(row.kind)
+    action = f"({render.sentence(row.diagnosis)})" if row.diagnosis else "-"
+    if row.diagnosis and row.remedy:  # the columns have the windows before and after
+        action = render.remedy(row.remedy.changed(before=None, after=None), row.diagnosis.facts)
     cells = (
         str(len(row.pids)),
         f"{100 * row.cpu:.1f}",
         program,
-        part,
+        part or f"{row.part} code".lstrip(),
         format_size(row.text),
         str(row.windows_huge),
         str(row.windows_possible),
         str(row.windows_reachable),
-        row.action or (f"({row.reason})" if row.reason else "-"),
+        action,
     )
     return (printable(row.container) or "-", *cells) if contained else cells
 
@@ -126,7 +135,7 @@ def document(machine: Machine) -> dict[str, Any]:
             {
                 "program": printable(row.program),
                 "container": printable(row.container) or None,
-                "kind": row.kind,
+                "kind": row.kind.value,
                 "part": printable(row.part),
                 "pids": list(row.pids),
                 "cpu": round(row.cpu, 6),
@@ -135,8 +144,7 @@ def document(machine: Machine) -> dict[str, Any]:
                 "windows_huge": row.windows_huge,
                 "windows_possible": row.windows_possible,
                 "windows_reachable": row.windows_reachable,
-                "reason": row.reason or None,
-                "action": row.action or None,
+                "diagnosis": render.document(row.diagnosis),
             }
             for row in machine.rows
         ],
@@ -186,7 +194,7 @@ def _described(name: str, what: str) -> list[str]:
 
 
 def _labels(row: ProgramRow) -> str:
-    labels = {"program": row.program, "kind": row.kind, "part": row.part}
+    labels = {"program": row.program, "kind": row.kind.value, "part": row.part}
     if row.container:
         labels["container"] = row.container
     return ",".join(f'{key}="{_label(words)}"' for key, words in labels.items())

@@ -1,274 +1,224 @@
-"""Judge a process by its smaps and page map: pure functions, no I/O."""
+"""Judge the text of a process by its smaps and page map: pure functions, no I/O."""
 
-import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from hugealign.io.units import are, counted, format_size, printable
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.process.pagemap import State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, coverage
-from hugealign.watch import runtimes
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.runtimes import Runtime
-from hugealign.watch.staged import OLDER, REPLACED
 
-RESTART = "start it again"
-DELETED = "its file was deleted or replaced since it started"
-_OUTDATED = {
-    REPLACED: f"{DELETED}: it runs from a staged copy of the old one",
-    OLDER: "its staged copy is of an older file",
-}
+#: The path of a file that never had a name (mm/memfd.c), as `hugealign run --how=copy` makes one.
+IN_MEMORY = "/memfd:"
 
 
 @dataclass(frozen=True, slots=True)
-class Hints:
-    """Where to look for remedies: *cure* for a file without a whole window, *runtime* for code without a file.
+class Observed:
+    """What was looked up about the process of the program *exe* besides its mappings.
 
-    *start* starts the process again so that the file at a path is huge.
+    By address, *cached* says whether the page cache has a window huge, *wanted* how many leading windows of a mapping
+    the build of its file asks for, if not all, and *outdated* lists mappings of staged copies of an earlier file.
+    *runtime* compiles the code without a file.
     """
 
-    cure: Callable[[str], str]
+    exe: str
+    thp_disabled: bool = False
+    cached: MappingOf[int, bool] = field(default_factory=dict)
+    wanted: MappingOf[int, int] = field(default_factory=dict)
+    outdated: frozenset[int] = frozenset()
     runtime: Runtime | None = None
-    start: Callable[[str], str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """A large *part* of a process besides its program: its *name* for people, and the same facts as in a `Verdict`."""
-
-    part: CodePart
-    name: str
-    windows: int
-    possible: int
-    reason: str
-    mend: str
-
-    @property
-    def line(self) -> str:
-        """The part and its state for people, without the remedy."""
-        count = len(self.part.mappings)
-        pieces = f" in {count} mappings" if count > 1 else ""
-        state = f"{self.windows} of {self.possible} windows huge" if self.possible else "no window can be huge"
-        reason = f": {self.reason}" if self.reason else ""
-        return f"{self.name}, {format_size(self.part.text)}{pieces}: {state}{reason}"
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRun:
     """Adjacent windows that are alike: *count* of them from the address *start*.
 
-    *reason* says why they are not huge, *mend* what to do; both fit a terminal, and are empty for huge windows.
-    *beyond*: the build of the file does not ask for these windows.
+    *diagnosis* says why they are not huge.  *wanted*: the build of the file asks for these windows.
     """
 
     start: int
     count: int
     state: State
-    reason: str
-    mend: str
-    beyond: bool = False
+    diagnosis: Diagnosis | None = None
+    wanted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Rodata:
-    """Read-only data: *size* and *huge* are bytes, *windows* is the number of huge windows, *possible* that of all."""
+class PartVerdict:
+    """The state of one *part* of a process.
 
-    mappings: tuple[Mapping, ...]
-    size: int
-    huge: int
+    *windows* is the number of huge windows and *possible* that of all; *wanted* is the number that the build of the
+    file asks for, and *wanted_huge* is how many of these are huge.  *diagnoses* say why not all of these are, with the
+    number of ``windows``, largest first; without a possible window there is one that says why.  *runs* are the
+    windows of each mapping, or None where only counts are known.
+    """
+
+    part: CodePart
     windows: int
     possible: int
-
-    @property
-    def line(self) -> str:
-        """The same for people."""
-        size = f"{format_size(self.huge)} of {format_size(self.size)}"
-        return f"read-only data: {self.windows} of {self.possible} windows {are(self.windows)} huge ({size})"
-
-
-def rodata(mappings: tuple[Mapping, ...], page_size: int) -> Rodata:
-    """Return the state of the read-only *mappings*; they never count as text."""
-    return Rodata(
-        mappings,
-        sum(m.size for m in mappings),
-        sum(m.huge for m in mappings),
-        sum(m.windows_huge(page_size) for m in mappings),
-        sum(m.windows_possible(page_size) for m in mappings),
-    )
+    wanted: int
+    wanted_huge: int
+    diagnoses: tuple[Diagnosis, ...]
+    runs: tuple[tuple[WindowRun, ...] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The state of one process.
+    """The state of one process: of the *parts* that were asked for, its program first.
 
-    *text* and *huge* are bytes.  *windows* is the number of huge windows, *possible* the number of all windows;
-    *wanted* is the number that the builds of the files ask for, which is all unless an order says otherwise, and *held*
-    is how many of these are huge.  *met*: the process has as much huge text as was asked for.
-
-    *reasons* say why windows are not huge and what to do, each with its number of windows, the largest first; empty if
-    all are huge.  *runs* are the windows of each mapping, or None where only counts are known.  *staged* has, by
-    address, the state of each mapping of a staged copy (`hugealign.watch.staged`).  *besides* are large parts that were
-    not asked for, and *rodata*, None if not asked for, is the read-only data; neither counts in any other field.
-    *without* is how many bytes of the text are in files that have no window, though others have.
+    *min_coverage* is the share in per cent of the text bytes that has to be huge; without it, all windows have to be.
+    *general* are diagnoses of no part.  *staged* has, by address, the state of each mapping of a staged copy
+    (`hugealign.watch.staged`).  *others* are large parts that were not asked for, and *rodata*, None if not asked for,
+    are the mappings of read-only data; neither counts in any number.
     """
 
     process: Process
-    mappings: tuple[Mapping, ...]
-    text: int
-    huge: int
-    windows: int
-    possible: int
-    wanted: int
-    held: int
-    met: bool
-    reasons: tuple[tuple[int, str, str], ...]
-    runs: tuple[tuple[WindowRun, ...] | None, ...]
-    staged: MappingOf[int, str]
-    besides: tuple[Beside, ...] = ()
-    rodata: Rodata | None = None
-    without: int = 0
+    parts: tuple[PartVerdict, ...]
+    page_size: int
+    min_coverage: float | None = None
+    general: tuple[Diagnosis, ...] = ()
+    staged: MappingOf[int, str] = field(default_factory=dict)
+    others: tuple[PartVerdict, ...] = ()
+    rodata: tuple[Mapping, ...] | None = None
 
     @property
-    def reason(self) -> str:
-        """The reason why most of the small windows are not huge."""
-        return self.reasons[0][1] if self.reasons else ""
+    def mappings(self) -> tuple[Mapping, ...]:
+        """The mappings of all parts."""
+        return tuple(mapping for one in self.parts for mapping in one.part.mappings)
 
     @property
-    def mend(self) -> str:
-        """What to do about `reason`."""
-        return self.reasons[0][2] if self.reasons else ""
+    def text(self) -> int:
+        """Bytes of text."""
+        return sum(mapping.size for mapping in self.mappings)
 
     @property
-    def line(self) -> str:
-        """The verdict in words, with reasons and remedies on lines of their own."""
-        name = f"{printable(self.process.comm)}[{self.process.pid}]"
-        if not self.possible:
-            head = f"{name}: no window can be huge"
-        else:
-            which, rest = "windows", ""
-            if self.wanted < self.possible:
-                which, rest = "windows that its build asks for", f" (it has {self.possible})"
-            share = "all" if self.held == self.wanted else f"{self.held} of"
-            head = f"{name}: {share} {self.wanted} {which} {are(self.held)} huge{rest}"
-            if self.held == self.wanted == 1:
-                one = f"the one window{which.removeprefix('windows')}" if rest else "its one window"
-                head = f"{name}: {one} is huge{rest}"
-        if self.without:
-            head += f"; {format_size(self.without)} of text have none"
-        several = len(self.reasons) > 1
-        lines = [head]
-        for count, reason, mend in self.reasons:
-            lines.append(f"  {counted(count, 'window')}: {reason}" if several and count else f"  {reason}")
-            if mend:
-                lines.append(f"  {mend}")
-        outdated = [_OUTDATED[state] for state in (REPLACED, OLDER) if state in self.staged.values()]
-        if outdated and not any(mend == RESTART for _, _, mend in self.reasons):
-            lines += [f"  {outdated[0]}", f"  {RESTART}"]
-        for beside in self.besides:
-            lines += [f"  besides: {beside.line}", *([f"    {beside.mend}"] if beside.mend else [])]
-        return "\n".join(lines)
+    def huge(self) -> int:
+        """Bytes of text in huge pages."""
+        return sum(mapping.huge for mapping in self.mappings)
+
+    @property
+    def windows(self) -> int:
+        """The number of huge windows."""
+        return sum(one.windows for one in self.parts)
+
+    @property
+    def possible(self) -> int:
+        """The number of all windows."""
+        return sum(one.possible for one in self.parts)
+
+    @property
+    def wanted(self) -> int:
+        """The number of windows that the builds of the files ask for."""
+        return sum(one.wanted for one in self.parts)
+
+    @property
+    def wanted_huge(self) -> int:
+        """How many of the `wanted` windows are huge."""
+        return sum(one.wanted_huge for one in self.parts)
+
+    @property
+    def without(self) -> int:
+        """Bytes of the text that are in large files without a window, though others have one."""
+        return sum(one.part.text for one in self.parts if self.possible and self._lacks(one))
+
+    @property
+    def met(self) -> bool:
+        """Whether the process has as much huge text as was asked for."""
+        if self.min_coverage is None:
+            return 0 < self.wanted == self.wanted_huge and not self.without
+        return self.text > 0 and coverage(self.huge, self.text) >= self.min_coverage
+
+    @property
+    def diagnoses(self) -> tuple[Diagnosis, ...]:
+        """Why not all is huge; empty if all is."""
+        if self.possible or not self.parts:
+            shown = [one for one in self.parts if one.possible or self._lacks(one)]
+            return (*(found for one in shown for found in one.diagnoses), *self.general)
+        # The program goes before its libraries, unless only these are large enough to have windows.
+        worst = max(self.parts, key=lambda one: (self._lacks(one), one.part.kind == CodeKind.PROGRAM))
+        return worst.diagnoses + self.general
+
+    def _lacks(self, one: PartVerdict) -> bool:
+        return not one.possible and one.part.text >= self.page_size
 
 
 def judge(
     process: Process,
-    mappings: tuple[Mapping, ...],
+    mappings: Sequence[Mapping],
     page_size: int,
     min_coverage: float | None = None,
-    cached: MappingOf[int, bool] | None = None,
-    asked: MappingOf[int, int] | None = None,
-    staged: MappingOf[int, str] | None = None,
-    hints: Hints | None = None,
+    observed: Observed | None = None,
 ) -> Verdict:
-    """Return the verdict on *mappings* of *process*.
+    """Return the verdict on *mappings* of *process*, in windows of *page_size* bytes."""
+    observed = observed or Observed(process.exe, process.thp_disabled)
+    parts = tuple(judge_part(part, page_size, observed) for part in split(process.exe, mappings))
+    general = () if parts else (Diagnosis("process.no-text", process.exe, {"process": process.pid}),)
+    return Verdict(process, parts, page_size, min_coverage, general)
 
-    It is met if there are windows of *page_size* bytes and all are huge; with *min_coverage*, if that many per cent of
-    the text bytes are.  Three arguments map addresses: *cached* says whether the page cache has a window huge, *asked*
-    how many leading windows of a mapping have to be huge, if not all, and *staged* which kind of copy a mapping is.
-    With *hints*, the verdict on a process without a possible window says how to get one.
-    """
-    asked = asked or {}
-    text = sum(m.size for m in mappings)
-    huge = sum(m.huge for m in mappings)
-    windows = sum(m.windows_huge(page_size) for m in mappings)
-    possible = sum(m.windows_possible(page_size) for m in mappings)
-    wanted = held = 0
-    for m in mappings:
-        leading = min(asked.get(m.start, m.windows_possible(page_size)), m.windows_possible(page_size))
-        wanted += leading
-        known = m.touched(page_size)
+
+def judge_part(part: CodePart, page_size: int, observed: Observed) -> PartVerdict:
+    """Return the state of a *part*, see `judge`."""
+    possible = windows = wanted = held = 0
+    runs: list[tuple[WindowRun, ...] | None] = []
+    for m in part.mappings:
+        count, known = m.windows_possible(page_size), m.touched(page_size)
+        leading = min(observed.wanted.get(m.start, count), count)
         if known is None:
-            held += min(m.windows_huge(page_size), leading)
+            huge = m.windows_huge(page_size)
+            held += min(huge, leading)
         else:
+            huge = sum(state == State.HUGE for state in known.values())
             behind = m.leading(page_size, leading)
             held += sum(state == State.HUGE for index, state in known.items() if index < behind)
-    full = 0 < wanted == held
-    # A file that has no window at all is in none of these numbers.
-    without = [p for p in split(process.exe, mappings) if possible and p.text >= page_size > 0 == p.possible(page_size)]
-    enough = full and not without
-    met = enough if min_coverage is None else text > 0 and coverage(huge, text) >= min_coverage
-    runs = tuple(_runs(process, m, page_size, cached or {}, asked.get(m.start), hints) for m in mappings)
-    reasons: tuple[tuple[int, str, str], ...] = ()
-    if not full:
-        exact = possible and None not in runs
-        reasons = _grouped(runs) if exact else ((wanted - held, *_shortfall(process, mappings, page_size, hints)),)
-    reasons += tuple((0, *_shortfall(process, part.mappings, page_size, hints)) for part in without)
-    return Verdict(
-        process,
-        mappings,
-        text,
-        huge,
-        windows,
-        possible,
-        wanted,
-        held,
-        met,
-        reasons,
-        runs,
-        staged or {},
-        without=sum(part.text for part in without),
-    )
-
-
-def judge_beside(process: Process, part: CodePart, page_size: int, hints: Hints) -> Beside:
-    """Return the facts about a large *part* of *process* that is not its program."""
-    found = judge(process, part.mappings, page_size, hints=hints)
-    name = runtimes.code_name(hints.runtime) if part.kind == CodeKind.CODE else printable(part.path.rpartition("/")[2])
-    # The line begins with the name, so the reason need not repeat it.
-    reason = found.reason.removeprefix(f"{name}, ").partition(", is ")[2] or found.reason
-    return Beside(part, name, found.windows, found.possible, reason, found.mend)
+        possible, windows, wanted = possible + count, windows + huge, wanted + leading
+        runs.append(None if known is None else _runs(m, known, page_size, observed))
+    if not possible:
+        diagnoses: tuple[Diagnosis, ...] = (_why_none(part, page_size, observed),)
+    elif held >= wanted:
+        diagnoses = ()
+    elif None in runs:
+        why = _why_by_counts(part, page_size, observed)
+        diagnoses = (why.changed(facts={**why.facts, "windows": wanted - held}),)
+    else:
+        diagnoses = _grouped(runs)
+    return PartVerdict(part, windows, possible, wanted, held, diagnoses, tuple(runs))
 
 
 def why_none(mapping: Mapping, page_size: int) -> str:
-    """Return why *mapping* has no window that could be huge."""
+    """Return the code that says why *mapping* has no window that could be huge."""
     if mapping.size < page_size:
-        return f"below {format_size(page_size)}"
-    return "no whole window" if mapping.congruent(page_size) else "not aligned"
+        return "text.below-window"
+    return "text.no-window" if mapping.congruent(page_size) else "text.unaligned"
 
 
-def _runs(
-    process: Process,
-    mapping: Mapping,
-    page_size: int,
-    cached: MappingOf[int, bool],
-    asked: int | None,
-    hints: Hints | None,
-) -> tuple[WindowRun, ...] | None:
-    known = mapping.touched(page_size)
-    if known is None:
-        return None
+def _why_none(part: CodePart, page_size: int, observed: Observed) -> Diagnosis:
+    worst = max(part.mappings, key=lambda m: m.size)
+    if part.kind == CodeKind.CODE:
+        runtime = observed.runtime
+        option = (runtime.option or runtime.room) if runtime else ""
+        return Diagnosis(
+            "runtime.no-window", observed.exe, {"runtime": runtime.name if runtime else "", "option": option}
+        )
+    if part.deleted and worst.size >= page_size:
+        return Diagnosis("file.replaced", part.path, {})
+    return Diagnosis(why_none(worst, page_size), part.path, {"text": part.text, "page_size": page_size})
+
+
+def _runs(mapping: Mapping, known: MappingOf[int, State], page_size: int, observed: Observed) -> tuple[WindowRun, ...]:
     first, whole = mapping.first_window(page_size), mapping.whole(page_size)
     runs: list[WindowRun] = []
-    behind = None if asked is None else mapping.leading(page_size, asked)
-    for index, end in (pair for part in whole for pair in _alike(known, cached, behind, first, part, page_size)):
+    wanted = observed.wanted.get(mapping.start)
+    behind = None if wanted is None else mapping.leading(page_size, wanted)
+    for index, end in (p for part in whole for p in _alike(known, observed.cached, behind, first, part, page_size)):
         address, state = first + index * page_size, known.get(index, State.UNTOUCHED)
-        if behind is not None and index >= behind and state != State.HUGE:
-            run = WindowRun(address, end - index, state, "not asked for by its build", "", True)
-        else:
-            run = WindowRun(address, end - index, state, *_why(process, mapping, state, cached.get(address), hints))
+        run = WindowRun(address, end - index, state, wanted=behind is None or index < behind or state == State.HUGE)
+        if run.wanted and state != State.HUGE:
+            run = replace(run, diagnosis=_why_small(mapping, state, observed.cached.get(address), observed))
         adjacent = runs and runs[-1].start + runs[-1].count * page_size == address
         if adjacent and replace(run, start=runs[-1].start, count=runs[-1].count) == runs[-1]:
             runs[-1] = replace(runs[-1], count=runs[-1].count + run.count)
@@ -280,7 +230,7 @@ def _runs(
 def _alike(
     known: MappingOf[int, State],
     cached: MappingOf[int, bool],
-    asked: int | None,
+    wanted: int | None,
     first: int,
     numbers: range,
     page_size: int,
@@ -290,92 +240,61 @@ def _alike(
     Untouched windows with nothing *cached* come as one range, since there may be millions of them.
     """
     indices = {*known, *((address - first) // page_size for address in cached)}
-    ends = {edge for index in indices for edge in (index, index + 1)} | ({asked} if asked else set())
+    ends = {edge for index in indices for edge in (index, index + 1)} | ({wanted} if wanted else set())
     return pairwise(sorted({edge for edge in ends if edge in numbers} | {numbers.start, numbers.stop}))
 
 
-def _why(process: Process, mapping: Mapping, state: State, cached: bool | None, hints: Hints | None) -> tuple[str, str]:
-    """Return why a window in *state* is not huge, and the remedy; *cached*: whether the page cache has it huge."""
-    if state == State.HUGE:
-        return "", ""
-    if process.thp_disabled:
-        return "huge pages are disabled for it: prctl(PR_SET_THP_DISABLE)", "start it without that"
-    if mapping.no_huge:
-        return "the program asked for small pages: madvise(MADV_NOHUGEPAGE)", ""
-    if state == State.WRITTEN:
-        return "it has written to the text: a breakpoint, a probe or a relocation", RESTART
-    if mapping.without_file:
-        if state == State.UNTOUCHED:
-            return "not touched yet", ""
-        if mapping.own:
-            return "its copy of its own text is on small pages", f"run: hugealign adapt {process.pid}"
-        found = hints.runtime if hints else None
-        return f"{runtimes.code_name(found)} is on small pages", runtimes.mend(found, str(process.pid), windows=True)
-    if mapping.deleted and not cached:
-        return DELETED, RESTART
-    if state == State.UNTOUCHED:
-        if cached is not False:
-            return "not touched yet", "look again later"
-        warm = _there(process, f"run: hugealign warm {_name(mapping)}")
-        return "not touched yet, and not warmed", hints.start(mapping.path) if hints and hints.start else warm
-    if cached:
-        return "the page cache has it huge, but it was mapped in small pages", RESTART
-    if hints and hints.start:
-        return "the page cache holds its text in small pages", hints.start(mapping.path)
-    warm = f"hugealign warm {_name(mapping)}"
-    if process.elsewhere:
-        return "the page cache holds its text in small pages", _there(process, f"stop it, then run: {warm}")
-    return "the page cache holds its text in small pages", f"stop it, then: {warm}"
+def _why_small(mapping: Mapping, state: State, cached: bool | None, observed: Observed) -> Diagnosis:
+    """Return why a window in *state* is not huge; *cached*: whether the page cache has it huge."""
+    of_program = mapping.path == observed.exe or mapping.own
+    subject = observed.exe if of_program or mapping.without_file else mapping.path
+    facts: dict[str, int | str] = {}
+    if observed.thp_disabled:
+        code = "process.thp-disabled"
+    elif mapping.no_huge:
+        code = "program.small-pages"
+    elif state == State.WRITTEN:
+        code = "process.text-written"
+    elif mapping.path.startswith(IN_MEMORY) and of_program:
+        code = "copy.in-memory"
+    elif state == State.UNTOUCHED and mapping.without_file:
+        code = "process.not-touched"
+    elif mapping.own:
+        code = "process.text-copied"
+    elif mapping.without_file:
+        runtime = observed.runtime
+        code, facts = "runtime.small-pages", {"runtime": "", "option": ""}
+        if runtime:
+            facts = {"runtime": runtime.name, "option": runtime.option}
+    elif mapping.start in observed.outdated:
+        code = "copy.outdated"
+    elif mapping.deleted and not cached:
+        code = "file.replaced"
+    elif state == State.UNTOUCHED and cached is not False:
+        code = "process.not-touched"
+    else:
+        code = "process.mapped-small" if cached else "cache.small-pages"
+    return Diagnosis(code, subject, facts)
 
 
-def _there(process: Process, words: str) -> str:
-    return f"in its container or mount namespace, {words}" if process.elsewhere else words
-
-
-def _base(mapping: Mapping) -> str:
-    return printable(mapping.path.rpartition("/")[2])
-
-
-def _name(mapping: Mapping) -> str:
-    return printable(shlex.quote(mapping.path))
-
-
-def _grouped(runs: tuple[tuple[WindowRun, ...] | None, ...]) -> tuple[tuple[int, str, str], ...]:
-    counts: Counter[tuple[str, str]] = Counter()
-    for run in (run for of_mapping in runs for run in of_mapping or ()):
-        if run.reason and not run.beyond:
-            counts[run.reason, run.mend] += run.count
-    return tuple((count, *words) for words, count in counts.most_common())
-
-
-def _shortfall(process: Process, mappings: tuple[Mapping, ...], page_size: int, hints: Hints | None) -> tuple[str, str]:
-    """Return why windows are not huge, and the remedy, where no window is possible or only counts are known."""
-    short = [m for m in mappings if m.windows_huge(page_size) < m.windows_possible(page_size)]
-    # The program goes before its libraries, unless only these are large enough to have windows.
-    worst = max(short or mappings, key=lambda m: (m.size >= page_size, process.is_program(m), m.size), default=None)
-    if worst is None:
-        return "it maps no text of its program", "look with --all: other code may have taken its place"
-    if not short:
-        if worst.without_file and not process.is_program(worst):
-            found = hints.runtime if hints else None
-            return runtimes.why_none(found), runtimes.mend(found, str(process.pid), windows=False)
-        if worst.deleted and worst.size >= page_size:
-            return DELETED, RESTART
-        path = f"/proc/{process.pid}/root{worst.path}" if process.elsewhere else worst.path
-        if worst.size < page_size:
-            mend = ""
-        elif hints and worst.is_file and not worst.deleted and not (process.elsewhere or process.served):
-            mend = hints.cure(path)
-        else:
-            mend = f"see: hugealign verify {printable(shlex.quote(path))}"
-        whose = "its text" if process.is_program(worst) or not worst.path else _base(worst)
-        return f"{whose}, {format_size(worst.size)}, is {why_none(worst, page_size)}", mend
-    if process.thp_disabled or worst.no_huge or worst.deleted:
-        return _why(process, worst, State.SMALL, None, hints)
+def _why_by_counts(part: CodePart, page_size: int, observed: Observed) -> Diagnosis:
+    """Return why windows of a *part* are not huge where only their number is known."""
+    short = [m for m in part.mappings if m.windows_huge(page_size) < m.windows_possible(page_size)]
+    worst = max(short, key=lambda m: m.size)
+    small = _why_small(worst, State.SMALL, None, observed)
+    if observed.thp_disabled or worst.no_huge or worst.deleted:
+        return small
     if not any(m.small for m in short):
-        return "what is in use is huge; the other windows were not touched yet", "look again later"
+        return small.changed(code="process.not-touched", facts={})
     if worst.is_file and all(m.small <= m.size - m.windows_possible(page_size) * page_size for m in short):
         # The small pages may all be in head and tail.
-        check = f"see: hugealign warm --check {_name(worst)}"
-        return "the others are in small pages, or not touched yet", _there(process, check)
-    return _why(process, worst, State.SMALL, None, hints)
+        return small.changed(code="process.counts-only", facts={})
+    return small
+
+
+def _grouped(runs: Sequence[tuple[WindowRun, ...] | None]) -> tuple[Diagnosis, ...]:
+    counts: Counter[Diagnosis] = Counter()
+    for run in (run for of_mapping in runs for run in of_mapping or ()):
+        if run.diagnosis:
+            counts[run.diagnosis] += run.count
+    return tuple(one.changed(facts={**one.facts, "windows": count}) for one, count in counts.most_common())

@@ -13,7 +13,7 @@ import os
 from hugealign.errors import HugealignError
 from hugealign.io import resources
 from hugealign.io.descriptors import using
-from hugealign.io.trust import check, check_directory
+from hugealign.io.resources import check, check_directory
 from hugealign.records import Record
 
 _LIMIT = 1 << 20  # bytes of the list that are read

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hugealign.errors import HugealignError
-from hugealign.process.followed import Page, follow
+from hugealign.process.command_samples import Page, sample_command
 from hugealign.watch import advise_verdict as verdict
 from hugealign.watch import heat
+from hugealign.watch.advise import entries_of
 from hugealign.watch.advise_verdict import Judged
-from hugealign.watch.entries import entries
 from hugealign_lab.record import record
 from hugealign_lab.simulation import simulated
 from tests.support import ROOT
@@ -104,7 +104,7 @@ def sampled(words: Sequence[str]) -> "Counter[Page]":
     """Run *words* until there are samples enough."""
     pages: Counter[Page] = Counter()
     for _ in range(RUNS):
-        pages += follow(words, 60, FREQUENCY).pages
+        pages += sample_command(words, 60, FREQUENCY).pages
         if pages.total() >= SAMPLES:
             break
     return pages
@@ -125,7 +125,7 @@ def truth(small: float) -> str:
 
 def row(program: Program, pages: "Counter[Page]", cpu: str, simulation: tuple[float, float]) -> tuple[str, bool, bool]:
     """Return the line of the table, whether the answer is that of the simulation, and whether it is the contrary."""
-    held = entries(cpu)
+    held = entries_of(cpu)
     spread = heat.heat(pages)
     judged: Judged = verdict.judge(pages, spread, held)
     meant = truth(simulation[0])

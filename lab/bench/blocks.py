@@ -47,7 +47,7 @@ def main() -> None:
     directory, order = program.directory, program.directory / "timed.blocks.order"
     (directory / "timed.units").mkdir(exist_ok=True)
     print(f"load {os.getloadavg()[0]:.1f}")
-    words = ["order-trace", "--blocks", "train.trace", "-b", "plain.bfd", "-o", order.name, "--itlb-2m", "8"]
+    words = ["order-trace", "--blocks", "train.trace", "-b", "plain.bfd", "-o", order.name, "--windows", "7"]
     spent = cost([str(HUGEALIGN), *words], directory)
     print(f"order --blocks: {spent.wall:.1f} s, {spent.cpu:.1f} s of processor time, {spent.memory} MiB")
     front = [str(HUGEALIGN), f"--profile={order}"]

@@ -95,7 +95,7 @@ def three(program: Program) -> dict[str, Path]:
 def ready(file: Path) -> tuple[str, str, str]:
     """Warm *file* and return its windows, the findings of `verify`, and how many windows are huge now."""
     found, warmed = asked("verify", file), asked("warm", file)
-    rules = ", ".join(sorted({one["id"] for one in found["findings"]})) or "--"
+    rules = ", ".join(sorted({one["code"] for one in found["diagnoses"]})) or "--"
     return str(found["coverage"]["windows"]), rules, f"{warmed['windows_huge']} of {warmed['windows']}"
 
 

@@ -92,7 +92,7 @@ def traced(directory: Path, program: str, arguments: tuple[str, ...], name: str)
 def ordered(directory: Path, program: str, trace: Trace) -> Path:
     """Return the order of the whole *trace* of *program*."""
     order = directory / f"{program}.order"
-    words = [trace.path, "-b", program, "-o", order.name, "--cpu", "skylake", "--reserve", "0"]
+    words = [trace.path, "-b", program, "-o", order.name, "--cpu", "skylake"]
     run(HUGEALIGN, "order-trace", *words, cwd=directory, check=True)
     return order
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hugealign.elf.symbols import read_functions
-from hugealign.system.budget import of_entries
+from hugealign.system.budget import budget_of
 from hugealign_lab.files import find
 from hugealign_lab.order import order_of_trace
 from hugealign_lab.placement import ordered, original
@@ -53,7 +53,7 @@ def _rows(program: Program, path: Path) -> Iterator[str]:
     yield f"the linker's | | {' | '.join(cells(test, file, original(test, file), functions.text))}"
     for blocks in (False, True):
         for trace, other in ((before, str(old)), (own, None)):
-            budget = of_entries(0, 0, "no window")
+            budget = budget_of(windows=0)
             made = order_of_trace(trace, [], str(path), budget=budget, blocks=blocks, old_binary=other)
             title = f"{'blocks' if blocks else 'functions'}, of {'the old' if other else 'its own'} profile"
             found = ""

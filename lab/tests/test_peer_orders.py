@@ -141,8 +141,16 @@ def test_samples_are_drawn_by_weight_and_the_same_every_time() -> None:
 def test_forms(functions: Functions, tmp_path: Path) -> None:
     calls = {(0, 2, 4): 3, (0, 2, 6): 4, (0, 3, None): 1}
     learned = profiles.Learned("full", {0: 5, 2: 90, 3: 7}, calls, {(0, 4): 2, (0, 5): 3, (2, 0): 90, (3, 1): 7})
-    written = profiles.for_hugealign(learned, functions, tmp_path / "a").read_text()
-    assert sorted(written.splitlines()) == ["B 10 80 1 0", "B 14 40 3 0", "B 16 40 4 0", "S 10 5", "S 40 90", "S 80 7"]
+    written = profiles.for_hugealign(learned, functions, tmp_path / "a", "prog").read_text()
+    assert written.splitlines()[1:-1] == [
+        "build\t-\tprog",
+        "c\tmain\t\t\todd name\t\t1",
+        "c\tmain\t\t4\thelper\tb.c\t3",
+        "c\tmain\t\t6\thelper\tb.c\t4",
+        "f\t\thelper\tb.c\t\t90",
+        "f\t\tmain\t\t\t5",
+        "f\t\todd name\t\t\t7",
+    ]
     assert profiles.call_graph(learned, functions, tmp_path / "b").read_text() == "main helper 7\n"
     listed = profiles.symbols(learned, functions, tmp_path / "c", ".text.{}").read_text()
     assert listed == ".text.helper\n.text.odd name\n.text.main\n"

@@ -76,7 +76,7 @@ def _programs(tree: Path) -> Iterator[tuple[str, Program]]:
             continue
         finally:
             os.close(fd)
-        findings = tuple(sorted({finding["id"] for finding in said["findings"] if finding["severity"] == "error"}))
+        findings = tuple(sorted({one["code"] for one in said["diagnoses"] if one["severity"] == "error"}))
         yield (
             os.path.relpath(path, tree),
             Program(guards, said["coverage"]["windows"], not said["small"], findings),

@@ -80,14 +80,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
         work = Path(name)
         with crowd(work):
-            print(f"top --watch beside 2,000 processes: {100 * share(['top', '--watch'], 60):.2f} % of one processor")
-        found = re.search(r"adapt --interval (\d+)", _UNIT.read_text(encoding="utf-8"))
+            used = share(["top", "--watch", "5"], 60)
+            print(f"top --watch 5 beside 2,000 processes: {100 * used:.2f} % of one processor")
+        found = re.search(r"adapt --watch (\d+)", _UNIT.read_text(encoding="utf-8"))
         assert found
         with arena(work) as child:
-            used = share(
-                ["adapt", "--interval", found[1], "--windows", str(WINDOWS), str(child.pid)], 2 * int(found[1])
-            )
-        print(f"adapt --interval {found[1]}: {100 * used:.2f} % of one processor")
+            used = share(["adapt", "--watch", found[1], "--windows", str(WINDOWS), str(child.pid)], 2 * int(found[1]))
+        print(f"adapt --watch {found[1]}: {100 * used:.2f} % of one processor")
         for _ in range(ROUNDS):
             with arena(work) as child:
                 without, during = gaps(child, adapting=False), gaps(child, adapting=True)

@@ -15,12 +15,14 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
+import hugealign
+from hugealign import OrderOptions, budget_of, orderfile
 from hugealign.link.order import dialects
 from lab.bench.peers.program import WORK
 from lab.bench.peers.programs import PROGRAMS
 from tests.bench.projects import c_source
 from tests.bench.timing import Cost, cost, in_turn, show
-from tests.support import HUGEALIGN, LLVM, ROOT, run
+from tests.support import HUGEALIGN, LLVM, ROOT
 
 OBJECTS, FUNCTIONS = 200, 100
 LINKERS = ("bfd", "lld", "gold", "mold")
@@ -87,15 +89,16 @@ def many_functions(work: Path, rounds: int = 11) -> None:
 def real_program(work: Path, rounds: int) -> None:
     """Time clang with GNU ld, which takes seconds, and with LLD, if the comparison with the peers has built it."""
     directory = WORK / "clang"
-    if not all((directory / name).exists() for name in ("full.preaggregated", "plain.bfd")):
+    if not all((directory / name).exists() for name in ("full.counts", "plain.bfd")):
         print("clang: not made (python -m lab.bench.peers --program clang); its links with an order are not timed")
         return
     program = PROGRAMS["clang"]()
-    for title, option in (("what ran", ["--no-fill"]), ("filled", [])):
+    for title, fill in (("what ran", False), ("filled", True)):
         order = work / "clang.order"
-        words = ["order", "full.preaggregated", "-b", "plain.bfd", "-o", str(order), "--itlb-2m", "8", "--reserve", "0"]
-        run(HUGEALIGN, *words, *option, cwd=directory, check=True)
-        names = [os.fsdecode(name) for name in dialects.parse(dialects.load(str(order)), str(order)).names]
+        options = OrderOptions(budget=budget_of(windows=8), fill=fill)
+        made = hugealign.order(str(directory / "plain.bfd"), [str(directory / "full.counts")], options)
+        order.write_text(orderfile.write(made.file()))
+        names = [os.fsdecode(name) for name in dialects.parse(order.read_bytes(), str(order)).names]
         words = [program.driver, *program.words]
         for linker, times in (("bfd", (rounds + 1) // 2), ("lld", rounds)):
             compare_orders(f"clang, {title} ({len(names)}), {linker}", linker, words, directory, order, names, times)

@@ -20,9 +20,7 @@ from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
-from hugealign.ordering import compiled
-from hugealign.ordering.cdsort import cdsort
-from hugealign.ordering.chains import Arc, CallGraph, merged
+from hugealign.ordering.cdsort import Arc, cdsort
 from tests.bench import timing
 from tests.bench.timing import cost, in_turn
 from tests.support import HUGEALIGN, ROOT
@@ -77,7 +75,7 @@ def ingest(directory: Path, rounds: int, titles: list[str]) -> None:
             loops = int(loops * 1.2 * LEAST / size) + 1
         script = ["perf", "script", "-i", str(data)]
         ours = [*script, "-F", fields, "--show-mmap-events", "--show-task-events"]
-        order = [str(HUGEALIGN), "order", str(data), "-b", str(program), "--no-fill"]
+        order = [str(HUGEALIGN), "order", str(data), "-b", str(program)]
         reduce = [str(HUGEALIGN), "profile", "reduce", str(data), "-b", str(program), "-o", str(directory / "counts")]
         runs = in_turn([partial(cost, argv, directory) for argv in (script, ours, order, reduce)], rounds)
         plain, same, *made = runs
@@ -99,12 +97,7 @@ def sorting(runs: int = 3) -> None:
         Arc(chance.randrange(22_000), int(22_000 * chance.random() ** 2), int(chance.paretovariate(0.8)), None)
         for _ in range(57_000)
     ]
-    graph = CallGraph(sizes, counts, arcs)
-    if compiled.merged(CallGraph([1, 1], [1, 1], [Arc(0, 1, 1)])) is None:
-        print("CDSort: no C compiler")
-    else:
-        show("CDSort: 22000 functions, 57000 arcs", [timed(cdsort, sizes, counts, arcs) for _ in range(runs)])
-    show("  merged by Python, without a compiler", [timed(merged, graph) for _ in range(runs)])
+    show("CDSort: 22000 functions, 57000 arcs", [timed(cdsort, sizes, counts, arcs) for _ in range(runs)])
 
 
 def timed(work: Callable[..., object], *arguments: object) -> tuple[float, float, int]:

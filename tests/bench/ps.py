@@ -19,7 +19,7 @@ def many_mappings(work: Path) -> None:
             if not child.stdout or child.stdout.readline() != b"ready\n":
                 raise RuntimeError("the process with many mappings did not start")
             plain = ["cat", f"/proc/{child.pid}/smaps"]
-            for words in (["ps"], ["ps", "--libs"]):
+            for words in (["ps"], ["ps", "--all"]):
                 ours = [str(HUGEALIGN), *words, "--min-coverage", "0", str(child.pid)]
                 compare(f"{' '.join(words)}, {MAPPINGS} mappings; cat smaps", plain, ours, 20, work)
         finally:

@@ -54,7 +54,7 @@ def starts(work: Path) -> None:
         in_place = memory / "small"
         in_place.write_bytes(small.read_bytes())
         in_place.chmod(0o755)
-        subprocess.run([HUGEALIGN, "stage", "-q", "--store", store, small], check=True)
+        subprocess.run([HUGEALIGN, "stage", "--store", store, small], check=True)
         there = [*run, "--how=in-place", "--", str(in_place)]
         again = [*run, "--how=stage", "--store", str(store), "--", str(small)]
         try:

@@ -11,7 +11,7 @@ from tests.support import HUGEALIGN, Elf, run
 Settings = dict[str, Any]  # variables of the environment; Any, since mypy checks ** against every parameter
 
 MAIN = "unsigned big_sum(void);\nint main(void) { return big_sum() != 3000u * 2999u / 2u; }\n"
-EVEN_IF_SMALL: Settings = {"HUGEALIGN_MIN_TEXT": "0", "HUGEALIGN_PAD_THRESHOLD": "0"}
+EVEN_IF_SMALL: Settings = {"HUGEALIGN_MIN_TEXT": "0"}
 
 
 def rust_host() -> str:

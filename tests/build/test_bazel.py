@@ -22,7 +22,7 @@ hugealign_text(name = "ordered", order = "server.order")
 cc_binary(name = "server", srcs = ["main.c", "bulk.S"], deps = ["@hugealign//bazel:text"])
 cc_binary(name = "hot", srcs = ["main.c", "bulk.S"], deps = [":ordered"])
 cc_binary(name = "plain", srcs = ["main.c", "bulk.S"])
-hugealign_verify_test(name = "server_text", binary = ":server", options = ["--strict"], size = "small")
+hugealign_verify_test(name = "server_text", binary = ":server", options = ["--fail-on=warning"], size = "small")
 hugealign_verify_test(name = "hot_text", binary = ":hot", size = "small")
 hugealign_verify_test(name = "plain_text", binary = ":plain", options = ["--min-text=1M'; exit 0"], size = "small")
 """

@@ -18,6 +18,7 @@ from hugealign.elf.symbols import read_functions
 from hugealign.wrapper.block_lists import ALIGNMENT
 from tests.build.manual import emulates
 from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, rust_host
+from tests.commands.profiles import addressed
 from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, need, run
 
 #: By compiler: what has it write the map.
@@ -119,14 +120,15 @@ class Work:
         """Write the order `order` of blocks that are drawn, and return it."""
         draw = random.Random(seed)
         functions = read_functions(program)
-        lines = []
+        samples: dict[int, int] = {}
+        runs: dict[tuple[int, int], int] = {}
         for start, blocks in read_blocks(program).items():
             if functions.at(start) >= 0:
                 ran = [block for block in blocks if block.size and (block.address == start or draw.random() < 0.5)]
-                lines += [f"F {block.address:x} {block.address + block.size - 1:x} 10000000" for block in ran]
-                lines += [f"S {block.address:x} 10000000" for block in ran]
-        (self.directory / "profile").write_text("\n".join(lines) + "\n")
-        words = ("--type", "preaggregated", "profile", "-b", program.name, "--itlb-2m", "8", "-o", "order")
+                runs.update(((block.address, block.address + block.size), 20_000_000) for block in ran)
+                samples.update((block.address, 20_000_000) for block in ran)
+        (self.directory / "profile").write_bytes(addressed(program, samples, runs))
+        words = ("profile", "-b", program.name, "--windows", "7", "-o", "order")
         self.report = self.run(HUGEALIGN, "order", "--blocks", *words)
         return orderfile.load(str(self.directory / "order"))
 
@@ -278,7 +280,7 @@ def test_a_profile_of_the_build_before(compiler: str, tmp_path: Path) -> None:
     (tmp_path / "first.cc").write_text(changed)
     plain = work.build("changed", MAPS[compiler])
     expected = work.run(plain)
-    words = ("--type", "preaggregated", "profile", "--old-binary", "before", "-b", "changed", "--itlb-2m", "8")
+    words = ("profile", "--old-binary", "before", "-b", "changed", "--windows", "7")
     report = work.run(HUGEALIGN, "order", "--blocks", *words, "-o", "order", "--format", "json")
     old = json.loads(report)["old_binary"]
     jsonschema.validate(json.loads(report), REPORT)
@@ -297,155 +299,17 @@ def test_a_profile_of_the_build_before(compiler: str, tmp_path: Path) -> None:
     assert parts(tmp_path / "divided") & {"_Z6caughti", "_Z5jumpsi", "_Z8computedi"}
 
 
-LINES = """\
-int odd(int), even(int), never(int);
-__attribute__((noinline)) int asked(int x) {
-    if (x > 900)
-        return never(x) - 3 * never(x + 1);
-    if (x & 1)
-        return odd(x) * 5 + even(x);
-    return even(x) + 7;
-}
-__attribute__((noinline)) int whole(int x) {
-    if (x == 5)
-        return never(x) + 2;
-    return x - 1;
-}
-"""
-CALLED = """\
-int asked(int), whole(int);
-int odd(int x) { return x * 3; }
-int even(int x) { return x / 2; }
-int never(int x) { return x ^ 0x55; }
-int main(void) { return (asked(6) + asked(7) + whole(9)) & 0x7f; }
-"""
-#: Of `asked` lines 1, 3, 4 and 5 ran, of `whole` too little is known.
-AUTOFDO = """\
-asked:9000000:900000
- 0: 900000
- 1: 900000
- 2: 0
- 3: 900000
- 4: 450000 odd:450000 even:450000
- 5: 450000 even:450000
-whole:60:20
- 0: 20
- 1: 20
- 3: 20
-"""
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_counts_of_lines(compiler: str, tmp_path: Path) -> None:
-    """AutoFDO's: the debug information says which block is of which line."""
-    flags = ("-gline-tables-only", "-fdebug-info-for-profiling", "-fno-inline")
-    work = Work(tmp_path, compiler, *flags, **{"lines.c": LINES, "called.c": CALLED})
-    plain = work.build("plain", MAPS[compiler])
-    (tmp_path / "profile").write_text(AUTOFDO)
-    words = ("--type", "autofdo", "profile", "-b", "plain", "--itlb-2m", "8", "-o", "order")
-    work.run(HUGEALIGN, "order", "--blocks", *words)
-    order = orderfile.load(str(tmp_path / "order"))
-    divided = {entry.name: entry.blocks for entry in order.entries if entry.blocks}
-    assert list(divided) == ["asked"]
-    start = symbols(plain)["asked"]
-    assert len(divided["asked"]) < len(read_blocks(plain)[start])
-    expected = run(plain).returncode
-    program = work.build("divided", profile="order")
-    assert run(program).returncode == expected
-    code = {name: run("objdump", "-d", f"--disassemble={name}", program).stdout for name in ("asked", "asked.cold")}
-    assert "<never>" not in code["asked"]
-    assert "<odd>" in code["asked"]
-    assert "<never>" in code["asked.cold"]
-    # Without a tool that knows lines, functions stay whole.
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python3").symlink_to("/usr/bin/python3")
-    done = run(HUGEALIGN, "order", "--blocks", *words, cwd=tmp_path, PATH=f"{tmp_path}/bin", **work.settings)
-    assert done.returncode == 0
-    assert (
-        "needs llvm-symbolizer, which is not installed (Debian: apt install llvm); functions stay whole" in done.stderr
-    )
-    assert not any(entry.blocks for entry in orderfile.load(str(tmp_path / "order")).entries)
-
-
-INLINED = """\
-int odd(int), even(int), never(int);
-static inline __attribute__((always_inline)) int helped(int x) {
-    if (x > 900)
-        return never(x) - 3 * never(x + 1);
-    return odd(x) * 5 + even(x);
-}
-__attribute__((noinline)) int asked(int x) {
-    if (x & 1)
-        return helped(x);
-    return even(x) + 7;
-}
-"""
-#: The calls of `never` did not run.
-AUTOFDO_INLINED = """\
-_Z5askedi:9000000:900000
- 0: 900000
- 1: 900000
- 3: 450000 _Z4eveni:450000
- 2: _ZL6helpedi:900000
-  1: 450000
-  3: 450000 _Z3oddi:450000 _Z4eveni:450000
-"""
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_counts_of_inlined_lines(compiler: str, tmp_path: Path) -> None:
-    """The profile has the names of C++'s linker; without first lines of functions nothing is known."""
-    sources = {"lines.cc": INLINED, "called.cc": CALLED.replace(", whole(int)", "").replace(" + whole(9)", "")}
-    words = ("--type", "autofdo", "profile", "-b", "plain", "--itlb-2m", "8", "-o", "order")
-    (tmp_path / "profile").write_text(AUTOFDO_INLINED)
-    work = Work(tmp_path, compiler, "-gline-tables-only", "-fdebug-info-for-profiling", **sources)
-    expected = run(work.build("plain", MAPS[compiler])).returncode
-    work.run(HUGEALIGN, "order", "--blocks", *words)
-    program = work.build("divided", profile="order")
-    assert run(program).returncode == expected
-    assert parts(program) == {"_Z5askedi"}
-    disassemble = ("objdump", "-d", "--disassemble=_Z5askedi", "--disassemble=_Z5askedi.cold")
-    hot, cold = (run(*disassemble[:2], word, program).stdout for word in disassemble[2:])
-    assert "<_Z3oddi>" in hot
-    assert "<_Z5neveri>" not in hot
-    assert "<_Z5neveri>" in cold
-    for flag, strip in (("-gline-tables-only", False), ("-g", True)):
-        work = Work(tmp_path, compiler, flag, **sources)
-        work.build("plain", MAPS[compiler])
-        if strip:
-            run("strip", "-g", "plain", cwd=tmp_path, check=True)
-        done = run(HUGEALIGN, "order", "--blocks", *words, cwd=tmp_path, check=True, **work.settings)
-        assert done.stderr == (
-            "hugealign: warning: profile: no code of its functions has a line: the program needs -gline-tables-only "
-            "-fdebug-info-for-profiling; functions stay whole\n"
-        )
-        assert "\n0 functions divided" in done.stdout
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_pseudo_probes_are_no_lines(compiler: str, tmp_path: Path) -> None:
-    flags = ("-gline-tables-only", "-fdebug-info-for-profiling", "-fno-inline")
-    work = Work(tmp_path, compiler, *flags, **{"lines.c": LINES, "called.c": CALLED})
-    work.build("plain", MAPS[compiler])
-    (tmp_path / "profile").write_text(AUTOFDO.replace("whole:", " !CFGChecksum: 281479271677951\nwhole:"))
-    words = ("--type", "autofdo", "profile", "-b", "plain", "--itlb-2m", "8")
-    done = run(HUGEALIGN, "order", "--blocks", *words, cwd=tmp_path, check=True, **work.settings)
-    assert done.stderr == (
-        "hugealign: warning: profile: 1 function kept whole: "
-        "counts of pseudo-probes, contexts or GCC's lines tell no blocks\n"
-    )
-    assert "\n0 functions divided" in done.stdout
-
-
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
     """Either of the two."""
     work = Work(tmp_path, compiler)
     work.order(work.build("before", MAPS[compiler]), 11)
-    work.build("bare")
-    words = (HUGEALIGN, "order", "--blocks", "--type", "preaggregated", "profile", "--itlb-2m", "8")
-    for old, new in (("before", "bare"), ("bare", "before")):
-        done = run(*words, "--old-binary", old, "-b", new, "-o", "none", "--force", cwd=tmp_path, **work.settings)
+    bare = work.build("bare")
+    (tmp_path / "other").write_bytes(addressed(bare, {symbols(bare)["main"]: 9}))
+    words = (HUGEALIGN, "order", "--blocks", "profile", "--windows", "7")
+    for profile, old, new in (("profile", "before", "bare"), ("other", "bare", "before")):
+        command = (*words[:3], profile, "--old-binary", old, "-b", new, "-o", "none", "--force")
+        done = run(*command, cwd=tmp_path, **work.settings)
         assert done.returncode == 3
         assert done.stderr.startswith("hugealign: error: bare: has no map of blocks;")
         assert not (tmp_path / "none").exists()
@@ -460,7 +324,7 @@ def test_a_build_without_names_or_code(compiler: str, tmp_path: Path) -> None:
     work.order(work.build("before", MAPS[compiler]), 11)
     run("strip", "before", "-o", "stripped", cwd=tmp_path, check=True)
     run("objcopy", "--only-keep-debug", "before", "before.debug", cwd=tmp_path, check=True)
-    words = (HUGEALIGN, "order", "--blocks", "--type", "preaggregated", "profile", "--itlb-2m", "8")
+    words = (HUGEALIGN, "order", "--blocks", "profile", "--windows", "7")
     for new, status, message in (
         ("stripped", 1, "no function that ran in before is in stripped"),
         ("before.debug", 3, "before.debug: has no code to recognise blocks by; give the program, not its debug file"),

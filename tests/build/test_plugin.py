@@ -4,19 +4,21 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hugealign.orderfile import Entry
+from hugealign import orderfile
+from hugealign.orderfile import HOT, Entry
 from tests.build.plugins import VERSIONS, Built, build, functions, hot_sections, order_file
 from tests.build.projects import Settings
+from tests.orders import path, vectors
 from tests.support import HUGEALIGN, ROOT, SRC, environment, need, run
 
 HELPER = "static __attribute__((noinline)) int helper(volatile int *x) { return *x * %s; }\n"
 ONE = HELPER % "3" + "int two(int);\nint one(int x) { return helper(&x); }\nint cold_one(int x) { return x - 1; }\n"
+PLUGIN = ROOT / "lld-plugin"
 TWO = HELPER % "5" + "int two(int x) { return helper(&x); }\nint cold_two(int x) { return x - 2; }\n"
 
 
@@ -38,9 +40,9 @@ def test_lit(built: Built, tmp_path: Path) -> None:
     parameters = {"llvm": built.prefix, "major": built.major, "plugin": built.plugin, "work": tmp_path}
     words = [f"-D{name}={value}" for name, value in parameters.items()]
     lit = "import sys; from lit.main import main; sys.exit(main())"
-    done = run(sys.executable, "-c", lit, "-v", "-j2", *words, ROOT / "lld-plugin" / "test")
+    done = run(sys.executable, "-c", lit, "-v", "-j2", *words, PLUGIN / "test")
     assert done.returncode == 0, done.stdout + done.stderr
-    tests = [path for path in (ROOT / "lld-plugin" / "test").iterdir() if path.suffix in (".ll", ".c", ".cpp")]
+    tests = [path for path in (PLUGIN / "test").iterdir() if path.suffix in (".ll", ".c", ".cpp")]
     needs_newer = [path for path in tests if "REQUIRES:" in path.read_text()]
     passed = len(tests) - (len(needs_newer) if int(built.major) < 15 else 0)
     assert done.stdout.count("PASS: ") == passed
@@ -177,58 +179,47 @@ def test_plugin_of_another_llvm(cache: Path, work: Path) -> None:
 # --- what it does ------------------------------------------------------------------------------------------------
 
 
-def hostile_names() -> Iterator[str]:
-    """Every byte that a symbol can hold, alone and at either end, and what means something to the order file."""
-    for byte in range(1, 256):
-        character = bytes((byte,)).decode("utf-8", "surrogateescape")
-        yield from (f"{character}x{byte}", f"x{byte}{character}", f"a{byte}{character}b")
-    yield from (
-        "#",
-        "@",
-        "@12",
-        "# window: 1",
-        "\\",
-        "\\x41",
-        "\\\\t",
-        "a b",
-        "é",
-        "日本",
-        " ",
-        "=",
-        "x\ty=z",
-        "x" * 5000,
-    )
+READER = """
+#include "order_file.h"
+#include <cstdio>
+#include <iostream>
+#include <string>
+int main(int Argc, char **Argv) {
+    for (int I = 1; I < Argc; ++I) {
+        const hugealign::OrderFile Order(Argv[I]);
+        std::printf("%s\\n", Order.error().str().c_str());
+        for (std::string Name; std::getline(std::cin, Name, '/') && !Name.empty();)
+            std::printf("%d", Order.contains(Name));
+        std::printf("\\n");
+    }
+}
+"""
 
 
-def test_both_readers_of_order_files_agree(built: Built, tmp_path: Path) -> None:
-    """Names that `orderfile.write` writes are read back by the plugin."""
-    names = list(dict.fromkeys(hostile_names()))
-    hot, cold = names[::2], names[1::2]
-    entries = [Entry(name, samples=7) for name in hot] + [Entry(name, kind="cold") for name in cold]
-    order = order_file(tmp_path / "order", *entries)
-
-    def quoted(name: str) -> str:
-        return "".join(f"\\{byte:02X}" for byte in name.encode("utf-8", "surrogateescape"))
-
-    (tmp_path / "in.ll").write_text(
-        'target triple = "x86_64-pc-linux-gnu"\n'
-        + "".join(f'define void @"{quoted(n)}"() {{ ret void }}\n' for n in names)
-    )
-    words = (f"-load-pass-plugin={built.plugin}", "-passes=hugealign-hot-sections", tmp_path / "in.ll", "-o")
-    run(built.prefix / "bin/opt", *words, tmp_path / "out.bc", HUGEALIGN_PROFILE=str(order), check=True)
-    run(built.prefix / "bin/llc", "-filetype=obj", tmp_path / "out.bc", "-o", tmp_path / "out.o", check=True)
-    found = section_names(tmp_path / "out.o")
-    assert {name.removeprefix(".text.hot.") for name in found if name.startswith(".text.hot.")} == set(hot)
-
-
-def section_names(path: Path) -> set[str]:
-    """The section names with their bytes kept, which pyelftools would replace."""
-    data = path.read_bytes()
-    offset, count, strings = (int.from_bytes(data[a:b], "little") for a, b in ((40, 48), (60, 62), (62, 64)))
-    rows = [data[offset + 64 * n : offset + 64 * n + 64] for n in range(count)]
-    table = int.from_bytes(rows[strings][24:32], "little")
-    starts = [table + int.from_bytes(row[:4], "little") for row in rows]
-    return {data[start : data.index(b"\0", start)].decode("utf-8", "surrogateescape") for start in starts}
+def test_order_files_that_every_reader_accepts_or_refuses(built: Built, tmp_path: Path) -> None:
+    """Those of tests/orders; of the functions in them, those are hot that our own reader says are."""
+    (tmp_path / "reader.cpp").write_text(READER)
+    config = [built.prefix / "bin/llvm-config", "--cxxflags", "--ldflags", "--libs"]
+    words = run(*config, check=True).stdout.split()
+    sources = (tmp_path / "reader.cpp", PLUGIN / "order_file.cpp")
+    run(built.clang.replace("clang", "clang++"), f"-I{PLUGIN}", *sources, *words, "-o", tmp_path / "reader", check=True)
+    accepted, refused = vectors("accept"), vectors("reject")
+    asked, hot = [], []
+    for name in accepted:
+        entries = [entry for entry in orderfile.load(str(path("accept", name))).entries if entry.name]
+        named = [(alias, entry.kind == HOT) for entry in entries for alias in (entry.name, *entry.aliases)]
+        asked.append("".join(f"{alias}/" for alias, _ in named) + "/")
+        hot.append("".join(str(int(any(kind for other, kind in named if other == alias))) for alias, _ in named))
+    files = [*(path("accept", name) for name in accepted), *(path("reject", name) for name in refused)]
+    given = "".join([*asked, *("/" for _ in refused)]).encode("utf-8", "surrogateescape")
+    done = subprocess.run([tmp_path / "reader", *files], input=given, stdout=subprocess.PIPE, check=True)
+    answers = done.stdout.decode().splitlines()
+    assert dict(zip(accepted, answers[1::2], strict=False)) == dict(zip(accepted, hot, strict=True))
+    messages = dict(zip(files, answers[::2], strict=True))
+    assert [message for message in list(messages.values())[: len(accepted)] if message] == []
+    for name, expected in refused.items():
+        message = "is not an order file: " if expected == "first line" else f"line {expected}: "
+        assert messages[path("reject", name)].startswith(message), name
 
 
 @pytest.mark.parametrize("options", ["-O0", "-O2", "-O2 -flto", "-O2 -flto=thin", "-Os -g -ffunction-sections"])

@@ -1,11 +1,13 @@
 """The program of tests/profiles and its profiles, for the tests of readers and orders."""
 
 import subprocess
+from collections import Counter
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from hugealign.elf.symbols import Functions, read_functions
-from hugealign.profile import read
+from hugealign.profile import counts, read
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
 from tests.support import ROOT
@@ -21,6 +23,25 @@ def build(directory: Path) -> Path:
     for name, words in (("prog", []), ("fixed", ["-no-pie"])):
         subprocess.run(["gcc", *words, "-Wl,--build-id", "main.o", "other.o", "-o", name], cwd=directory, check=True)
     return directory / "prog"
+
+
+def addressed(
+    binary: Path, samples: Mapping[int, int], runs: Mapping[tuple[int, int], int] | None = None,
+    jumps: Mapping[tuple[int, int], int] | None = None, calls: Mapping[tuple[int, int], int] | None = None,
+) -> bytes:  # fmt: skip
+    """Return a profile of that very build by address: samples, runs of code, jumps within functions, calls."""
+    functions = read_functions(binary)
+    rows: Counter[bytes] = Counter()
+    for address, count in samples.items():
+        rows[counts.function(functions.starts[functions.at(address)], "", "")] += count
+    for kind, pairs in ((b"r", runs or {}), (b"j", jumps or {})):
+        for (first, last), count in pairs.items():
+            rows[b"%b\t%x\t%x" % (kind, first, last)] += count
+    for (source, target), count in (calls or {}).items():
+        caller = functions.starts[functions.at(source)]
+        ends = counts.end(caller, "", ""), counts.end(target, "", "")
+        rows[counts.call(ends[0], source - caller, ends[1])] += count
+    return counts.write({counts.head(functions.build_id, binary.name): rows})
 
 
 @cache

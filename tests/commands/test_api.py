@@ -58,16 +58,19 @@ def test_verify_and_compare(tmp_path: Path) -> None:
         [fixed, tmp_path / "absent"], hugealign.Policy(2 << 20), hugealign.Selection(fail_on="error")
     )
     assert [file.verdict for file in found.files] == ["ok", "unknown"]
-    assert (found.status, found.files[1].reason) == (3, "No such file or directory")
+    assert found.status == 3
+    problem = found.files[1].problem
+    assert problem
+    assert (problem.code, problem.facts) == ("file.unreadable", {"error": "ENOENT"})
     assert found.coverage().windows
-    assert hugealign.compare([PYTHON], [fixed]).status == 1
-    assert hugealign.compare([fixed], [PYTHON]).status == 0
+    assert hugealign.compare(fixed, PYTHON).status == 1
+    assert hugealign.compare(PYTHON, fixed).status == 0
 
 
 def test_order(tmp_path: Path) -> None:
     profile = tmp_path / "names"
     profile.write_text("PyObject_Call\nPyList_New\n")
-    made = hugealign.order(PYTHON, [str(profile)], budget=hugealign.budget_of("skylake"))
+    made = hugealign.order(PYTHON, [str(profile)], hugealign.OrderOptions(budget=hugealign.budget_of("skylake")))
     assert made.budget.windows == 7
     assert [entry.name for entry in made.file().entries if entry.samples] == ["PyObject_Call", "PyList_New"]
     with pytest.raises(HugealignError, match=r"^absent: No such file or directory$"):
@@ -94,7 +97,7 @@ def test_warm_and_cool(tmp_path: Path) -> None:
 
 def test_diagnose(tmp_path: Path) -> None:
     found = hugealign.diagnose([str(tmp_path)])
-    assert {"kernel.release", "place.folios"} <= {finding.id for finding in found}
+    assert {"machine.kernel", "process.thp-allowed"} <= {one.diagnosis.code for one in found}
 
 
 def test_name_that_is_none() -> None:

@@ -101,8 +101,8 @@ def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> N
         done = run(HUGEALIGN, "fix", place, *words)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
-            f"hugealign: error: {place}: contents move, and it has 2 names (hard links); "
-            f"the others would keep the old file; write another file: hugealign fix {place} -o OUT\n"
+            f"hugealign: error: {place}: a copy cannot take the place of the file: hard-links; "
+            f"write another file: hugealign fix {place} -o OUT\n"
         )
     assert "0 files would gain" in run(HUGEALIGN, "fix", "--dry-run", tmp_path).stdout
     text = one_line(run(HUGEALIGN, "verify", place).stdout)
@@ -159,10 +159,10 @@ def test_a_running_program(finished: Path) -> None:
         try:
             time.sleep(0.5)
             text = run(HUGEALIGN, "ps", running.pid).stdout
-            assert "besides: libbig.so, 2.9 MiB: no window can be huge: no" in text
-            start = f"start it with: hugealign run --fix --file {library} -- {small} (0 -> "
+            assert "also: libbig.so, 2.9 MiB: no window can be huge\n" in text
+            start = f"start it with: hugealign run --fix --file {library} -- {small} [ARG]... (0 -> "
             assert start in text, text
-            assert start in run(HUGEALIGN, "ps", "--libs", running.pid).stdout
+            assert start in run(HUGEALIGN, "ps", "--all", running.pid).stdout
         finally:
             running.kill()
 
@@ -171,7 +171,7 @@ def test_small_programs_get_no_hint() -> None:
     with subprocess.Popen(["sleep", "60"]) as running:
         try:
             time.sleep(0.2)
-            assert "besides" not in run(HUGEALIGN, "ps", running.pid).stdout
+            assert "also: " not in run(HUGEALIGN, "ps", running.pid).stdout
         finally:
             running.kill()
 
@@ -191,7 +191,7 @@ def test_little_text_needs_no_cure(tmp_path: Path) -> None:
     assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "large", HUGEALIGN_MIN_TEXT="100").returncode == 0
     done = run(HUGEALIGN, "run", "--fix", "--", tmp_path / "large")
     assert done.returncode == 0
-    assert f"{tmp_path}/large has too little text for huge pages (300 B); " in done.stderr
+    assert f"{tmp_path}/large: 300 B of text: too little for huge pages; " in done.stderr
 
 
 def test_a_refusal_names_the_link_that_can(tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import hugealign
+from hugealign import OrderOptions, budget_of
+from hugealign.orderfile import write
 from tests.commands.far import program
 from tests.support import HUGEALIGN, ROOT, run
 
@@ -17,9 +20,14 @@ SCHEMA = json.loads((ROOT / "hugealign/ordering/order-drift-1.schema.json").read
 def order(program: Path, tmp_path: Path) -> Path:
     """An order of two windows: f1 is in the first, f6 begins in the second."""
     (tmp_path / "then").write_text("f1 900\nf6 100\n")
-    words = [HUGEALIGN, "order", tmp_path / "then", "-b", program, "--itlb-2m=3", "--no-fill"]
-    run(*words, "-o", tmp_path / "order", check=True)
-    return tmp_path / "order"
+    return bare(program, tmp_path, 2)
+
+
+def bare(program: Path, directory: Path, windows: int) -> Path:
+    """Write the order that the profile ``then`` makes, without other functions."""
+    options = OrderOptions(budget=budget_of(windows=windows), fill=False)
+    (directory / "order").write_text(write(hugealign.order(str(program), [str(directory / "then")], options).file()))
+    return directory / "order"
 
 
 def test_what_the_windows_hold(order: Path, program: Path, tmp_path: Path) -> None:
@@ -42,9 +50,7 @@ def test_what_the_windows_hold(order: Path, program: Path, tmp_path: Path) -> No
 
 def test_one_window(program: Path, tmp_path: Path) -> None:
     (tmp_path / "then").write_text("f1 900\n")
-    words = [HUGEALIGN, "order", tmp_path / "then", "-b", program]
-    run(*words, "--itlb-2m=2", "--no-fill", "-o", tmp_path / "order", check=True)
-    done = run(HUGEALIGN, "profile", "drift", tmp_path / "order", tmp_path / "then", "-b", program)
+    done = run(HUGEALIGN, "profile", "drift", bare(program, tmp_path, 1), tmp_path / "then", "-b", program)
     assert done.stdout.startswith("The order's leading window holds ")
 
 
@@ -75,7 +81,7 @@ def test_wrong_usage(order: Path, program: Path, tmp_path: Path) -> None:
         [order, tmp_path / "now", "--threshold=101"],
     ):
         assert run(HUGEALIGN, "profile", "drift", "-b", program, *words).returncode == 2
-    run(HUGEALIGN, "order", tmp_path / "now", "-b", program, "--itlb-2m=0", "-o", tmp_path / "small", check=True)
+    run(HUGEALIGN, "order", tmp_path / "now", "-b", program, "--windows=0", "-o", tmp_path / "small", check=True)
     done = run(HUGEALIGN, "profile", "drift", tmp_path / "small", tmp_path / "now", "-b", program)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
     done = run(HUGEALIGN, "profile", "drift", tmp_path / "now", tmp_path / "now", "-b", program)

@@ -70,8 +70,6 @@ def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path
     done = run("order", "p.gz", "-b", prog, "--max-unpacked=200M", cwd=tmp_path)
     assert (done.status, done.stderr) == (0, "")
     assert "100.00 % of 110000 samples" in done.stdout
-    mapped = run("map", prog, "--profile", "p.gz", "--max-unpacked=200M", cwd=tmp_path)
-    assert mapped.status == 0
 
 
 @pytest.mark.parametrize(
@@ -223,7 +221,7 @@ def test_names_of_files_are_no_options(prog: Path, tmp_path: Path, name: str, da
     """A tool that starts is told ./NAME: neither its help nor a file that it writes comes of a profile's name."""
     (tmp_path / name).write_bytes(data + bytes(100))
     (tmp_path / "tools").mkdir()
-    for tool in ("llvm-profdata-25", "perf", "dump_gcov", "gcov"):
+    for tool in ("llvm-profdata-25", "perf", "gcov"):
         (tmp_path / "tools" / tool).write_text('#!/bin/sh\nprintf "%s\\n" "$@" >>"$TMPDIR/words"\nexit 1\n')
         (tmp_path / "tools" / tool).chmod(0o755)
     words = ["env", f"PATH={tmp_path / 'tools'}:/usr/bin:/bin", f"TMPDIR={tmp_path}", HUGEALIGN, "order", "-b", prog]
@@ -246,7 +244,7 @@ def test_a_call_graph_of_a_million_edges(tmp_path: Path) -> None:
         for edge in range(edges):
             caller, callee = edge % count, (edge * 7 + edge // count) % count
             file.write(f"1 f{caller} {edge // count:x} 1 f{callee} 0 0 {edge % 9 + 1}\n")
-    ended = run("order", "p", "-b", "prog", "--itlb-2m=4", "-o", "out", cwd=tmp_path)
+    ended = run("order", "p", "-b", "prog", "--windows=3", "-o", "out", cwd=tmp_path)
     assert (ended.status, ended.stderr) == (0, "")
     assert (tmp_path / "out").read_text().count("\nf") == count
     assert ended.peak <= 768 << 20

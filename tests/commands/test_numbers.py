@@ -14,12 +14,9 @@ _ODD = ["9" * 5000, "9" * 33, "1_0", "+1", " 1", "1e3", "nan", "inf", "٣", "0x1
     [
         ["ps", "--wait={}", "1"],
         ["ps", "--watch={}", "1"],
-        ["ps", "--after={}", "--", "true"],
         ["ps", "--min-coverage={}", "1"],
-        ["ps", "--page-size={}", "1"],
         ["warm", "--windows={}", "/bin/true"],
         ["warm", "--wait={}", "/bin/true"],
-        ["warm", "--page-size={}", "/bin/true"],
         ["fix", "--dry-run", "--page-size={}", "/bin/true"],
     ],
     ids=" ".join,
@@ -38,10 +35,3 @@ def test_pid_that_is_none(pid: str) -> None:
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("hugealign: error: PID: ")
     assert len(done.stderr) < 200
-
-
-def test_old_spelling_of_verbose() -> None:
-    old, new = run(HUGEALIGN, "ps", "--windows", "--", "sleep", "0.2"), run(HUGEALIGN, "ps", "-v", "--", "sleep", "0.2")
-    assert old.stderr == "hugealign: warning: ps --windows is now spelled -v\n"
-    assert new.stderr == ""
-    assert old.returncode == new.returncode

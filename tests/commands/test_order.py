@@ -16,7 +16,7 @@ from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import report
-from tests.commands.profiles import SAMPLES, build
+from tests.commands.profiles import SAMPLES, addressed, build
 from tests.support import HUGEALIGN, ROOT, need, run
 
 # The command.
@@ -28,12 +28,12 @@ def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_command(prog: Path, tmp_path: Path) -> None:
-    words = ["order", SAMPLES / "prog.fdata", "-b", prog, "-o", tmp_path / "o", "--itlb-2m", 9]
+    words = ["order", SAMPLES / "prog.fdata", "-b", prog, "-o", tmp_path / "o", "--windows", 8]
     done = run(HUGEALIGN, *words)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "8 windows: 9 2 MiB instruction TLB entries" in done.stdout
+    assert "budget   8 windows: as given by --windows" in done.stdout
     assert "matched  99.99 %" in done.stdout
-    order = orderfile.parse((tmp_path / "o").read_bytes().split(b"\n"))
+    order = orderfile.parse((tmp_path / "o").read_bytes())
     assert order.header["windows"] == "1"
     assert order.header["budget"].startswith("8 ")
     assert re.fullmatch("[0-9a-f]{40}", order.header["build-id"])
@@ -61,18 +61,15 @@ def _valid(text: str, name: str) -> dict[str, Any]:
 
 
 def test_documents_are_as_their_schemas(prog: Path, tmp_path: Path) -> None:
-    """Those of `order --format json`, `--emit json` and `diff`; of a program with and without symbols."""
+    """Those of `order --format json` and `diff`; of a program with and without symbols."""
     stripped = tmp_path / "stripped"
     subprocess.run(["strip", prog, "-o", stripped], check=True)
     functions = read_functions(prog)
-    (tmp_path / "addresses").write_text(f"S {functions.starts[functions.by_name['hot'][0]]:x} 9\n")
+    (tmp_path / "addresses").write_bytes(addressed(prog, {functions.starts[functions.by_name["hot"][0]]: 9}))
     for binary, profile in ((prog, SAMPLES / "prog.fdata"), (stripped, tmp_path / "addresses")):
-        words = [HUGEALIGN, "order", profile, "-b", binary, "--force", "--itlb-2m=8"]
+        words = [HUGEALIGN, "order", profile, "-b", binary, "--force", "--windows=7"]
         report = _valid(run(*words, "--format=json", check=True).stdout, "order-report")
         assert report["samples"]["nameless"] == (9 if binary == stripped else 0)
-        run(*words, "--emit=json", "-o", tmp_path / f"{binary.name}.json", check=True)
-        made = _valid((tmp_path / f"{binary.name}.json").read_text(), "order")
-        assert all(f["name"] for f in made["functions"])
     for name, sample in (("old", "prog.fdata"), ("new", "flat.txt")):
         run(HUGEALIGN, "order", SAMPLES / sample, "-b", prog, "-o", tmp_path / name, check=True)
     (tmp_path / "moved").write_text((tmp_path / "old").read_text().replace("# window: 1", "# window: 2"))
@@ -86,14 +83,14 @@ def test_an_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
     """It asks for no huge window, has what is likely to run, and links as any other does."""
     order, ran = tmp_path / "small.order", tmp_path / "ran"
     ran.write_text("hot\nwork\nmain\n")
-    words = [HUGEALIGN, "order", ran, "-b", prog, "--itlb-2m=0"]
+    words = [HUGEALIGN, "order", ran, "-b", prog, "--windows=0"]
     done = run(*words, "-o", order, check=True)
-    assert "budget   0 windows: 0 2 MiB instruction TLB entries (as given by --itlb-2m)\n" in done.stdout
+    assert "budget   0 windows: as given by --windows\n" in done.stdout
     assert "huge     0 windows of 2.0 MiB: the order is for small pages\n" in done.stdout
     assert " huge  " not in done.stdout
     document = _valid(run(*words, "--format=json", check=True).stdout, "order-report")
     assert (document["huge"], document["budget"]["windows"], document["whole_text"]) == (0, 0, False)
-    made = orderfile.parse(order.read_bytes().split(b"\n"))
+    made = orderfile.parse(order.read_bytes())
     assert made.header["windows"] == "0"
     assert {entry.name for entry in made.entries if entry.kind == HOT} == {"hot", "work", "main"}
     assert document["functions"]["fill"] == sum(entry.kind == FILL for entry in made.entries) > 0
@@ -162,7 +159,7 @@ def test_another_program(prog: Path, tmp_path: Path) -> None:
 def test_demangled_names(prog: Path, tmp_path: Path, name: str, text: str, advice: str) -> None:
     """The program is the right one, but no symbol has such a name."""
     (tmp_path / name).write_text(text)
-    done = run(HUGEALIGN, "order", tmp_path / name, "-b", prog, "--itlb-2m=8")
+    done = run(HUGEALIGN, "order", tmp_path / name, "-b", prog, "--windows=7")
     assert (done.returncode, done.stdout) == (1, "")
     assert ("demangled names, which no symbol has: " in done.stderr) == bool(advice)
     assert (advice or "give the binary that ran") in done.stderr
@@ -192,7 +189,7 @@ def test_a_build_that_has_none_of_the_functions(prog: Path, tmp_path: Path) -> N
         (["order", "list", "-b", "prog", "--type=nosuch"], 2, "--type: unknown"),
         (["order", "list", "-b", "prog", "--type=fdata"], 3, "nothing in it can be read as fdata"),
         (["order", "list", "-b", "prog", "--cpu=nosuch"], 2, "unknown CPU nosuch"),
-        (["order", "list", "-b", "prog", "--itlb-2m=-1"], 2, "--itlb-2m"),
+        (["order", "list", "-b", "prog", "--windows=-1"], 2, "--windows"),
         (["order", "list", "-b", "prog", "--page-size=3M"], 2, "--page-size"),
         (["order", "list", "-b", "prog", "-o", "none/o"], 3, "cannot be written"),
         (["order", "bad", "-b", "prog"], 0, "1 line is not folded"),
@@ -227,6 +224,20 @@ def test_diff_of_real_orders(prog: Path, tmp_path: Path) -> None:
     assert {f["name"] for f in as_json["lost"]} >= {"main", "other"}
 
 
+def test_without_a_compiler(prog: Path, tmp_path: Path) -> None:
+    """One line says what is missing; what is in no need of sorting by calls does without."""
+    (tmp_path / "bin").mkdir()
+    for tool in Path("/usr/bin").iterdir():
+        if not re.search(r"(^|-)(cc|gcc|clang)(-\d+)?$", tool.name):
+            (tmp_path / "bin" / tool.name).symlink_to(tool)
+    (tmp_path / "stacks").write_text("main;work;hot 7\nmain;work 2\n")
+    words = (HUGEALIGN, "order", tmp_path / "stacks", "-b", prog, "-o", tmp_path / "order")
+    done = run(*words, PATH=str(tmp_path / "bin"), XDG_CACHE_HOME=str(tmp_path / "cache"))
+    why = "functions cannot be sorted: no C compiler found (cc, gcc, clang); on Debian: apt-get install gcc libc6-dev"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {why}\n")
+    assert not (tmp_path / "order").exists()
+
+
 def test_lld_takes_the_order(prog: Path, tmp_path: Path) -> None:
     """The functions come out in the order that we give."""
     need("ld.lld-19")
@@ -253,12 +264,11 @@ def test_lld_takes_the_order(prog: Path, tmp_path: Path) -> None:
 def test_the_same_as_a_function(prog: Path, tmp_path: Path) -> None:
     """What another program gets is what the command writes."""
     (tmp_path / "p").write_text("main;hot;helper 9\nhot 1\nnowhere 1\nno count\n")
-    words = ["--itlb-2m=2", "--page-size=64K", "-o", tmp_path / "order"]
+    words = ["--windows=1", "--page-size=64K", "-o", tmp_path / "order"]
     told = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, *words)
     said: list[str] = []
-    made = hugealign.order(
-        str(prog), [str(tmp_path / "p")], page_size=1 << 16, budget=hugealign.budget_of(entries=2), warn=said.append
-    )
+    options = hugealign.OrderOptions(page_size=1 << 16, budget=hugealign.budget_of(windows=1))
+    made = hugealign.order(str(prog), [str(tmp_path / "p")], options, warn=said.append)
     assert orderfile.write(made.file()) == (tmp_path / "order").read_text()
     assert report.text(made) == told.stdout
     assert [f"hugealign: warning: {line}" for line in said] == told.stderr.splitlines()
@@ -282,7 +292,7 @@ def test_few_samples_of_perf_are_told(count: int, warned: bool, prog: Path, tmp_
 def test_few_samples_make_no_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
     """The linker's stays, and one line says so; what counted everything may have counted little."""
     (tmp_path / "p").write_text(f"prog 7 1.0: 1 cpu-clock:u: \n\t 55555 hot+0x1 ({prog})\n\n" * 99)
-    words = ("order", "-b", prog, "--itlb-2m", "0", "-o", "out")
+    words = ("order", "-b", prog, "--windows", "0", "-o", "out")
     done = run(HUGEALIGN, *words, "p", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"hugealign: error: only 99 samples in {prog}")

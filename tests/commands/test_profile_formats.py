@@ -126,15 +126,6 @@ def test_perf_script_branch_symbols_with_files(prog: Path, functions: Functions,
     assert load(tmp_path / "p", prog)[2] == form
 
 
-def test_autofdo(prog: Path, functions: Functions) -> None:
-    _, matched, form = load(SAMPLES / "autofdo.txt", prog)
-    assert form == "autofdo"
-    assert named(matched.samples, functions)["main"] == 184019
-    assert arcs(matched, functions) == {
-        ("main", "hot"): 1, ("main", "work"): 1, ("main", "other"): 20, ("hot", "helper@main.c"): 90,
-    }  # fmt: skip
-
-
 def test_folded(prog: Path, functions: Functions, tmp_path: Path) -> None:
     (tmp_path / "p").write_text(
         f"# comment\nprog;main;hot;{ODD} 7\nprog;main;hot;inlined_[i] 5\nprog;main;hot;do_syscall_64_[k] 3\nhot 1\n"
@@ -168,24 +159,6 @@ def test_callgrind(prog: Path, functions: Functions, tmp_path: Path) -> None:
     assert named(matched.samples, functions) == {"work": 12, "helper@other.c": 0, "main": 1, "helper@main.c": 40}
     assert arcs(matched, functions) == {("work", "helper@other.c"): 5, ("main", "work"): 4}
     assert matched.foreign == 999
-
-
-def test_preaggregated(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """Addresses, so the right helper; a branch to the start is a call, others are not."""
-    main, hot = (functions.starts[functions.by_name[name][0]] for name in ("main", "hot"))
-    helper = functions.starts[functions.by_name["helper"][1]]
-    build_id = functions.build_id
-    (tmp_path / "p").write_text(
-        f"E cycles\nB {main + 4:x} {hot:x} 3 0\nB {hot + 8:x} {hot + 2:x} 6 1\nB X:55 {helper:x} 2 0\n"
-        f"F {hot:x} {hot + 8:x} 4\nS {build_id}:{helper:x} 9\nT {main + 4:x} {hot:x} {hot + 4:x} 1\nB {main:x} -1 1 0\n"
-    )
-    _, matched, form = load(tmp_path / "p", prog)
-    assert form == "preaggregated"
-    assert named(matched.samples, functions) == {"main": 5, "hot": 10, "helper@other.c": 9}
-    assert arcs(matched, functions) == {("main", "hot"): 4}
-    (tmp_path / "p").write_text(f"S {'ab' * 20}:{helper:x} 9\n")
-    with pytest.raises(ProfileError, match="another build"):
-        load(tmp_path / "p", prog)
 
 
 def test_symbols(prog: Path, functions: Functions, tmp_path: Path) -> None:
@@ -506,18 +479,14 @@ def test_names(prog: Path, functions: Functions, tmp_path: Path, name: str, expe
         ("fdata", "9 main 0 1 main 0 0 1", 0),
         ("fdata", "1 main\\", 0),
         ("fdata", "1 new\\\\line\\ x 0 1 main 0 0 18446744073709551616", 0),
-        ("preaggregated", "B 1", 0),
-        ("preaggregated", "S 11111111111111111 5", 0),
         ("callgrind", "calls=x", 0),
         ("callgrind", "fn=(77)", 0),
-        ("autofdo", " 1: 5", 0),
-        ("autofdo", "main:1:-1", 0),
         ("perf-text", "\tno frame", 0),
         ("perf-addresses", "\tno frame", 0),
     ],
 )
 def test_lines_that_mean_nothing_are_counted(prog: Path, tmp_path: Path, form: str, line: str, reads: int) -> None:
-    good = {"fdata": "1 main 0 1 hot/1 0 0 1", "folded": "hot 1", "preaggregated": "S 1 1", "autofdo": "main:1:1"}
+    good = {"fdata": "1 main 0 1 hot/1 0 0 1", "folded": "hot 1"}
     (tmp_path / "p").write_text(f"{line}\n{good.get(form, '')}\n")
     profile = Profile()
     with suppress(ProfileError):  # formats of which one line alone is nothing
@@ -548,7 +517,7 @@ def test_cycles(prog: Path, functions: Functions, tmp_path: Path, form: str, tex
     assert calls["hot", "main"] == 2
     assert calls["main", "hot"] in (2, 5)
     assert all(caller != callee for caller, callee in calls)
-    done = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, "--emit=list", "-o", tmp_path / "o", "--no-fill")
+    done = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, "--emit=lld", "-o", tmp_path / "o")
     assert done.returncode == 0
     names = (tmp_path / "o").read_text().split()
     assert len(names) == len(set(names))
@@ -561,7 +530,6 @@ def test_cycles(prog: Path, functions: Functions, tmp_path: Path, form: str, tex
         ("folded", "{};hot 4"),
         ("fdata", "1 {} 0 1 hot/1 0 0 4"),
         ("callgrind", "fn={}\n0 4"),
-        ("autofdo", "{}:4:1"),
         ("profdata-text", "Counters:\n  {}:\n    Function count: 4"),
         ("symbols", "{}"),
         ("order", "# hugealign.order/1\n{}\tsamples=4"),
@@ -607,7 +575,7 @@ def test_packed(prog: Path, tmp_path: Path) -> None:
         assert load(tmp_path / name, prog)[1] == expected
         packed = (tmp_path / name).read_bytes()
         (tmp_path / "cut").write_bytes(packed[: len(packed) // 2])
-        with pytest.raises(ProfileError, match=r"cut short|zstd cannot read"):
+        with pytest.raises(ProfileError, match=r"truncated|damaged"):
             load(tmp_path / "cut", prog)
 
 

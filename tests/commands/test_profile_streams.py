@@ -115,7 +115,6 @@ DIFFERENT: dict[str, Callable[[int], str]] = {
     "symbols": "f{}\n".format,
     "fdata": "1 main {:x} 1 hot/1 0 0 1\n".format,
     "callgrind": "fn=({0}) f{0}\n".format,
-    "autofdo": "f{}:1:1\n".format,
     "profdata-text": "  f{}:\n    Function count: 5\n".format,
     "order": "f{}\n".format,
     "perf-text": "prog 7 1.0: 1 e: 401136 f{}+0x1 (/srv/prog)\n".format,

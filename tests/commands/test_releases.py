@@ -14,6 +14,7 @@ from hugealign.profile import counts
 from hugealign.profile.counted import read
 from hugealign.profile.model import Profile
 from hugealign.profile.source import ProfileSource
+from tests.commands.profiles import addressed
 from tests.support import HUGEALIGN, run
 
 FUNCTIONS = 12
@@ -64,7 +65,7 @@ def test_a_new_release_is_ordered_by_an_old_ones_counts(tmp_path: Path) -> None:
     old, new = (_build(tmp_path / str(release), release) for release in (1, 2))
     functions = read_functions(old)
     at = {name: functions.starts[indices[0]] for name, indices in functions.by_name.items()}
-    (tmp_path / "p").write_text("".join(f"S {at[f'work{n}']:x} {10 * n + 10}\n" for n in range(FUNCTIONS)))
+    (tmp_path / "p").write_bytes(addressed(old, {at[f"work{n}"]: 10 * n + 10 for n in range(FUNCTIONS)}))
     stripped = tmp_path / "stripped" / "server"
     stripped.parent.mkdir()
     subprocess.run(["strip", old, "-o", stripped], check=True)

@@ -93,7 +93,7 @@ def test_zip_members_on_one_stream(tmp_path: Path) -> None:
     entries = [(b"%d" % n, 0, 8, packed, checksum) for n in range(500)]
     out = zip_of(entries, local(8, packed))
     (tmp_path / "x.zip").write_bytes(out)
-    refused(run("verify", tmp_path / "x.zip"), "unpack it first")
+    refused(run("verify", tmp_path / "x.zip"), "unpacks to more than")
 
 
 @pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
@@ -102,7 +102,7 @@ def test_zip_members_that_each_start_a_program(tmp_path: Path) -> None:
     out = zip_of([(b"%d" % n, 0, 93, packed, zlib.crc32(ELF)) for n in range(4000)], local(93, packed))
     (tmp_path / "x.zip").write_bytes(out)
     ended = run("verify", tmp_path / "x.zip")
-    assert "unpack it first" in ended.stdout
+    assert "unpacks to more than" in ended.stdout
     assert ended.stdout.count("\n") < 600
 
 
@@ -190,25 +190,25 @@ def test_bombs_of_every_kind(kind: str, tmp_path: Path) -> None:
     refused(ended, "could not check")
 
 
-def test_many_small_bombs_share_one_allowance(tmp_path: Path) -> None:
-    """What may be unpacked beyond the ratio is an allowance of the command, not of each file."""
+def test_many_small_bombs(tmp_path: Path) -> None:
+    """Each is given up after what a file of its size may unpack to."""
     bomb = bz2.compress(tar(("x", b"\1" + bytes(200 << 20))))
     for n in range(30):
         (tmp_path / f"{n}.tar.bz2").write_bytes(bomb)
     ended = run("verify", "-r", tmp_path)
     assert ended.status == 3
-    assert ended.stdout.count("unpack it first") >= 28
+    assert ended.stdout.count("unpacks to more than 64.") == 30
 
 
 @pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
-def test_honest_archives_do_not_use_up_the_allowance(tmp_path: Path) -> None:
+def test_a_tree_of_small_honest_archives(tmp_path: Path) -> None:
     """A tree of small archives, such as kernel modules: each needs the zstd program, most are under 2 KiB."""
     packed = subprocess.run(["zstd", "-qc"], input=tar(*[("x", b"")] * 20, ("y", ELF)), capture_output=True, check=True)
     for n in range(300):
         (tmp_path / f"{n}.tar.zst").write_bytes(packed.stdout)
     assert len(packed.stdout) < 2048
     ended = run("verify", "-r", tmp_path)
-    assert "unpack it first" not in ended.stdout
+    assert "unpacks to" not in ended.stdout
     assert ended.stdout.count("no loadable segments") == 300
 
 

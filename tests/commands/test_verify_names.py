@@ -15,7 +15,7 @@ def test_hostile_names_of_real_files(form: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text("no program")
     done = run(HUGEALIGN, "verify", "--format", form, "--", *NAMES, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (3, "")
-    _, read, shown = FORMS[form]
+    read, shown = FORMS[form]
     assert read(done.stdout) == [shown(name) for name in NAMES]
 
 

@@ -31,7 +31,7 @@ def test_a_file_to_write(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", ["top --once", "top --format prometheus", "ps 1", "ps sh", "adapt 1", "advise -p 1"])
+@pytest.mark.parametrize("words", ["top --once", "top --format prometheus", "ps 1", "ps sh", "adapt 1", "advise 1"])
 def test_processes_to_look_at(words: str, tmp_path: Path) -> None:
     """Numbers would say that there is nothing to gain, and "no process 1" that it is gone."""
     done = without_proc(f"{HUGEALIGN} {words}", tmp_path)

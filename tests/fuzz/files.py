@@ -123,7 +123,7 @@ def blocks(chance: Chance) -> bytes:
 
 def beside_blocks() -> dict[str, bytes]:
     """Return the profiles for such programs, by name and by address."""
-    return {"folded": b"main;hot 70000\nmain 90000\n", "spots": b"F 401000 401003 100000\nB 401002 401000 90000 0\n"}
+    return {"folded": b"main;hot 70000\nmain 90000\n", "spots": b" 7 e:  401000 0x401002/0x401000/P/-/-/0\n" * 1000}
 
 
 @cache
@@ -241,6 +241,6 @@ def baseline(chance: Chance) -> bytes:
     document = json.loads(_report())
     odd: Any = chance.choice((None, -1, 1e999, "x", [], {}, [[]], "\x1b[31m\n", {"a": 1}, True))
     (document if chance.random() < 0.5 else document["files"][0])[
-        chance.choice(("schema", "files", "path", "findings", "accepted", "page_size"))
+        chance.choice(("schema", "files", "path", "diagnoses", "accepted", "page_size"))
     ] = odd
     return json.dumps(document).encode()

@@ -13,8 +13,8 @@ from hugealign.elf.image import PF_W, PF_X, Image, read_image
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.errors import HugealignError
 from hugealign.fixing import examine, writing
+from hugealign.fixing.moves import moved
 from hugealign.fixing.output import Output, fixed, original
-from hugealign.fixing.plan import moved
 from tests.fuzz import elf
 
 __all__ = ["LEVELS", "check", "corpus"]

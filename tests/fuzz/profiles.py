@@ -1,6 +1,5 @@
 """Profiles of each text format, damage to them, and what must hold for the order and the map that are made of them."""
 
-import io
 import random
 from pathlib import Path
 
@@ -11,12 +10,12 @@ from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.map import layout, picture
 from hugealign.map import report as heat
-from hugealign.ordering import diff, emit, problem, report
+from hugealign.ordering import diff, problem, report
+from hugealign.ordering.compose import symbol_list
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import WindowRoom
 from hugealign.profile import counts, read
 from hugealign.profile.formats import FORMATS, detect
-from hugealign.profile.lines import lines
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Profile
 from hugealign.profile.ran import Ran
@@ -53,7 +52,7 @@ def corpus(functions: Functions) -> dict[str, bytes]:
     """Return a small file of each text format, with functions and addresses of the program."""
     at = {name: functions.starts[indices[0]] for name, indices in functions.by_name.items()}
     base = 0x555500000000
-    main, hot_at, work = at["main"], at["hot"], at["work"]
+    main, hot_at = at["main"], at["hot"]
     mapped = f" 7 PERF_RECORD_MMAP2 7/7: [{base + 0x1000:#x}(0x1000) @ 0x1000 fe:00 1 2]: r-xp /srv/prog\n"
     made = {
         path.name: path.read_bytes()[:6000] for path in SAMPLES.iterdir() if path.suffix in (".txt", ".fdata", ".yaml")
@@ -65,8 +64,6 @@ def corpus(functions: Functions) -> dict[str, bytes]:
         "helper\tfile=main.c\n@1160\tkind=fill\n",
         "callgrind": "# callgrind format\npositions: line\nevents: Ir\n\nob=(1) /srv/prog\nfl=(1) main.c\nfn=(1) main\n"
         "0 10\ncfn=(2) hot\ncalls=5 0\n0 500\n\nfn=(2)\n+1 40\nob=(2) /lib/c\nfn=(4) x\n0 9\n",
-        "preaggregated": f"E cycles\nB {main:x} {hot_at:x} 3 0\nF {hot_at:x} {hot_at + 8:x} 4\nS {work:x} 9\n"
-        f"T {main:x} {hot_at:x} {hot_at + 4:x} 1\nB X:5 -1 1 0\n",
         "addresses": mapped + f" 7 e:  {base + hot_at:x}\n" * 3 + " 9 PERF_RECORD_FORK(9:9):(7:7)\n",
         "chains": mapped + f" 7 e: \n\t {hot_at + 1:x} (/srv/prog)\n\t {main + 5:x} (/srv/prog)\n\n" * 3,
         "branch-files": " 7 e:  401000 hot+0x1 (/srv/prog)main+0x5(/srv/prog)/hot+0x0(/srv/prog)/P/-/-/0/ "
@@ -189,14 +186,13 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     ran = Ran("prog", functions, matched, [(name, form)])
     budget = matched.found % 3
     plan = problem.plan(problem.Problem(matched, functions, WindowRoom(_PAGE, budget), calls, calls))
-    made = Order(ran, Budget(8, 1, "test"), plan)
+    made = Order(ran, Budget(7, "test", 8), plan)
     order = made.file()
     text = orderfile.write(order)
-    again = orderfile.parse(lines(io.BytesIO(text.encode())))
+    again = orderfile.parse(text.encode())
     assert [e.key for e in again.entries] == [e.key for e in order.entries]
     assert diff.compare(order, again).same
-    for render in emit.FORMS.values():
-        render(order)
+    symbol_list(order)
     layouts = (layout.before(functions, matched, _PAGE, None), layout.after(functions, matched, plan))
     shown = layout.Map(ran, made.budget, plan, "", None, layouts, rodata_coverage(functions.image, _PAGE))
     assert all(found.uncovered()[-1] == 0 for found in layouts)

@@ -20,8 +20,8 @@ from tests.fuzz import files, profiles
 
 Words = tuple[tuple[str, ...], ...]
 _FORMS = (
-    *("autofdo.txt", "dump_gcov.txt", "flat.txt", "folded.txt", "no_lbr.fdata", "prog.fdata"),
-    *("prog.yaml", "stacks.txt", "symbols.txt", "folded", "symbols", "order", "callgrind", "preaggregated"),
+    *("flat.txt", "folded.txt", "no_lbr.fdata", "prog.fdata"),
+    *("prog.yaml", "stacks.txt", "symbols.txt", "folded", "symbols", "order", "callgrind"),
     *("addresses", "chains", "branch-files", "branches", "pprof", "proto", "otlp", "gcov", "profdata"),
 )
 _TYPES = profiles.WITHOUT_TOOLS
@@ -94,14 +94,13 @@ _PROFILE: Words = (
         "prog",
         "--force",
         "--format=json",
-        "--emit=json",
-        "--itlb-2m=2",
+        "--windows=1",
         "--page-size=64K",
         "-o",
         "out",
     ),
-    ("order", "@", "@", "-b", "prog", "--force", "--emit=lld", "-o", "out", "--itlb-2m=0"),
-    ("map", "prog", "--profile", "@", "--force", "--format=json", "--page-size=64K", "--cpu=zen3"),
+    ("order", "@", "@", "-b", "prog", "--force", "--emit=lld", "-o", "out", "--windows=0"),
+    ("map", "prog", "--profile", "@", "--format=json", "--page-size=64K"),
     *(
         ("order", "@", "-b", "prog", "--force", f"--type={form}", "--max-unpacked=1M", "--cpu=skylake")
         for form in _TYPES
@@ -113,8 +112,8 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
         files.order,
         (
             ("diff", "@", "good.order", "--format=json"),
-            ("map", "prog", "--profile", "folded", "--order", "@", "--cpu=zen2"),
-            ("map", "prog", "--profile", "@", "--order", "@", "--itlb-2m=1", "--page-size=64K", "--svg", "out"),
+            ("map", "prog", "--profile", "folded", "--order", "@"),
+            ("map", "prog", "--profile", "@", "--order", "@", "--page-size=64K", "--svg", "out"),
         ),
     ),
     "trace": (

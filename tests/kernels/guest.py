@@ -118,7 +118,7 @@ def measure(program: str, directory: Path) -> dict[str, Any]:
         "warm": said,
         "after_kib": after,
         "congruent": aligned,
-        "ps": {"status": ps.returncode, **{k: report[k] for k in ("windows_huge", "windows_possible", "reason")}},
+        "ps": {"status": ps.returncode, **{k: report[k] for k in ("windows_huge", "windows_possible", "diagnoses")}},
     }
 
 

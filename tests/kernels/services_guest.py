@@ -31,12 +31,12 @@ def look(unit: str) -> dict[str, Any]:
     """Return what `ps` says of the main process of *unit*, libraries as well."""
     run("systemctl", "start", unit)
     pid = run("systemctl", "show", "-p", "MainPID", "--value", unit).stdout.strip()
-    done = run("hugealign", "ps", "--libs", "--json", pid)
+    done = run("hugealign", "ps", "--all", "--json", pid)
     found = json.loads(done.stdout)["processes"] if done.stdout else []
     if not found:
         return {"pid": pid, "error": done.stderr}
     (process,) = found
-    keys = ("windows_huge", "windows_possible", "text_bytes", "huge_bytes", "reason", "mend")
+    keys = ("windows_huge", "windows_possible", "text_bytes", "huge_bytes", "diagnoses")
     return {"pid": pid, "answers": answers(unit)} | {key: process[key] for key in keys}
 
 

@@ -41,11 +41,11 @@ _GOOD: list[dict[str, Any]] = [
         "warm": _WARM,
         "after_kib": 6144,
         "congruent": True,
-        "ps": {"status": 0, "windows_huge": 3, "windows_possible": 3, "reason": None},
+        "ps": {"status": 0, "windows_huge": 3, "windows_possible": 3, "diagnoses": []},
     },
 ]
 _UNABLE = _WARM | {"status": 1, "windows_huge": 0, "code": "file-system.no-huge-pages", "facts": {"file_system": "xfs"}}
-_NONE = {"status": 1, "windows_huge": 0, "windows_possible": 3, "reason": "small"}
+_NONE = {"status": 1, "windows_huge": 0, "windows_possible": 3, "diagnoses": ["small"]}
 
 
 def changed(number: int, **changes: Any) -> list[dict[str, Any]]:

@@ -131,7 +131,7 @@ def test_program(
     done = run(HUGEALIGN, "verify", "--format=json", output)
     (report,) = json.loads(done.stdout)["files"]
     assert done.returncode == 1
-    assert {finding["id"] for finding in report["findings"]} == rules
+    assert {diagnosis["code"] for diagnosis in report["diagnoses"]} == rules
     share = 100 * report["coverage"]["huge_bytes"] / report["coverage"]["text_bytes"]
     # Where it is whole otherwise, the fixed file has no tail, and no second text with ends of its own.
     fixed = tmp_path / "fixed"
@@ -140,7 +140,7 @@ def test_program(
     if qemu := shutil.which("qemu-x86_64"):  # which finds program headers as Linux before 5.18 does
         assert run(qemu, fixed, check=True).stdout == expected.stdout
     (after,) = json.loads(run(HUGEALIGN, "verify", "--format=json", fixed).stdout)["files"]
-    left = {finding["id"] for finding in after["findings"]}
+    left = {diagnosis["code"] for diagnosis in after["diagnoses"]}
     assert left == {"HA009"} if hot_is_whole else "HA004" not in left
     run(HUGEALIGN, "fix", "--undo", "-o", tmp_path / "back", fixed, check=True)
     assert (tmp_path / "back").read_bytes() == output.read_bytes()

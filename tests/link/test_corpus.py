@@ -55,7 +55,7 @@ class Checker:
 
         def run_link(*words: object) -> None:
             argv = (*wrapper, case.compiler, *case.toolchain.flags, *case.flags(link=True), *words)
-            result = run(*argv, cwd=where, HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PAD_THRESHOLD="0")
+            result = run(*argv, cwd=where, HUGEALIGN_MIN_TEXT="0")
             done.append((result.returncode, result.stdout, result.stderr))
 
         libraries = source.parts("Library")

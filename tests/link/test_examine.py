@@ -1,6 +1,7 @@
-"""Every rule on files that real tools made: each names the findings of the whole file, so that it fires exactly there.
+"""Every rule on files that real tools made: each names the diagnoses of the whole file, so that it fires exactly there.
 
-Where no tool makes the fault, a file that a linker made is patched; those are in PATCHED.
+Where no tool makes the fault, a file that a linker made is patched; those are in PATCHED.  CURES has for each rule the
+file that comes of doing what it advises.
 """
 
 import os
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.diagnosis import catalogue, render
 from hugealign.elf.image import read_file
 from hugealign.elf.notes import BuildNote
 from hugealign.verification.checking import check_fd
-from hugealign.verification.model import FileReport
-from hugealign.verification.rules import RULES, Policy
+from hugealign.verification.result import FileReport
+from hugealign.verification.rules import Policy
 from tests.support import HUGEALIGN, LLVM, PAGE, Elf, need, need_compiler, run
 
 M = 1 << 20
@@ -98,6 +100,14 @@ MADE = {
         f"gcc -static-pie -nostdlib -fuse-ld=bfd start.o -e main {_SMALL_PAGES} -Wl,-Ttext=0x201000",
         "HA003 HA027",
     ),
+    "static PIE for pages of 2 MiB": ("{h} gcc -static-pie -nostdlib start.o -e main", "HA012"),
+    "old library in a program": ("{h} gcc main.o text.o old.o", ""),
+    "lld by hugealign": (f"{{h}} gcc {_LLD14} -no-pie main.o text.o", ""),
+    "static, fixed": ("{h} gcc -static -no-pie main.o text.o", ""),
+    "aligned to 2 MiB": (
+        f"gcc {_LLD14} -static -no-pie -nostdlib -Wl,-e,main main.o -Wl,-z,max-page-size=0x200000",
+        "",
+    ),
     "PIE on the grid": (
         f"gcc {_LLD14} {_MAX} -Wl,-z,separate-code main.o text.o -Wl,--image-base=0x200000",
         "HA004",
@@ -114,6 +124,57 @@ TREATED = {
 }
 
 
+#: name: segment (of those that are loaded) of the file "good", field, value -> the rules.
+P_OFFSET, P_VADDR, P_FILESZ, P_MEMSZ, P_ALIGN = 8, 16, 32, 40, 48
+PATCHED = {
+    "odd alignment": (0, P_ALIGN, 3 * M, "HA021"),
+    "larger alignment": (0, P_ALIGN, 4 * M, ""),
+    "out of order": (2, P_VADDR, 0x1000, "HA023"),
+    "one over another": (2, P_VADDR, -0x1000, "HA005 HA023"),  # below the end of the text
+    "text cut short": (1, P_FILESZ, 2 * M, "HA006"),
+    "no such memory": (-1, P_MEMSZ, 1 << 47, "HA029"),
+    "no memory": (-1, P_MEMSZ, (1 << 64) - 0x1000, "HA029"),
+    "less in memory": (-1, P_MEMSZ, 0x10, "HA029"),
+    "beyond all addresses": (-1, P_VADDR, (1 << 47) - 0x1000, "HA013 HA029"),
+    "off a page": (-1, P_OFFSET, 0x11, "HA029"),
+    "beyond the file": (-1, P_OFFSET, 1 << 40, "HA029"),
+}
+
+#: rule: a file that breaks it -> the file that comes of doing what it advises; empty if it advises nothing.
+CURES = {
+    "HA001": ("aligned to 4 KiB", "good"),
+    "HA002": ("lld", "lld by hugealign"),
+    "HA003": ("lld", "lld by hugealign"),
+    "HA004": ("no pad", "good"),
+    "HA005": ("one over another", "good"),
+    "HA006": ("text cut short", "good"),
+    "HA007": ("two texts", "small"),
+    "HA008": ("two texts", "small"),
+    "HA009": ("data among the text", "good"),
+    "HA010": ("text relocations", "good"),
+    "HA011": ("for an old glibc", "old library in a program"),
+    "HA012": ("static PIE", "static, fixed"),
+    "HA013": ("relro too long", "relro right"),
+    "HA014": ("relro too short", "relro right"),
+    "HA015": ("pad of NOPs", "good"),
+    "HA017": ("more windows promised", "good"),
+    "HA018": ("hot outside", "good"),
+    "HA019": ("pad removed", "note"),
+    "HA020": ("debug of LLVM", "debug of GNU"),
+    "HA021": ("odd alignment", "good"),
+    "HA022": ("far too aligned", "aligned to 2 MiB"),
+    "HA023": ("out of order", "good"),
+    "HA024": ("base off the grid", "base on the grid"),
+    "HA025": ("executable stack", "good"),
+    "HA026": ("lld aligned", "good"),
+    "HA027": ("static PIE for pages of 4 KiB", "static PIE for pages of 2 MiB"),
+    "HA028": ("fixed afterwards", ""),
+    "HA029": ("no such memory", "good"),
+    "HA030": ("small", "good"),
+}
+ASKED: dict[str, dict[str, object]] = {"HA030": {"min_windows": 2}}
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("examine")
@@ -125,13 +186,34 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made(directory: Path, name: str) -> Path:
-    """The file *name* of MADE, linked when first asked for."""
+    """The file *name* of MADE, TREATED or PATCHED, made when first asked for."""
     path = directory / name
-    words = MADE[name][0].replace("{h}", str(HUGEALIGN)).split()
-    need_compiler(*words[words[0] == str(HUGEALIGN) :])
-    if not path.exists():
-        run(*words, "-o", path, cwd=directory, check=True)
+    if path.exists():
+        return path
+    if name in PATCHED:
+        which, field, value, _ = PATCHED[name]
+        good = made(directory, "good")
+        loads = read_file(good).load_segments
+        value += loads[1].p_vaddr + loads[1].p_memsz if value < 0 else 0
+        return patch(good, path, (loads[which].header + field, "Q", value))
+    if name in TREATED:
+        source, command, _ = TREATED[name]
+        need(command.split()[0])
+        words = [w.format(file=made(directory, source), out=path) for w in command.split()]
+    else:
+        words = [*MADE[name][0].replace("{h}", str(HUGEALIGN)).split(), "-o", str(path)]
+        need_compiler(*words[words[0] == str(HUGEALIGN) :])
+    run(*words, cwd=directory, check=True)
     return path
+
+
+def patch(path: Path, target: Path, *changes: tuple[int, str, int]) -> Path:
+    data = bytearray(path.read_bytes())
+    for offset, form, value in changes:
+        struct.pack_into("<" + form, data, offset, value)
+    target.write_bytes(data)
+    target.chmod(0o755)
+    return target
 
 
 def report(path: Path, **asked: object) -> FileReport:
@@ -142,117 +224,50 @@ def report(path: Path, **asked: object) -> FileReport:
         os.close(fd)
 
 
-def ids(path: Path, **asked: object) -> list[str]:
+def codes(path: Path, **asked: object) -> list[str]:
     found = report(path, **asked)
-    assert not found.reason
-    return sorted({finding.rule.id for finding in found.findings})
+    assert not found.problem
+    assert all(map(render.sentence, found.diagnoses))  # no fact is missing
+    return sorted({diagnosis.code for diagnosis in found.diagnoses})
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_files_that_a_linker_made(name: str, directory: Path) -> None:
-    assert ids(made(directory, name)) == MADE[name][1].split()
+FILES = MADE | TREATED | PATCHED
 
 
-@pytest.mark.parametrize("name", TREATED)
-def test_files_that_another_tool_treated(name: str, directory: Path) -> None:
-    source, command, expected = TREATED[name]
-    words = command.split()
-    need(words[0])
-    run(*[w.format(file=made(directory, source), out=directory / name) for w in words], check=True)
-    assert ids(directory / name) == expected.split()
+@pytest.mark.parametrize("name", FILES)
+def test_files(name: str, directory: Path) -> None:
+    assert codes(made(directory, name)) == str(FILES[name][-1]).split()
+
+
+@pytest.mark.parametrize("code", catalogue.rules())
+def test_what_a_rule_advises_helps(code: str, directory: Path) -> None:
+    asked = ASKED.get(code, {})
+    broken, cured = CURES[code]
+    assert code in codes(made(directory, broken), **asked)
+    if cured:
+        assert code not in codes(made(directory, cured), **asked)
+    else:
+        assert not catalogue.row(code).fix
 
 
 def test_a_debug_file_is_no_fault(directory: Path) -> None:
-    run("objcopy", "--only-keep-debug", made(directory, "good"), directory / "debug", check=True)
-    found = report(directory / "debug")
+    found = report(made(directory, "debug of GNU"))
     assert (found.verdict, found.debug, found.coverage.text if found.coverage else None) == ("ok", True, 0)
 
 
-def test_windows_against_a_processor(directory: Path) -> None:
-    path = made(directory, "good")
-    assert ids(path, cpu="tiny", itlb_2m=1) == ["HA016"]
-    assert "tiny has 1 entries" in report(path, cpu="tiny", itlb_2m=1).findings[0].message
-    assert ids(path, cpu="tiny", itlb_2m=2) == []
-
-
-def segment(path: Path, which: int) -> int:
-    """The file offset of the header of a loadable segment."""
-    return read_file(path).load_segments[which].header
-
-
-def patch(path: Path, directory: Path, *changes: tuple[int, str, int]) -> Path:
-    data = bytearray(path.read_bytes())
-    for offset, form, value in changes:
-        struct.pack_into("<" + form, data, offset, value)
-    target = directory / "patched"
-    target.write_bytes(data)
-    return target
-
-
-P_OFFSET, P_VADDR, P_FILESZ, P_MEMSZ, P_ALIGN = 8, 16, 32, 40, 48
-
-
-def test_patched_alignment(directory: Path) -> None:
-    good = made(directory, "good")
-    assert ids(patch(good, directory, (segment(good, 0) + P_ALIGN, "Q", 3 * M))) == ["HA021"]
-    assert ids(patch(good, directory, (segment(good, 0) + P_ALIGN, "Q", 4 * M))) == []
-
-
-def test_patched_order(directory: Path) -> None:
-    good = made(directory, "good")
-    text = read_file(good).load_segments[1]
-    data = segment(good, 2)
-    assert ids(patch(good, directory, (data + P_VADDR, "Q", 0x1000))) == ["HA023"]
-    over = text.p_vaddr + text.p_memsz - 0x1000
-    assert ids(patch(good, directory, (data + P_VADDR, "Q", over))) == ["HA005", "HA023"]
-
-
-def test_patched_size(directory: Path) -> None:
-    good = made(directory, "good")
-    assert "HA006" in ids(patch(good, directory, (segment(good, 1) + P_FILESZ, "Q", 2 * M)))
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        (P_MEMSZ, 1 << 47),
-        (P_MEMSZ, (1 << 64) - 0x1000),
-        (P_MEMSZ, 0x10),  # below p_filesz
-        (P_VADDR, (1 << 47) - 0x1000),
-        (P_OFFSET, 0x11),
-        (P_OFFSET, 1 << 40),
-    ],
-)
-def test_what_linux_does_not_start(field: int, value: int, directory: Path) -> None:
-    """Of a PT_LOAD that holds no text; the program itself is the judge."""
-    good = made(directory, "good")
-    assert run(good).returncode == 0
-    path = patch(good, directory, (segment(good, -1) + field, "Q", value))
-    path.chmod(0o755)
-    assert run(path).returncode != 0
-    assert "HA029" in ids(path)
+@pytest.mark.parametrize("name", [name for name, row in PATCHED.items() if "HA029" in row[-1]])
+def test_what_linux_does_not_start(name: str, directory: Path) -> None:
+    """The program itself is the judge."""
+    assert run(made(directory, "good")).returncode == 0
+    assert run(made(directory, name)).returncode != 0
 
 
 def test_patched_pad(directory: Path) -> None:
     good = made(directory, "good")
     pad = Elf(good).sections[".hugealign.pad"]
     last = pad["sh_offset"] + pad["sh_size"] - 1
-    path = patch(good, directory, (last, "B", 0x90))
-    assert ids(path) == ["HA015"]
-    assert f"{pad['sh_addr'] + pad['sh_size'] - 1:#x}" in report(path).findings[0].message
-
-
-def test_fewer_windows_than_asked_for(directory: Path) -> None:
-    assert "HA030" not in ids(made(directory, "good"), min_windows=2)
-    assert "HA030" in ids(made(directory, "small"), min_windows=1)
-
-
-def test_every_rule_is_here() -> None:
-    """No rule without a file on which it fires."""
-    named = " ".join(expected for *_, expected in (*MADE.values(), *TREATED.values()))
-    text = Path(__file__).read_text(encoding="utf-8")
-    for rule in RULES:
-        assert rule in named or f'"{rule}"' in text, rule
+    (found,) = report(patch(good, directory / "pad", (last, "B", 0x90))).diagnoses
+    assert (found.code, found.facts["address"]) == ("HA015", pad["sh_addr"] + pad["sh_size"] - 1)
 
 
 def test_what_the_note_says_is_read(directory: Path) -> None:
@@ -288,8 +303,10 @@ def test_a_file_of_nothing_but_text_segments(step: int, tmp_path: Path) -> None:
     path.write_bytes(header + b"".join(loads))
     os.truncate(path, count * 2 * PAGE)
     found = report(path)
-    assert len(found.findings) < 4 * count
+    assert len(found.diagnoses) < 4 * count
     path.write_bytes(
         ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1171, 64, 0, 0) + bytes(65576)
     )
-    assert "more than Linux loads" in report(path).reason
+    problem = report(path).problem
+    assert problem
+    assert problem.code == "file.damaged"

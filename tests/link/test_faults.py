@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT, SRC, Elf, Toolchain, environment, run
 
 
@@ -142,10 +143,10 @@ def test_shims_that_cannot_be_run(lost: str, broken: Path, main: Path, bulk: Pat
 
 def test_interrupt_while_python_loads(broken: Path, bulk: Path, tmp_path: Path) -> None:
     """A linker says nothing about ^C, and neither do we, at any moment that Python leaves to us."""
-    shim = broken / "hugealign" / "link" / "shim.py"
-    shim.write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
-    for inputs in ([bulk], [bulk, bulk]):  # the latter is started before Python has loaded
-        done = run(broken / "hugealign/libexec/ld", "-shared", *inputs, "-z", "muldefs", "-o", tmp_path / "out")
+    main = broken / "hugealign" / "link" / "main.py"
+    main.write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
+    for code in (bulk, bulk_object(tmp_path, 4500)):  # the latter is started before Python has loaded
+        done = run(broken / "hugealign/libexec/ld", "-shared", code, "-o", "out", cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 

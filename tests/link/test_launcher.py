@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.orders import path as order_path
+from tests.orders import vectors
 from tests.support import BIN, HUGEALIGN, Elf, environment, need, run
 
 GOOD = '#include <stdio.h>\nint main(int argc, char **argv) { (void)argv; printf("%d\\n", argc); return argc - 1; }\n'
@@ -219,7 +221,7 @@ def test_no_compiler_named() -> None:
         ("HUGEALIGN_CHECK", "maybe"),
         ("HUGEALIGN_MIN_TEXT", "big"),
         ("HUGEALIGN_MIN_TEXT", "$(touch hacked)"),
-        ("HUGEALIGN_PAD_THRESHOLD", "-1"),
+        ("HUGEALIGN_MIN_TEXT", "-1"),
         ("HUGEALIGN_PAGE_SIZE", "2x"),
         ("HUGEALIGN_PAGE_SIZE", "\x1b[31m"),
     ],
@@ -379,6 +381,17 @@ def test_compilers_with_another_minus_b(words: tuple[str, ...], compiler: str, t
 def test_an_option_in_the_wrong_place(words: tuple[str, ...], status: int, said: str) -> None:
     done = run(HUGEALIGN, *words)
     assert (done.returncode, done.stdout, done.stderr) == (status, "", f"hugealign: error: {said}\n")
+
+
+def test_order_files_by_their_first_line(tmp_path: Path) -> None:
+    """The launcher looks at no other: it takes all files of tests/orders but those that have another there."""
+    (tmp_path / "cc").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "cc").chmod(0o755)
+    for folder in ("accept", "reject"):
+        for name, expected in vectors(folder).items():
+            profile = str(order_path(folder, name))
+            given = run(HUGEALIGN, tmp_path / "cc", "-c", "a.c", HUGEALIGN_PROFILE=profile, check=True).stdout
+            assert ("-ffunction-sections" in given) == (expected != "first line"), name
 
 
 def test_no_file_of_the_profile(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_shims_do_not_call_each_other_forever(work: Path) -> None:
     for part in ("bin", "hugealign", "ld-scripts"):
         shutil.copytree(ROOT / part, other / part, ignore=shutil.ignore_patterns("__pycache__"))
     words = [HUGEALIGN, other / "bin" / "hugealign", "gcc", f"-B{SHIMS}/", f"-B{other}/hugealign/libexec/"]
-    done = run(*words, "main.c", "-o", "main", cwd=work, HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PAD_THRESHOLD="0")
+    done = run(*words, "main.c", "-o", "main", cwd=work, HUGEALIGN_MIN_TEXT="0")
     assert (done.returncode, done.stderr) == (0, "")
     assert Elf(work / "main").faults() == []
 
@@ -104,9 +104,7 @@ def test_path_holds_only_the_shims() -> None:
 
 
 def test_one_word_form_links_too(work: Path) -> None:
-    done = run(
-        BIN / "hugealign-gcc", "main.c", "-o", "main", cwd=work, HUGEALIGN_MIN_TEXT="0", HUGEALIGN_PAD_THRESHOLD="0"
-    )
+    done = run(BIN / "hugealign-gcc", "main.c", "-o", "main", cwd=work, HUGEALIGN_MIN_TEXT="0")
     assert (done.returncode, done.stderr) == (0, "")
     assert Elf(work / "main").faults() == []
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hugealign import orderfile
+import hugealign
+from hugealign import OrderOptions, budget_of
 from hugealign.elf.image import read_file
 from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.orderfile import Entry, OrderFile, write
@@ -804,9 +805,10 @@ def test_the_order_that_hugealign_makes(fill: bool, objects: dict[str, list[Path
     words = ("g++", *objects["g++"], bulk, "-o")
     run(HUGEALIGN, *words, tmp_path / "before", check=True)
     (tmp_path / "ran").write_text("main 1\nwork 50\nbeta 40\nalpha 30\nthrower 3\n")
-    made = ["order", tmp_path / "ran", "-b", tmp_path / "before", "--itlb-2m", "2", "-o", tmp_path / "x.order"]
-    run(HUGEALIGN, *made, *([] if fill else ["--no-fill"]), check=True)
-    names = [entry.name for entry in orderfile.parse((tmp_path / "x.order").read_bytes().split(b"\n")).entries]
+    options = OrderOptions(budget=budget_of(windows=1), fill=fill)
+    made = hugealign.order(str(tmp_path / "before"), [str(tmp_path / "ran")], options).file()
+    (tmp_path / "x.order").write_text(write(made))
+    names = [entry.name for entry in made.entries]
     ran = {"work", "beta", "alpha", "main", "thrower"}
     if not fill:
         assert set(names) == ran
@@ -847,8 +849,9 @@ def test_functions_that_the_compiler_made_one(linker: str, bulk: Path, tmp_path:
     run("g++", "-O2", "-ffunction-sections", "-c", "a.cc", cwd=tmp_path, check=True)
     run("g++", "a.o", bulk, "-o", "plain", cwd=tmp_path, check=True)
     (tmp_path / "ran").write_text("".join(f"_ZN{len(f'S{n}')}S{n}3twoEi\n" for n in classes))
-    run(HUGEALIGN, "order", "ran", "-b", "plain", "-o", "a.order", "--no-fill", cwd=tmp_path, check=True)
-    names = tuple(entry.name for entry in orderfile.parse((tmp_path / "a.order").read_bytes().split(b"\n")).entries)
+    made = hugealign.order(str(tmp_path / "plain"), [str(tmp_path / "ran")], OrderOptions(fill=False)).file()
+    (tmp_path / "a.order").write_text(write(made))
+    names = tuple(entry.name for entry in made.entries)
     sections = run("readelf", "-SW", "a.o", cwd=tmp_path, check=True).stdout
     elsewhere = [name for name in names if f" .text.{name} " not in sections]
     assert elsewhere, "the program says of none another name first than its section has: this shows nothing"

@@ -72,7 +72,7 @@ def test_reports_name_files_that_are_there(
     reports = ("-Wl,-Map=out.map", "-Wl,--dependency-file=out.d")
     profile = ["--profile=an order"] if ordered else []
     words = linker.command(*inputs, *reports, "-o", "out")
-    done = run(HUGEALIGN, *profile, *words, cwd=tmp_path, HUGEALIGN_PAD_THRESHOLD="65K")
+    done = run(HUGEALIGN, *profile, *words, cwd=tmp_path, HUGEALIGN_MIN_TEXT="2K")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     dependencies, map_ = ((tmp_path / name).read_text() for name in ("out.d", "out.map"))
     assert "/proc/" not in dependencies + map_

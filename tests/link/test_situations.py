@@ -141,7 +141,7 @@ def test_text_of_just_a_window(size: str, toolchain: Toolchain, work: Path) -> N
     def link(fill: int, name: str) -> Elf:
         (work / "fill.s").write_text(f'.text\n.fill {fill}, 1, 0x90\n.section .note.GNU-stack,"",@progbits\n')
         words = (toolchain.cc, *toolchain.flags, "main.c", "fill.s", code, "-o", name)
-        done = run(HUGEALIGN, *words, cwd=work, HUGEALIGN_PAD_THRESHOLD="0")
+        done = run(HUGEALIGN, *words, cwd=work, HUGEALIGN_MIN_TEXT="0")
         assert (done.returncode, done.stderr) == (0, "")
         return Elf(work / name)
 

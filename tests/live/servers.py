@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import sys
 import tempfile
 import threading
@@ -74,9 +75,9 @@ class Screen:
 
     @property
     def commands(self) -> list[str]:
-        """The commands that the rows name, each once; where there is a choice, the first."""
-        found = (row["action"].removeprefix("run: ").partition(", or ")[0] for row in self.rows if row["action"])
-        return list(dict.fromkeys(found))
+        """The commands that the rows name, each once, as words for a shell."""
+        remedies = (row["diagnosis"]["remedy"] for row in self.rows if row["diagnosis"])
+        return list(dict.fromkeys(shlex.join(remedy["argv"]) for remedy in remedies if remedy and remedy["argv"]))
 
 
 @contextlib.contextmanager
@@ -127,7 +128,7 @@ def load(system: System) -> Iterator[None]:
 
 def look(system: System) -> Screen:
     """Return what `top` shows of the last five seconds."""
-    words = ("top", "--once", "--interval", "5")
+    words = ("top", "--seconds", "5")
     rows = json.loads(system.hugealign(*words, "--json").stdout)["rows"]
     return Screen(
         system.hugealign(*words).stdout, [row for row in rows if os.path.basename(row["program"]) in _SERVERS]

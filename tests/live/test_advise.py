@@ -14,10 +14,10 @@ import jsonschema
 import pytest
 
 import hugealign as api
-from hugealign.process.followed import follow
+from hugealign.process.command_samples import sample_command
 from tests.live.programs import NOBODY, ROOT, chill, hugealign
 
-SCHEMA = json.loads((ROOT / "hugealign" / "live" / "advise-1.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "advise-1.schema.json").read_text(encoding="utf-8"))
 # argv[1] functions, each on a page of its own, are called in turn for argv[2] milliseconds.
 _SPREAD = """\
 #define _GNU_SOURCE
@@ -49,7 +49,7 @@ def spread(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def sampling() -> None:
     try:
-        follow(["true"])
+        sample_command(["true"])
     except api.errors.HugealignError as error:
         pytest.skip(str(error))
 
@@ -62,14 +62,20 @@ def advise(*words: str, status: int, prefix: tuple[str, ...] = ()) -> dict[str, 
     return found
 
 
+def named(found: dict[str, Any]) -> list[str]:
+    """Return the words of the command that an answer names."""
+    remedy = found["diagnosis"]["remedy"]
+    return list(remedy["argv"]) if remedy else []
+
+
 def test_program_whose_text_is_spread_and_one_whose_is_not(spread: Path) -> None:
     yes = advise("--cpu", "skylake", "--frequency", "2000", "--", str(spread), "1000", "800", status=0)
     assert (yes["answer"], yes["hottest"], yes["status"]) == ("yes", str(spread), 0)
     assert yes["pages"]["0.99"] > 800 or yes["unseen"]["value"] > 0.1
     assert yes["windows"]["0.99"] <= 3
-    assert yes["command"].startswith(f"hugealign run --fix -- {spread}")
+    assert named(yes)[:5] == ["hugealign", "run", "--fix", "--", str(spread)]
     no = advise("--cpu", "skylake", "--frequency", "2000", "--", str(spread), "10", "800", status=1)
-    assert (no["answer"], no["command"]) == ("no", None)
+    assert (no["answer"], no["diagnosis"]["remedy"]) == ("no", None)
     assert 5 <= no["pages"]["0.9"] <= 20
 
 
@@ -108,13 +114,13 @@ def test_command_that_is_named_helps_when_typed(spread: Path, opened: Path, tmp_
     before = advise(*options, *command, status=0)
     assert (before["answer"], before["in_huge"]) == ("yes", 0)
     file = () if how == "itself" else ("--file", str(hot))
-    typed = shlex.split(before["command"])
+    typed = named(before)
     assert typed == ["hugealign", "run", "--fix", *file, "--", *command]
     done = hugealign("advise", "--json", *options, *typed)
     after = json.loads(done.stdout)
     assert after["in_huge"] > 0.4
     assert after["beyond_small"]["value"] < before["beyond_small"]["value"] / 2
-    assert (after["what"], after["command"]) == (shlex.join(typed), None)
+    assert (after["what"], named(after)) == (shlex.join(typed), [])
 
 
 def test_options_of_a_run_are_added_to(spread: Path, opened: Path) -> None:
@@ -122,7 +128,7 @@ def test_options_of_a_run_are_added_to(spread: Path, opened: Path) -> None:
     work = f"{spread} 1000 500; {spread.parent / 'opens'} {opened} 1000 500"
     words = ["hugealign", "run", "--fix", "--how=auto", "--file", str(spread), "--", "sh", "-c", work]
     found = advise("--cpu", "skylake", "--frequency", "1999", "--", *words, status=0)
-    assert shlex.split(found["command"]) == [*words[:6], "--file", str(opened), *words[6:]]
+    assert named(found) == [*words[:6], "--file", str(opened), *words[6:]]
 
 
 def test_nothing_is_named_where_nothing_helps(tmp_path: Path) -> None:
@@ -132,7 +138,7 @@ def test_nothing_is_named_where_nothing_helps(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-O1", "-xc", "-", "-o", small], input=source, text=True, check=True)
     done = hugealign("advise", "--cpu", "skylake", "--frequency", "1999", "--", small, "290", "900")
     assert "hugealign run" not in done.stdout
-    assert "  nothing is left to do: " in done.stdout
+    assert "  no command is known that makes more of it huge\n" in done.stdout
 
 
 def test_output_of_the_command_is_not_in_the_answer(tmp_path: Path) -> None:
@@ -146,7 +152,7 @@ def test_output_of_the_command_is_not_in_the_answer(tmp_path: Path) -> None:
 
 
 def test_children_and_what_they_become_are_seen(spread: Path) -> None:
-    found = follow(["sh", "-c", f"true; {spread} 10 300 fork; exec {spread} 10 300"], frequency=2000)
+    found = sample_command(["sh", "-c", f"true; {spread} 10 300 fork; exec {spread} 10 300"], frequency=2000)
     assert found.status == 0
     assert sum(count for (name, _), count in found.pages.items() if name == str(spread)) > found.pages.total() / 2
 
@@ -155,30 +161,33 @@ def test_process(spread: Path) -> None:
     with subprocess.Popen([spread, "1000", "9000"]) as child:
         try:
             for target in (str(child.pid), spread.name):
-                found = advise("--seconds", "1", "--frequency", "2000", "--cpu", "zen3", "-p", target, status=0)
+                found = advise("--seconds", "1", "--frequency", "2000", "--cpu", "zen3", target, status=0)
                 assert found["answer"] == "yes"
                 assert found["what"] == f"{spread.name}[{child.pid}]"
-                assert found["command"]
-            done = hugealign("advise", "-v", "--seconds", "1", "-p", str(child.pid))
+                assert named(found)
+            done = hugealign("advise", "-v", "--seconds", "1", str(child.pid))
         finally:
             child.kill()
     assert "  not seen yet, of what runs: " in done.stdout
-    assert "  next: " in done.stdout
+    assert "hugealign run " in done.stdout
 
 
 def test_idle_process_is_no_answer() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
         try:
-            found = advise("--seconds", "0.2", "-p", str(child.pid), status=3)
+            found = advise("--seconds", "0.2", str(child.pid), status=3)
         finally:
             child.kill()
-    assert (found["answer"], found["command"]) == ("unknown", f"hugealign advise --seconds 60 -p {child.pid}")
+    assert (found["answer"], named(found)) == (
+        "unknown",
+        ["hugealign", "advise", "--seconds", "60", str(child.pid)],
+    )
 
 
 @pytest.mark.matrix
 def test_process_that_ends_meanwhile(spread: Path) -> None:
     with subprocess.Popen([spread, "10", "300"]) as child:
-        done = hugealign("advise", "--seconds", "1", "-p", str(child.pid))
+        done = hugealign("advise", "--seconds", "1", str(child.pid))
         assert done.returncode in (1, 3)
         assert len(done.stderr.splitlines()) <= 1
 
@@ -186,13 +195,14 @@ def test_process_that_ends_meanwhile(spread: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status"),
     [
-        (["-p", "2"], 3),
-        (["-p", "4194304999"], 3),
-        (["-p", "no-such-name"], 3),
+        (["2"], 3),
+        (["4194304999"], 3),
+        (["no-such-name"], 3),
+        (["no-such.service"], 3),
         (["--", "no-such-command"], 127),
         (["--", "/etc/passwd"], 126),
         ([], 2),
-        (["-p", "1", "--", "true"], 2),
+        (["1", "--", "true"], 2),
         (["--cpu", "8086", "--", "true"], 2),
         (["--cpu", "kunpeng920", "--", "true"], 2),
     ],
@@ -210,7 +220,7 @@ def test_ordinary_user_may_ask_about_own_processes() -> None:
     assert found.returncode in (1, 3)
     assert "Traceback" not in found.stderr
     with subprocess.Popen(["sleep", "9"]) as child:
-        done = hugealign("advise", "--seconds", "0.2", "-p", str(child.pid), prefix=NOBODY)
+        done = hugealign("advise", "--seconds", "0.2", str(child.pid), prefix=NOBODY)
         child.kill()
     assert done.returncode == 3
     assert "try as root" in done.stderr
@@ -267,7 +277,7 @@ def test_signal_ends_the_command_and_the_answer_is_printed(spread: Path, number:
     assert found["status"] == -number
 
 
-@pytest.mark.parametrize("target", [("-p", "1"), ("--", "true")])
+@pytest.mark.parametrize("target", [("1",), ("--", "true")])
 def test_more_samples_than_the_kernel_takes(target: tuple[str, ...]) -> None:
     most = int(Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text(encoding="ascii"))
     done = hugealign("advise", "--frequency", str(most + 1), *target)

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 import os
 import pty
 import signal
@@ -18,7 +17,7 @@ from hugealign.io import regular
 from hugealign.pagecache import diagnose, warming
 from hugealign.pagecache import measure as pagecache
 from hugealign.system import kernel, memory
-from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, hugealign, running
+from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign, running
 
 
 @pytest.fixture
@@ -143,9 +142,8 @@ def large(programs: Programs) -> Path:
 
 def test_control_group_that_may_not_use_as_much(group: Path, large: Path) -> None:
     done = hugealign("warm", large, prefix=in_group(group, 30 << 20))
-    assert done.returncode == 3
-    message = "windows of text are more than the 30.0 MiB that this control group may use; raise its memory limit"
-    assert f"{message}, or use --windows\n" in done.stderr
+    assert done.returncode == 1
+    assert "windows would not fit into the 30.0 MiB of memory that may be used; raise the limit" in done.stderr
     done = hugealign("warm", "--windows", "2", large, prefix=in_group(group, 30 << 20))
     assert done.returncode == 0
 
@@ -163,6 +161,7 @@ def test_control_group_that_is_too_small_for_all(group: Path, large: Path) -> No
         pytest.skip("no limit was met")
     assert f"the memory limit of this control group, {limit}.0 MiB, is too small; raise the limit" in done.stdout
     assert "  not huge: file offsets 0x" in done.stdout
+    assert hugealign("warm", large, prefix=in_group(group, 1 << 30)).returncode == 0
 
 
 def interrupted(path: Path, number: int, *words: str) -> subprocess.CompletedProcess[str]:
@@ -269,16 +268,6 @@ def test_cache_state_counts_what_is_not_written(cold: Path) -> None:
     assert (before.cached, before.dirty, before.writeback) == (WINDOW // 4096, 0, 0)
     assert after.cached == WINDOW // 4096
     assert after.dirty + after.writeback == 1
-
-
-def test_pages_held_by_a_process_that_we_cannot_see(cold: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("root is needed to be somebody else")
-    os.chown(cold, 65534, 65534)  # cachestat is for owners
-    with running(cold, "5"):
-        done = hugealign("warm", "--format=json", cold, prefix=NOBODY)
-    assert done.returncode == 1
-    assert json.loads(done.stdout)["files"][0]["diagnosis"]["code"] == "cache.held"
 
 
 def test_reasons_without_evidence_of_anything_else(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:

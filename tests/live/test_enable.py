@@ -109,7 +109,7 @@ def test_service_that_only_groups_others_names_them(demo: System) -> None:
     assert demo.run("systemctl", "restart", "demos", "demo@one").returncode == 0
     try:
         refused = demo.hugealign("enable", "--dry-run", "--fix", "demos")
-        assert refused.returncode == 3
+        assert refused.returncode == 1
         named = shlex.split(refused.stderr.rpartition(": hugealign ")[2])
         assert named == ["enable", "--fix", "demo@one.service"]
         assert demo.hugealign(*named).returncode == 0
@@ -205,8 +205,8 @@ def test_files_of_others_and_names_that_are_none(demo: System) -> None:
     theirs.write_text("[Service]\n")
     for words in (("enable", "demo"), ("disable", "demo")):
         done = demo.hugealign(*words)
-        assert (done.returncode, done.stderr.count("\n")) == (3, 1)
-        assert "somebody else wrote it" in done.stderr
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "somebody else wrote " in done.stderr
     assert theirs.read_text() == "[Service]\n"
     theirs.unlink()
     theirs.parent.rmdir()
@@ -262,8 +262,20 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
     assert offline(units, "disable", "demo").returncode == 0
     assert sorted(os.listdir(units)) == ["demo.service"]
     (units / "script.service").write_text("[Service]\nExecStart=/usr/bin/ldd x\n")
-    assert "it starts a script; name what that runs: --file FILE" in offline(units, "enable", "script").stderr
+    assert "script: it starts a script; " in offline(units, "enable", "script").stderr
     assert offline(units, "enable", "--file", f"{stock}/good", "script").returncode == 0
+
+
+@needs_root
+def test_what_a_refusal_recommends_helps(units: Path, stock: Path) -> None:
+    (units / "plain.service").write_text(f"[Service]\nExecStart={stock}/plain 5\n")
+    refused = offline(units, "enable", "plain")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.endswith("has a whole window of text; run: hugealign enable --fix plain.service\n")
+    assert offline(units, "enable", *shlex.split(refused.stderr.rpartition(" enable ")[2])).returncode == 0
+    (units / "small.service").write_text("[Service]\nExecStart=/bin/true\n")
+    refused = offline(units, "enable", "small")
+    assert refused.stderr.endswith("has a whole window of text\n")
 
 
 @needs_root
@@ -360,8 +372,8 @@ def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) ->
     [
         (("enable",), 2, "required: UNIT"),
         (("disable", "--fix", "x"), 2, "unrecognized arguments: --fix"),
-        (("enable", "../../tmp/x"), 3, "not the name of a service"),
-        (("enable", "--dry-run", "no-such-unit"), 3, "no such unit"),
+        (("enable", "../../tmp/x"), 2, "not the name of a service"),
+        (("enable", "--dry-run", "no-such-unit"), 1, "no such unit"),
     ],
 )
 def test_wrong_usage(words: tuple[str, ...], status: int, message: str) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -49,21 +48,11 @@ def test_warmed_text_is_huge(place: Path) -> None:
         assert huge_kib(child.pid, plain) == 0
 
 
-def test_in_place_keeps_inode_names_and_time(place: Path) -> None:
-    path = place / "plain"
-    (place / "second").hardlink_to(path)
-    before = path.stat()
-    assert "by a copy" not in fix("--in-place", path)
-    after = path.stat()
-    assert (after.st_ino, after.st_mtime_ns, after.st_nlink) == (before.st_ino, before.st_mtime_ns, 2)
-    assert "windows" in hugealign("verify", place / "second").stdout
-
-
 def test_running_program_keeps_the_old_file(place: Path) -> None:
     path = place / "plain"
     old = path.read_bytes()
     with running(path, "5") as child:
-        assert fix("--in-place", path).splitlines()[0].endswith("(by a copy: it runs)")
+        assert fix("--in-place", path).splitlines()[0].endswith("0 -> 2 windows of 2.0 MiB")
         assert Path(f"/proc/{child.pid}/exe").read_bytes() == old
         assert child.poll() is None
     assert "nothing to do" in fix("--in-place", path)
@@ -71,7 +60,7 @@ def test_running_program_keeps_the_old_file(place: Path) -> None:
 
 
 def test_mapped_library_is_replaced(place: Path) -> None:
-    """Nothing keeps a library from being written to while programs map it, so it is looked for."""
+    """Nothing keeps a library from being written to while programs map it, so it is not."""
     (place / "lib.s").write_text('.globl f\nf: ret\n.fill 5 << 20, 1, 0\n.section .note.GNU-stack,"",@progbits\n')
     (place / "user.c").write_text(
         '#include <unistd.h>\nvoid f(void); int main(void) { f(); write(1, "ready\\n", 6); pause(); }\n'
@@ -81,7 +70,7 @@ def test_mapped_library_is_replaced(place: Path) -> None:
     subprocess.run(["gcc", place / "user.c", library, f"-Wl,-rpath,{place}", "-o", user], check=True)
     inode = library.stat().st_ino
     with running(user):
-        assert fix("--in-place", library).splitlines()[0].endswith("(by a copy: it is mapped)")
+        fix("--in-place", library)
         assert library.stat().st_ino != inode
         with running(user):
             pass
@@ -91,12 +80,9 @@ def test_hard_links_and_a_copy_exclude_each_other(place: Path) -> None:
     path = place / "plain"
     (place / "second").hardlink_to(path)
     before = path.read_bytes()
-    with running(path, "5"):
-        done = hugealign("fix", "--in-place", path)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.endswith(
-        "it has 2 names (hard links); the others would keep the old file; the file is unchanged\n"
-    )
+    done = hugealign("fix", "--in-place", path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cannot take the place of the file: hard-links; write another file: hugealign fix " in done.stderr
     assert path.read_bytes() == before
 
 
@@ -133,7 +119,7 @@ def test_privileges_are_kept(place: Path) -> None:
     os.setxattr(path, "user.note", b"\0\xff")
     before, attributes = path.stat(), {name: os.getxattr(path, name) for name in os.listxattr(path)}
     assert {"security.capability", "system.posix_acl_access", "user.note"} <= attributes.keys()
-    assert "writing would take its privileges away" in fix("--in-place", path)
+    fix("--in-place", path)
     assert {name: os.getxattr(path, name) for name in os.listxattr(path)} == attributes
     after = path.stat()
     assert (after.st_uid, after.st_gid, after.st_mode, after.st_mtime_ns) == (
@@ -142,7 +128,7 @@ def test_privileges_are_kept(place: Path) -> None:
     assert after.st_ino != before.st_ino
     path.chmod(0o4755)
     os.removexattr(path, "security.capability")
-    assert "writing would take its privileges away" in fix("--undo", path)
+    fix("--undo", path)
     assert path.stat().st_mode & 0o7777 == 0o4755
 
 
@@ -159,7 +145,7 @@ def test_no_space(place: Path) -> None:
         subprocess.run(["dd", "if=/dev/zero", f"of={small}/full"], check=False, capture_output=True)
         done = hugealign("fix", "--in-place", small / "plain")
         assert done.returncode == 3
-        assert "No space left" in done.stderr
+        assert "no space for a copy beside it; the file is unchanged" in done.stderr
         assert (small / "plain").read_bytes() == (place / "plain").read_bytes()
         done = hugealign("fix", small / "plain", "-o", small / "out")
         assert done.returncode == 3
@@ -180,15 +166,14 @@ def test_without_permission(place: Path) -> None:
         path.chmod(0o555)
     done = hugealign("fix", "--in-place", path, prefix=prefix)
     assert done.returncode == 3
-    assert "cannot be written: Permission denied" in done.stderr
+    assert "no permission to write to its directory, or to read it; the file is unchanged" in done.stderr
 
 
-#: The system calls that change something, in either way of doing it; each is cut off at its first, second, … call.
+#: The system calls that change something; each is cut off at its first, second, … call.
 _CALLS = ("pwrite64", "ftruncate", "fsync", "copy_file_range", "linkat", "rename,renameat")
 _OTHER_CALLS = ("flock", "utimensat", "fchown", "fchmod", "fsetxattr", "lseek")
 _STATES = {
     "old": "the file is unchanged",
-    "old and more": "the file runs as before, with something appended to it; the next fix, or --undo, removes that",
     "new": "the file is changed, and complete",
 }
 needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
@@ -199,10 +184,8 @@ def outcome(path: Path, old: bytes, new: bytes) -> str:
     with running(path, "5"):
         pass
     content = path.read_bytes()
-    if content == new:
-        return "new"
-    assert content[: len(old)] == old
-    return "old" if content == old else "old and more"
+    assert content in (old, new)
+    return "new" if content == new else "old"
 
 
 def injected(place: Path, calls: str, fault: str, number: int, *words: str) -> subprocess.CompletedProcess[str]:
@@ -213,7 +196,7 @@ def injected(place: Path, calls: str, fault: str, number: int, *words: str) -> s
     return subprocess.run(list(map(str, (*tracer, *command))), cwd=ROOT, check=False, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("way", ["in place", "copy", "output"])
+@pytest.mark.parametrize("way", ["in place", "output"])
 def test_file_that_changes_once_it_is_read_is_left_alone(
     way: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,8 +209,6 @@ def test_file_that_changes_once_it_is_read_is_left_alone(
         return found
 
     monkeypatch.setattr(fixing, "made", changing)
-    if way == "copy":
-        path.chmod(0o6755)
     options = fixing.FixOptions(in_place=way != "output", output=str(place / "new") if way == "output" else None)
     with pytest.raises(HugealignError, match="it was changed meanwhile"):
         fixing.fix(str(path), options)
@@ -235,28 +216,8 @@ def test_file_that_changes_once_it_is_read_is_left_alone(
     assert not (place / "new").exists()
 
 
-@needs_root
-def test_overlayfs_makes_its_copy_first(place: Path) -> None:
-    """It gives a file with two names another inode at the first write."""
-    for name in ("lower", "room"):
-        (place / name).mkdir()
-    shutil.copy(place / "plain", place / "lower" / "plain")
-    os.link(place / "lower" / "plain", place / "lower" / "other")
-    lines = ["mount -t tmpfs none room", "mkdir room/upper room/work room/all"]
-    lines += ["mount -t overlay none -o lowerdir=lower,upperdir=room/upper,workdir=room/work room/all || exit 77"]
-    fixing_it = f"{ROOT}/bin/hugealign fix --in-place room/all/plain"
-    lines += [f"{fixing_it}; echo $?; {fixing_it} >&2; echo $?"]
-    words = ["unshare", "-m", "sh", "-c", "\n".join(lines)]
-    done = subprocess.run(words, cwd=place, check=False, capture_output=True, text=True)
-    if done.returncode == 77:
-        pytest.skip("no overlayfs")
-    assert (done.stdout, "overlayfs has just made the copy" in done.stderr) == ("3\n0\n", True), done.stderr
-    assert (place / "lower" / "plain").read_bytes() == (place / "plain").read_bytes()
-
-
 @needs_strace
-@pytest.mark.parametrize("way", ["in place", "copy"])
-def test_killed_before_each_system_call(way: str, place: Path) -> None:
+def test_killed_before_each_system_call(place: Path) -> None:
     path = place / "plain"
     old = path.read_bytes()
     fix(path, "-o", place / "fixed")
@@ -266,28 +227,24 @@ def test_killed_before_each_system_call(way: str, place: Path) -> None:
     for calls in _CALLS:
         for number in range(1, 5):
             path.write_bytes(old)
-            path.chmod(0o4755 if way == "copy" else 0o755)
+            path.chmod(0o4755)
             done = injected(place, calls, "signal=SIGKILL", number)
             if done.returncode == 0:
                 break
             assert done.returncode == -signal.SIGKILL, done.stderr
-            left = outcome(path, old, new)
-            seen.add(left)
-            if left == "old and more" and number % 2:
-                assert "the remains of an interrupted fix removed" in fix("--undo", path)
-                assert path.read_bytes() == old
+            seen.add(outcome(path, old, new))
             fix("--in-place", path)
             assert path.read_bytes() == new
             # Nothing stays behind for good: the second run removes what the first has left.
             assert sorted(os.listdir(place)) == ["plain", "trace"]
             fix("--undo", path)
             assert path.read_bytes() == old
-    assert seen == ({"old", "old and more", "new"} if way == "in place" else {"old", "new"})
+    assert seen == {"old", "new"}
 
 
 @needs_strace
 @pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "EDQUOT"])
-@pytest.mark.parametrize("way", ["in place", "undo", "copy"])
+@pytest.mark.parametrize("way", ["fix", "undo"])
 def test_error_at_each_system_call(way: str, fault: str, place: Path) -> None:
     """What is said about the file is what it is; docs/fix.md has this as a table."""
     path = place / "plain"
@@ -301,7 +258,7 @@ def test_error_at_each_system_call(way: str, fault: str, place: Path) -> None:
     for calls in (*_CALLS, *_OTHER_CALLS):
         for number in range(1, 9):
             path.write_bytes(old)
-            path.chmod(0o4755 if way == "copy" else 0o755)
+            path.chmod(0o4755)
             before = path.stat()
             done = injected(place, calls, f"error={fault}", number, *words)
             content = path.read_bytes()
@@ -311,11 +268,8 @@ def test_error_at_each_system_call(way: str, fault: str, place: Path) -> None:
                     break
                 continue
             assert done.returncode == 3
-            left = "new" if content == new else "old" if content == old else "old and more"
-            if way == "undo" and left == "old and more":
-                assert content.startswith(new)
-            elif left != "new":
-                assert content.startswith(old)
+            assert content in (old, new)
+            left = "new" if content == new else "old"
             assert done.stderr.count("\n") == 1
             if "cannot be locked" in done.stderr:
                 assert left == "old"
@@ -333,43 +287,6 @@ def test_error_at_each_system_call(way: str, fault: str, place: Path) -> None:
     assert ("pwrite64", "old") in seen
 
 
-@needs_strace
-def test_remains_that_cannot_be_taken_back_are_said(place: Path) -> None:
-    """The disk refuses from the third ftruncate on: what was appended stays, and the next fix removes it."""
-    path = place / "plain"
-    old = path.read_bytes()
-    tracer = ("strace", "-f", "-o", place / "trace", "-e", "trace=ftruncate,fsync")
-    faults = ("-e", "inject=fsync:error=EIO", "-e", "inject=ftruncate:error=EIO:when=3+")
-    command = (sys.executable, "-m", "hugealign", "fix", "--in-place", path)
-    done = subprocess.run([*tracer, *faults, *command], cwd=ROOT, check=False, capture_output=True, text=True)
-    assert (done.returncode, done.stderr.endswith(f"; {_STATES['old and more']}\n")) == (3, True)
-    assert path.read_bytes()[: len(old)] == old
-    assert path.stat().st_size > len(old)
-    assert "the remains of an interrupted fix removed" in fix("--undo", path)
-    assert path.read_bytes() == old
-
-
-@needs_strace
-def test_no_process_is_looked_at_while_the_file_is_open_for_writing(place: Path) -> None:
-    """Nobody can execute it then, and a look at every process of the machine takes long."""
-    trace = place / "trace"
-    tracer = ("strace", "-o", trace, "-e", "trace=openat,close")
-    words = (sys.executable, "-m", "hugealign", "fix", "--in-place", place / "plain")
-    subprocess.run([*map(str, (*tracer, *words))], cwd=ROOT, check=True, capture_output=True)
-    writing, times, looks = "", 0, 0
-    for line in trace.read_text().splitlines():
-        if opened := re.match(r'openat\(AT_FDCWD, "/proc/self/fd/.*O_RDWR.* = (\d+)$', line):
-            writing, times = f"close({opened[1]})", times + 1
-        elif writing and line.startswith(writing):
-            writing = ""
-        elif "/maps" in line:
-            looks += 1
-            assert not writing, line
-    assert times > 0
-    assert looks > 0
-    assert not writing
-
-
 @pytest.mark.parametrize(
     "rounds", [3, pytest.param(1000, marks=[pytest.mark.matrix, pytest.mark.timeout(7200)])], ids=str
 )
@@ -380,7 +297,6 @@ def test_ten_writers_at_once(place: Path, rounds: int) -> None:
     levels = ("align", "shift", "merge")
     for number in range(rounds):
         path.write_bytes(old)
-        path.chmod(0o4755 if number % 3 == 2 else 0o755)  # a copy takes its place
         children = []
         for writer in range(10):
             level = levels[(writer + number) % 3]
@@ -417,26 +333,12 @@ def test_killed_at_any_time(place: Path) -> None:
         assert path.read_bytes() == new
 
 
-def test_undo_of_a_copy_that_was_cut_short(place: Path) -> None:
-    """Half of the record at the end: a fix died while it wrote; the next one sees that."""
-    path = place / "plain"
-    old = path.read_bytes()
-    fix(path, "-o", place / "fixed")
-    new = (place / "fixed").read_bytes()
-    for length in (16, 40, 200, 1000):
-        path.write_bytes((old + new[len(old) :])[: len(old) + 8 + length])
-        assert "the remains of an interrupted fix removed" in fix("--undo", path, "-o", place / "back")
-        assert (place / "back").read_bytes() == old
-        fix(path, "-o", place / "again")
-        assert (place / "again").read_bytes() == new
-
-
 def test_zeros_behind_the_contents_come_back(place: Path) -> None:
     """As patchelf leaves them in wheels: nobody looks for them, and undoing gives them back."""
     path = place / "plain"
     old = path.read_bytes() + bytes(5)
     path.write_bytes(old)
-    assert "by a copy: a kill would take the zeros" in fix("--in-place", path)
+    fix("--in-place", path)
     with running(path, "5"):
         pass
     fix("--undo", path, "-o", place / "back")

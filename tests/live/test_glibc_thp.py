@@ -119,7 +119,7 @@ def advised(path: Path, *words: str) -> list[int]:
 def passed_over(path: Path) -> bool:
     fd = os.open(path, os.O_RDONLY)
     try:
-        return "HA026" in {finding.rule.id for finding in check_fd(fd, str(path), Policy()).findings}
+        return "HA026" in {diagnosis.code for diagnosis in check_fd(fd, str(path), Policy()).diagnoses}
     finally:
         os.close(fd)
 

@@ -153,13 +153,13 @@ def test_watch_in_json_is_a_line_for_each_look(warmed: Path) -> None:
 def test_number_that_another_process_got_is_not_watched_on(monkeypatch: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 
-    from hugealign.watch import looking
+    from hugealign.watch import ps
 
     real = processes.look(os.getpid())
     looks = iter([real, real, replace(real, started=real.started + 1), real])
     monkeypatch.setattr(processes, "look", lambda *_: next(looks))
     monkeypatch.setattr(processes, "find", lambda target: [int(target)])
-    assert len(list(looking.watch([str(os.getpid())], 0))) == 2
+    assert len(list(ps.watch([str(os.getpid())], 0))) == 2
 
 
 # hard cases
@@ -180,8 +180,8 @@ def test_other_mount_namespace(warmed: Path, tmp_path: Path) -> None:
     assert (seen.elsewhere, seen.exe) == (True, f"{inside}/{warmed.name}")
     assert seen.inner_pids[-1] < seen.pid  # the first processes of a namespace of its own
     assert done.stdout.splitlines()[-2:] == [
-        "  the page cache holds its text in small pages",
-        f"  in its container, start it with: hugealign run -- {warmed.name}",
+        "  the page cache does not hold its text in huge pages",
+        f"  in its container, start it with: hugealign run -- {warmed.name} [ARG]... (0 -> 3 windows)",
     ]
     assert f"{warmed.name}[{pid}]: " in done.stdout
 
@@ -233,14 +233,15 @@ def test_all_see_a_program_whose_first_thread_has_ended(ended: subprocess.Popen[
         row for row in json.loads(hugealign("top", "--once", "--json").stdout)["rows"] if ended.pid in row["pids"]
     )
     assert (row["program"], row["windows_possible"]) == (str(path), WINDOWS)
-    advice = hugealign("advise", "--seconds", "0.3", "-p", pid)
+    advice = hugealign("advise", "--seconds", "0.3", pid)
     assert f"ended[{pid}]: " in advice.stdout, advice.stderr
     done = hugealign("warm", path)
     if done.returncode:
         assert f"in use by process {pid} (ended)" in done.stdout
     if os.geteuid() == 0:
         adapted = hugealign("adapt", "--windows", "2", "--seconds", "0.3", pid)
-        assert adapted.stdout == f"process {pid}: its first thread has ended: the kernel takes no advice about it\n"
+        said = f"hugealign: error: process {pid}: its first thread has ended: the kernel takes no advice about it\n"
+        assert (adapted.returncode, adapted.stderr) == (3, said)
 
 
 def test_5000_mappings(programs: Programs) -> None:

@@ -85,7 +85,7 @@ def test_copied_text_that_is_huge_counts(copier: Path) -> None:
         (seen,) = json.loads(done.stdout)["processes"]
         assert (done.returncode, seen["met"]) == (0, True)
         assert {m["how"] for m in seen["mappings"]} == {"file THP", "anon THP"}
-        assert seen["besides"] == []  # no code of a runtime
+        assert seen["others"] == []  # no code of a runtime
         rows = json.loads(hugealign("top", "--format", "json").stdout)["rows"]
         (row,) = [row for row in rows if pid in row["pids"]]
         assert (row["kind"], row["windows_huge"]) == ("program", seen["windows_huge"])
@@ -100,10 +100,10 @@ def test_a_large_library_without_a_window_is_not_passed_over(programs: Programs,
     hugealign("warm", path)
     with running("env", f"LD_PRELOAD={library}", path, "5") as child:
         alone = hugealign("ps", "--wait", "10", str(child.pid))
-        done = hugealign("ps", "--libs", "--format", "json", str(child.pid))
+        done = hugealign("ps", "--all", "--format", "json", str(child.pid))
     assert alone.returncode == 0
     (seen,) = json.loads(done.stdout)["processes"]
     (large,) = [m for m in seen["mappings"] if m["path"] == str(library)]
     assert large["windows_possible"] == 0
     assert (done.returncode, seen["met"], seen["windows_huge"]) == (1, False, seen["windows_possible"])
-    assert [reason["windows"] for reason in seen["reasons"]] == [0]
+    assert [found["code"] for found in seen["diagnoses"]] == ["text.no-window"]

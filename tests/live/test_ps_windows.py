@@ -17,7 +17,7 @@ from hugealign.process.pagemap import State
 from hugealign.watch import mapped_files
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 
-SCHEMA = json.loads((ROOT / "hugealign" / "ps" / "ps-1.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "ps-1.schema.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def windows(pid: int) -> list[tuple[str, int, str | None]]:
     (mapping,) = process["mappings"]
     assert mapping["windows_source"] == "pagemap_scan"
     assert sum(run["count"] for run in mapping["windows"]) == mapping["windows_possible"] == WINDOWS
-    return [(run["state"], run["count"], run["reason"]) for run in mapping["windows"]]
+    return [(run["state"], run["count"], run["code"]) for run in mapping["windows"]]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -66,25 +66,23 @@ def test_strip_and_list(cold: Path) -> None:
         done = hugealign("ps", "-v", str(child.pid))
         (text,) = processes.look(child.pid).text()
     assert done.returncode == 1
-    small, untouched = "the page cache holds its text in small pages", "not touched yet, and not warmed"
+    small = "the page cache does not hold its text in huge pages"
     places = [f"{at:#x}-{at + WINDOW:#x}" for at in range(text.start, text.end, WINDOW)]
-    reasons = ["huge", small, untouched]
+    reasons = ["huge", small, small]
     assert done.stdout.splitlines()[-6:-1] == [
         f"  {cold} at {text.start:#x}:",
         "    #.-",
         *(f"    {place}  1 window    {reason}" for place, reason in zip(places, reasons, strict=True)),
     ]
-    start = f"start it with: hugealign run -- {cold}"
-    assert f"  1 window: {small}\n  {start}\n" in done.stdout
-    assert f"  1 window: {untouched}\n  {start}\n" in done.stdout
+    assert f"  {small}\n  start it with: hugealign run -- {cold} [ARG]... (1 -> 3 windows)\n" in done.stdout
 
 
 def test_windows_that_are_not_warmed_can_be_while_it_runs(cold: Path) -> None:
     warm(cold, "--windows", "1")
     with running(cold, "3") as child:
-        assert windows(child.pid)[2] == ("untouched", 1, "not touched yet, and not warmed")
+        assert windows(child.pid)[2] == ("untouched", 1, "cache.small-pages")
         hugealign("warm", cold)  # as it says
-        assert windows(child.pid)[2] == ("untouched", 1, "not touched yet")
+        assert windows(child.pid)[2] == ("untouched", 1, "process.not-touched")
 
 
 def test_looking_makes_nothing_huge(cold: Path) -> None:
@@ -100,11 +98,9 @@ def test_huge_in_the_cache_but_mapped_small(cold: Path) -> None:
         (text,) = processes.look(child.pid).text()
         assert text.windows(WINDOW) == (State.SMALL,) * WINDOWS
         addresses = [text.start, text.start + WINDOW]
-        found = mapped_files.behind(processes.look(child.pid), text, addresses, WINDOW)
+        found = mapped_files.cached(child.pid, text, addresses, WINDOW, program=True)
         assert found == dict.fromkeys(addresses, True)  # the page cache is not to blame
-        assert {reason for *_, reason in windows(child.pid)} == {
-            "huge pages are disabled for it: prctl(PR_SET_THP_DISABLE)"
-        }
+        assert {code for *_, code in windows(child.pid)} == {"process.thp-disabled"}
 
 
 def test_text_that_a_debugger_wrote_to(cold: Path) -> None:
@@ -116,7 +112,7 @@ def test_text_that_a_debugger_wrote_to(cold: Path) -> None:
             memory.write(b"\xcc")
         found = windows(child.pid)
     assert [state for state, *_ in found] == ["huge", "written", "huge"]
-    assert found[1][2] == "it has written to the text: a breakpoint, a probe or a relocation"
+    assert found[1][2] == "process.text-written"
 
 
 def test_advice_against_huge_pages(cold: Path) -> None:
@@ -131,7 +127,7 @@ def test_advice_against_huge_pages(cold: Path) -> None:
     warm(cold)
     with running(sys.executable, "-c", code, cold) as child:
         (mapping,) = (m for m in processes.look(child.pid, libraries=True).text(libraries=True) if m.path == str(cold))
-        done = hugealign("ps", "--libs", str(child.pid))
+        done = hugealign("ps", "--all", str(child.pid))
     assert mapping.no_huge
     assert "madvise(MADV_NOHUGEPAGE)" in done.stdout
 
@@ -187,6 +183,6 @@ def test_replaced_file_is_the_reason_only_where_pages_are_small(cold: Path) -> N
         assert windows(child.pid) == found  # the new file's pages are not this process's
     assert found == [
         ("huge", 1, None),
-        ("small", 2, "its file was deleted or replaced since it started"),
+        ("small", 2, "file.replaced"),
     ]
     chill(cold)

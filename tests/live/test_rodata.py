@@ -28,7 +28,7 @@ def linked(programs: Programs) -> Path:
     path = programs.directory / "constants"
     bulk = bulk_object(programs.directory)
     words = (HUGEALIGN, "gcc", "-fuse-ld=lld", "-B/usr/lib/llvm-19/bin", "-O1", SRC / "constants.c", bulk, "-o", path)
-    if subprocess.run(words, check=False, capture_output=True, env=environment(HUGEALIGN_PAD_THRESHOLD="0")).returncode:
+    if subprocess.run(words, check=False, capture_output=True, env=environment(HUGEALIGN_MIN_TEXT="0")).returncode:
         pytest.skip("lld 19 is not installed")
     return path
 

@@ -24,7 +24,7 @@ from tests.live.filesystems import MissingError
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.test_hung import Hung, hung  # noqa: F401 - a fixture
 
-SCHEMA = json.loads((ROOT / "hugealign" / "live" / "top-1.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "top-1.schema.json").read_text(encoding="utf-8"))
 # An arena of 8 MiB of code, written to, and argv[1] more mappings that are executable, every second one.
 _ARENA = """\
 #include <fcntl.h>
@@ -48,6 +48,12 @@ def top(*words: str, prefix: tuple[str, ...] = ()) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(done.stdout)
     jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
     return found
+
+
+def told(row: dict[str, Any]) -> tuple[str | None, str | None]:
+    """Return the code of a row's diagnosis, and the kind of its remedy."""
+    found = row["diagnosis"]
+    return (found["code"], found["remedy"] and found["remedy"]["kind"]) if found else (None, None)
 
 
 def rows(found: dict[str, Any], pid: int) -> list[dict[str, Any]]:
@@ -79,7 +85,9 @@ def test_numbers_are_those_of_ps_and_smaps(program: Path, count: int) -> None:
     for name in ("text_bytes", "windows_huge", "windows_possible"):
         assert row[name] == process[name], name
     assert (row["program"], row["kind"], row["windows_reachable"]) == (str(program), "program", WINDOWS)
-    assert row["action"] == (None if count == WINDOWS else f"start it with: hugealign run -- {program}")
+    assert told(row) == ((None, None) if count == WINDOWS else ("cache.small-pages", "start"))
+    if count < WINDOWS:
+        assert typed(row) == ["hugealign", "run", "--", str(program)]
 
 
 def test_processes_of_a_program_are_one_row(program: Path) -> None:
@@ -96,10 +104,7 @@ def test_file_that_was_replaced(program: Path) -> None:
         shutil.copy(program, new)
         new.replace(program)
         (row,) = rows(top(), child.pid)
-        assert (row["action"], row["reason"]) == (
-            "start it again",
-            "its file was deleted or replaced since it started",
-        )
+        assert told(row) == ("file.replaced", "restart")
         done = hugealign("top", "--once")
         (line,) = (line for line in done.stdout.splitlines() if program.name in line)
         assert line.endswith("start it again")
@@ -111,11 +116,11 @@ def test_name_that_ends_as_if_it_were_deleted(programs: Programs) -> None:
         with running(path, "5") as child:
             (row,) = rows(top(), child.pid)
             assert (row["program"], row["part"]) == (str(path), str(path))
-            assert "start it with: hugealign run -- " in row["action"]
+            assert typed(row) == ["hugealign", "run", "--", str(path)]
             path.unlink()
             (row,) = rows(top(), child.pid)
             assert row["program"] == str(path)
-            assert row["action"] == "start it again"
+            assert told(row) == ("file.replaced", "restart")
     finally:
         path.unlink(missing_ok=True)
 
@@ -125,11 +130,11 @@ def test_huge_in_the_cache_but_not_in_the_process(program: Path) -> None:
     with running(program, "3") as child:  # the third window is not touched, so it can be warmed
         assert hugealign("warm", program).returncode == 1
         (row,) = rows(top(), child.pid)
-        assert row["action"] == f"start it with: hugealign run -- {program}"
+        assert typed(row) == ["hugealign", "run", "--", str(program)]
     assert hugealign("warm", program).returncode == 0
     with running(*NO_THP, program, "5") as child:
         (row,) = rows(top(), child.pid)
-        assert (row["action"], row["reason"]) == ("start it without that", "prctl(PR_SET_THP_DISABLE)")
+        assert told(row) == ("process.thp-disabled", "start")
 
 
 def test_text_that_is_not_aligned_is_fixed_on_the_way(built: Programs) -> None:
@@ -138,7 +143,10 @@ def test_text_that_is_not_aligned_is_fixed_on_the_way(built: Programs) -> None:
             (row,) = rows(top(), child.pid)
         if not row["windows_possible"]:
             break
-    assert row["action"] == f"start it with: hugealign run --fix -- {built.plain}"
+    assert (told(row), typed(row)) == (
+        ("text.unaligned", "start"),
+        ["hugealign", "run", "--fix", "--", str(built.plain)],
+    )
     assert row["windows_reachable"] > 0
 
 
@@ -153,8 +161,9 @@ def test_code_without_a_file_and_100_000_mappings(arena: Path) -> None:
         with running(arena, str(count)) as child:
             found = top()
             (code,) = (row for row in rows(found, child.pid) if row["kind"] == "code")
-            assert (code["part"], code["text_bytes"]) == ("code without a file", 8 << 20)
-            assert code["action"] == f"run: hugealign adapt {child.pid}"
+            assert (code["part"], code["text_bytes"]) == ("", 8 << 20)
+            assert code["diagnosis"]["code"] == "runtime.small-pages"
+            assert code["diagnosis"]["remedy"]["argv"] == ["hugealign", "adapt", str(child.pid)]
     finally:
         if os.geteuid() == 0:
             limit.write_text(before, encoding="ascii")
@@ -221,10 +230,10 @@ def loader(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def typed(row: dict[str, Any]) -> list[str]:
-    """Return the words of the command that the row names."""
-    front, _, command = row["action"].partition("start it with: ")
-    assert (front, command[:14]) == ("", "hugealign run ")
-    return shlex.split(command)
+    """Return the words of the command that the row names, which lacks the program's arguments."""
+    remedy = row["diagnosis"]["remedy"]
+    assert (remedy["kind"], remedy["needs"], remedy["argv"][:2]) == ("start", "arguments", ["hugealign", "run"])
+    return list(remedy["argv"])
 
 
 @pytest.mark.parametrize("name", ["plain", "fixed", "good"])
@@ -239,7 +248,7 @@ def test_the_command_that_is_named_mends_a_program(built: Programs, name: str) -
         assert row["windows_reachable"] > (0 if name == "good" else row["windows_possible"])
         with started([*typed(row), "5"]) as child:
             (after,) = rows(top(), child.pid)
-        assert (after["windows_huge"], after["action"]) == (row["windows_reachable"], None)
+        assert (after["windows_huge"], after["diagnosis"]) == (row["windows_reachable"], None)
     finally:
         program.unlink()
 
@@ -261,11 +270,11 @@ def test_the_command_that_is_named_mends_a_library_that_is_opened_later(
         said = hugealign("ps", str(child.pid)).stdout
     words = typed(row)
     assert words == ["hugealign", "run", "--fix", "--file", str(library), "--", str(loader)]
-    assert f"start it with: {shlex.join(words)} (" in said
+    assert f"start it with: {shlex.join(words)} [ARG]... (" in said
     with started([*words, library]) as child:
         (after,) = rows(top(), child.pid)
-        assert "windows are huge" in hugealign("ps", "--libs", str(child.pid)).stdout
-    assert (after["windows_huge"], after["action"]) == (row["windows_reachable"], None)
+        assert "windows are huge" in hugealign("ps", "--all", str(child.pid)).stdout
+    assert (after["windows_huge"], after["diagnosis"]) == (row["windows_reachable"], None)
     assert library.read_bytes() == before
 
 
@@ -276,7 +285,7 @@ def test_windows_that_the_cache_has_small_are_mended_on_a_file_system_without_hu
     shutil.copy(built.good, program)
     with running(program, "5") as child:
         (row,) = rows(top(), child.pid)
-        assert f"start it with: {shlex.join(typed(row))}\n" in hugealign("ps", str(child.pid)).stdout
+        assert f"start it with: {shlex.join(typed(row))} [ARG]..." in hugealign("ps", str(child.pid)).stdout
     with started([*typed(row), "5"]) as child:
         done = hugealign("ps", str(child.pid))
     assert (done.returncode, "all 3 windows are huge" in done.stdout) == (0, True)
@@ -338,8 +347,13 @@ def test_service_is_enabled(program: Path) -> None:
     chill(program)
     with running(program, "5") as child, in_group("system.slice/hugealign-test.service", child.pid):
         (row,) = rows(top(), child.pid)
+        assert f"{program.name}[{child.pid}]: " in hugealign("ps", "hugealign-test.service").stdout
     service = "hugealign-test.service"
-    assert row["action"] == f"hugealign enable {service} && systemctl restart {service}"
+    assert row["diagnosis"]["remedy"]["argv"] == [
+        "sh",
+        "-c",
+        f"hugealign enable {service} && systemctl restart {service}",
+    ]
 
 
 def test_containers_are_told_apart(program: Path) -> None:
@@ -375,7 +389,7 @@ def test_hung_file_is_not_waited_for(hung: Hung) -> None:  # noqa: F811
     found = top()
     for row in rows(found, hung[1].pid):
         if row["kind"] == "program":
-            assert row["reason"]
+            assert told(row) == ("file.out-of-reach", None)
 
 
 def test_hostile_names_reach_neither_terminal_nor_metrics(programs: Programs) -> None:
@@ -420,7 +434,7 @@ def test_file_is_written_whole(program: Path, tmp_path: Path) -> None:
 
 
 def test_watch_has_a_time_for_each_look(program: Path) -> None:
-    words = [sys.executable, "-m", "hugealign", "top", "--watch", "--interval", "0.1"]
+    words = [sys.executable, "-m", "hugealign", "top", "--watch", "0.1"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with running(program, "5"), subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
         assert process.stdout
@@ -435,7 +449,7 @@ def test_watch_has_a_time_for_each_look(program: Path) -> None:
 
 
 def test_json_of_a_watch_is_a_line_each() -> None:
-    words = [sys.executable, "-m", "hugealign", "top", "--watch", "--interval", "0.1", "--json"]
+    words = [sys.executable, "-m", "hugealign", "top", "--watch", "0.1", "--json"]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
     ) as process:
@@ -449,7 +463,7 @@ def test_json_of_a_watch_is_a_line_each() -> None:
 
 def test_terminal_is_drawn_again() -> None:
     controller, terminal = pty.openpty()
-    words = [sys.executable, "-m", "hugealign", "top", "--interval", "0.1"]
+    words = [sys.executable, "-m", "hugealign", "top", "--watch", "0.1"]
     with subprocess.Popen(
         words, stdout=terminal, stderr=terminal, env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "80"}
     ) as process:
@@ -470,7 +484,7 @@ def test_terminal_is_drawn_again() -> None:
 def test_api(program: Path) -> None:
     chill(program)
     with running(program, "5") as child:
-        found = api.top(api.TopOptions(interval=0.05))
+        found = api.top(api.TopOptions(seconds=0.05))
     (row,) = (row for row in found.rows if child.pid in row.pids)
     assert (row.windows_huge, row.windows_possible) == (0, WINDOWS)
     assert 0.05 <= found.interval < 10
@@ -480,10 +494,10 @@ def test_api(program: Path) -> None:
     "words",
     [
         ["1"],
-        ["--once", "--watch"],
-        ["--interval", "0"],
-        ["--page-size", "3M"],
-        ["--watch", "--json", "-o", "/tmp/x"],
+        ["--once", "--watch", "1"],
+        ["--watch", "0"],
+        ["--seconds", "0"],
+        ["--watch", "1", "--json", "-o", "/tmp/x"],
     ],
 )
 def test_usage(words: list[str]) -> None:

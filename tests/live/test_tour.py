@@ -92,7 +92,7 @@ def test_every_command_of_the_tour(programs: Programs, entries: int | None) -> N
     commands = "perf record", "hugealign order", "--profile", "hugealign verify", "hugealign warm", "hugealign ps"
     assert all(any(command in line for line in lines) for command in commands)
     if entries:
-        lines = [line.replace("hugealign order ", f"hugealign order --itlb-2m {entries} ") for line in lines]
+        lines = [line.replace("hugealign order ", f"hugealign order --windows {entries} ") for line in lines]
     script = ["trap 'kill $server' EXIT", "server="]
     for line in lines:
         # Status 1 of ps: windows that nobody has touched, which is what becomes of those that are not hot.

@@ -33,19 +33,6 @@ if has perf; then
     perf script -i stacks.data -s "$(perf --exec-path)/scripts/python/stackcollapse.py" >folded.txt 2>>log || true
     perf script -i flat.data -F pid,event,ip >addresses-alone.txt 2>>log || true
 fi
-if has perf && has create_gcov; then
-    # create_gcov reads DWARF up to version 4; without branch records (-use_lbr=false) it takes flat samples. A perf.data
-    # it reads only up to the first record of a BPF program (PERF_RECORD_KSYMBOL), which services of systemd load. So it
-    # gets text: counts of offsets in the file, here the addresses less 0x400000.
-    mkdir -p afdo
-    gcc -no-pie -gdwarf-4 -O2 "$here/main.c" "$here/other.c" -o afdo/prog
-    quietly perf record -q -e cpu-clock:u -F 5000 -o afdo/perf.data afdo/prog 200000000
-    perf script -i afdo/perf.data -F ip,dso 2>>log | sed -n 's/^ *4\(0[0-9a-f]*\) .*afdo\/prog.*/\1/p' | sort | uniq -c |
-        awk '{ line[NR] = $2 ":" $1 } END { print 0; print NR; for (n = 1; n <= NR; n++) print line[n]; print 0 }' >afdo/text
-    quietly create_gcov -logtostderr -binary=afdo/prog -profile=afdo/text -profiler=text \
-        -use_lbr=false -gcov_version=2 -gcov=afdo/prog.afdo
-    dump_gcov -gcov_version=2 -dump_cutoff_percent=0 afdo/prog.afdo >dump_gcov.txt 2>>log || true
-fi
 if has "$llvm/llvm-bolt"; then
     quietly "$llvm/llvm-bolt" prog -o instrumented --instrument --instrumentation-file="$PWD/prog.fdata"
     quietly ./instrumented 20000

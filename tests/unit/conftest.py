@@ -1,4 +1,7 @@
-"""What holds for the unit tests: none starts a compiler or a linker, neither itself nor through what it tests."""
+"""What holds for the unit tests: none starts a compiler or a linker, neither itself nor through what it tests.
+
+So what our C sorts, tests/oracles sorts here.
+"""
 
 import os
 import re
@@ -8,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.oracles import chains, exttsp
 
 _TOOLS = re.compile(r"(.*-)?(cc|c\+\+|gcc|g\+\+|cpp|clang|clang\+\+|as|ld|ld\.\w+|lld|mold|gold|hugealign)(-[\d.]+)?")
 
@@ -26,6 +31,8 @@ def no_toolchain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(subprocess.Popen, "__init__", guarded)
+        patched.setattr("hugealign.ordering.cdsort.merged", chains.merged)
+        patched.setattr("hugealign.ordering.blocks.orders", exttsp.orders)
         # What earlier runs compiled must not hide that this one would.
         patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "no-cache"))
         yield

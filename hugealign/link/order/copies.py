@@ -13,8 +13,9 @@ The copies are files without a name: nothing is left behind, however the link en
 import os
 
 from hugealign.elf import relocatable
-from hugealign.elf.image import SHF_EXECINSTR
-from hugealign.elf.relocatable import ARCHIVE, MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE
+from hugealign.elf.image import SHF_EXECINSTR, section_table
+from hugealign.elf.relocatable import SHDR, SHT_PROGBITS, UNREADABLE
+from hugealign.io import ar
 from hugealign.io.descriptors import file_at, write_all
 
 TYPE_CHECKING = False
@@ -82,7 +83,7 @@ class Copies:
 
         Raises OSError, and ValueError if it cannot be read.
         """
-        members = list(relocatable.members(fd, with_names=True))
+        members = list(ar.members(fd, with_names=True))
         edits = [
             _edits(fd, offset, size, names(path, os.fsdecode(name or os.fsencode(path)).rpartition("/")[2]))
             for name, offset, size in members
@@ -92,11 +93,11 @@ class Copies:
             return None
         target = _nameless(self._directory)
         try:
-            at = 0 if whole else os.pwrite(target, ARCHIVE, 0)
+            at = 0 if whole else os.pwrite(target, ar.MAGIC, 0)
             for (_, offset, size), changes in zip(members, edits, strict=True):
                 length = max([size, *(place + len(data) for place, data in changes)])
                 if not whole:
-                    header = os.pread(fd, MEMBER_HEADER, offset - MEMBER_HEADER)
+                    header = os.pread(fd, ar.HEADER, offset - ar.HEADER)
                     at += os.pwrite(target, b"%b%-10d%b" % (header[:48], length, header[58:]), at)
                 _fill(fd, target, offset, at, size)
                 for place, data in changes:
@@ -123,10 +124,10 @@ def _allow_many_files() -> None:
 
 def _edits(fd: int, base: int, size: int, names: "Sequence[Mapping[bytes, bytes]]") -> list[tuple[int, bytes]]:
     """Return offsets and data to write in a copy of the object at *base*: names behind its end, headers in place."""
-    header = relocatable.read_header(fd, base)
+    header = relocatable.read_object(fd, base)
     if header is None:
         return []
-    headers = bytearray(relocatable.read_sections(fd, base, header))
+    headers = bytearray(section_table(fd, header))
     at = header.e_shstrndx * SHDR
     table = relocatable.contents(fd, base, size, relocatable.section(bytes(headers), header.e_shstrndx))
     added: dict[bytes, int] = {}

@@ -1,28 +1,22 @@
-"""The order of a profile in each linker's words.  Pure, but for `load`.
-
-`hugealign.orderfile` reads the whole file.  A link needs only names, and imports nothing that costs more than the link
-itself.
+"""The order of a profile in each linker's words.  Pure.
 
 Names come from a program, and thus from anyone.  A name that a linker would take for a pattern, a quote, a comment or
 the end of a line is left out: an unlisted function lies where it would without an order.
 """
 
-import os
-
+from hugealign import orderfile
 from hugealign.elf.objectfile import HOT_MARKS
 from hugealign.errors import HugealignError
 from hugealign.io.checksum import sha256
 from hugealign.io.units import printable
+from hugealign.orderfile import OrderFileError
 from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-MAGIC = b"# hugealign.order/1"
-_LIMIT = 256 << 20  # bytes of an order file
 _SHOWN = 1024  # characters of its name in a message
-_BLOCK = 1 << 16
 _IDENTITY = 20  # bytes of the checksum that identify a profile
 #: Prefixes that compilers give to the section of one function (GCC manual, -ffunction-sections, -freorder-functions;
 #: LLVM, -fsplit-machine-functions).  The last two may hold split-off code that is merely expected to run seldom.
@@ -33,8 +27,6 @@ _PREFIXES = (*(prefix[len(_OWN) :] for prefix in _OTHERS), *_SELDOM_PREFIXES)
 _INITIALS = {prefix[:1] for prefix in _PREFIXES}
 #: GCC names the section of a constructor after one of its symbols; a profile may know it by the other.
 _TWINS = ((b"C1E", b"C2E"), (b"C2E", b"C1E"), (b"D1E", b"D2E"), (b"D2E", b"D1E"))
-_NO_NAME = b"#@\t"
-_KINDS = (b"hot", b"cold", b"fill")
 _PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.$"
 #: Bytes of file paths that have no special meaning in a linker script.
 PLAIN_PATH = _PLAIN + b"-+/"
@@ -74,107 +66,42 @@ class LinkOrder(Record):
         return {(self.names[index], source) for index, source in self.sources.items()}
 
 
-def load(path: str) -> bytes:
-    """Return the contents of the order file at *path*.  Raises HugealignError, whose message names the file."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise HugealignError(f"{printable(path[:_SHOWN])}: not a regular file")
-    try:
-        with open(path, "rb") as file:
-            # Python allocates as much as read() asks for, even if the file has less.
-            data = file.read(min(os.fstat(file.fileno()).st_size, _LIMIT) + 1)
-    except OSError as error:
-        raise HugealignError(f"{printable(path[:_SHOWN])}: {error.strerror}") from error
-    if len(data) > _LIMIT:
-        raise HugealignError(f"{printable(path[:_SHOWN])}: larger than an order file can be")
-    return data
-
-
 def parse(data: bytes, path: str, identity: bytes = b"") -> LinkOrder:
     """Parse the order file *data* from *path*; *identity* identifies its profile.  Raises HugealignError."""
     try:
         return _parse(data, identity)
-    except HugealignError as error:
+    except OrderFileError as error:
         raise HugealignError(f"{printable(path[:_SHOWN])}: {error}") from error
 
 
 def _parse(data: bytes, identity: bytes) -> LinkOrder:
-    if (title := data.partition(b"\n")[0]) != MAGIC:
-        why = "its lines end with CR LF" if title == MAGIC + b"\r" else f"the first line is not `{MAGIC.decode()}`"
-        raise HugealignError(f"is not an order file: {why}")
+    header = orderfile.read_header(data)
     names: list[bytes] = []
     sources: dict[int, bytes] = {}
     unseen: list[tuple[int, set[int]]] = []
     hot = 0
-    for block in _blocks(data):
-        said = [line.partition(b"\t") for line in block.split(b"\n") if line and line[0] not in _NO_NAME]
+    for lines in orderfile.symbol_lines(data):
+        here, fields = lines.names, lines.fields
+        if lines.addresses:  # no linker knows these
+            kept = [at for at in range(len(here)) if at not in lines.addresses]
+            here, fields = [here[at] for at in kept], {n: fields[at] for n, at in enumerate(kept) if at in fields}
         first = len(names)
-        names += [name for name, _, _ in said]
-        # Most of the tens of thousands of lines have a name and at most how often it was seen: no kind=, no file=.
+        names += here
         seldom: set[int] = set()
-        for at in [at for at, (_, _, text) in enumerate(said) if b"i" in text]:
-            text = said[at][2]
-            if text == b"kind=fill":  # most of a filled order
+        for at, of_line in fields.items():
+            if of_line.get(b"kind", b"hot") != b"hot":
                 seldom.add(at)
-                continue
-            fields = dict(field.partition(b"=")[::2] for field in text.split(b"\t"))
-            kind = fields.get(b"kind", b"hot")
-            if kind not in _KINDS:
-                number = data.split(b"\n").index(b"\t".join((said[at][0], text))) + 1
-                raise HugealignError(f"line {number}: not a symbol of an order file")
-            if kind != b"hot":
-                seldom.add(at)
-            if source := fields.get(b"file"):
-                sources[first + at] = _unescape(source)
+            if source := of_line.get(b"file"):
+                sources[first + at] = source
         unseen.append((first, seldom))
-        ran = len(said)
+        ran = len(here)
         while ran - 1 in seldom:
             ran -= 1
         hot = first + ran if ran else hot
     if b"\\" in data:
-        names = [_unescape(name) for name in names]
-    windows, binary = _header(data)
-    return LinkOrder(names, hot, sources, windows, identity, unseen, binary)
-
-
-def _blocks(data: bytes) -> "Iterator[bytes]":
-    """Yield *data* in pieces of whole lines: reused memory costs less than new memory, which has to be cleared."""
-    start = 0
-    while start >= 0:
-        end = data.find(b"\n", start + _BLOCK)
-        yield data[start : end if end >= 0 else len(data)]
-        start = end + 1 if end >= 0 else -1
-
-
-def _header(data: bytes) -> tuple[int, bytes]:
-    """Return how many windows the comments before the first name ask for, 0 if none, and the name of the program."""
-    binary = b""
-    windows = number = start = 0
-    while start >= 0:
-        end = data.find(b"\n", start)
-        line = data[start : end if end >= 0 else len(data)]
-        number += 1
-        if line.startswith(b"# windows: "):
-            windows = _number(line[11:], number)
-        elif line.startswith(b"# binary: "):
-            binary = _unescape(line[10:])
-        elif line and line[0] not in _NO_NAME:
-            break
-        start = end + 1 if end >= 0 else -1
-    return windows, binary
-
-
-def _number(text: bytes, line: int) -> int:
-    if not text.isdigit() or len(text) > 9:
-        raise HugealignError(f"line {line}: not a number")
-    return int(text)
-
-
-def _unescape(text: bytes) -> bytes:
-    if b"\\" not in text:
-        return text
-    from hugealign.orderfile import unescape  # costs more than linking a small program, and is seldom needed
-
-    return unescape(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        names = [orderfile.unescape_bytes(name) for name in names]
+    binary = header.get("binary", "").encode("utf-8", "surrogateescape")
+    return LinkOrder(names, hot, sources, int(header.get("windows", "0")), identity, unseen, binary)
 
 
 def identity(data: bytes) -> bytes:

@@ -7,8 +7,9 @@ second.  The table may contain a name that no section has; then a linker gets a 
 import os
 
 from hugealign.elf import relocatable
-from hugealign.elf.image import SHF_EXECINSTR
-from hugealign.elf.relocatable import MEMBER_HEADER, SHDR, SHT_PROGBITS, UNREADABLE, members, opened
+from hugealign.elf.image import SHF_EXECINSTR, section_table
+from hugealign.elf.relocatable import SHDR, SHT_PROGBITS, UNREADABLE, opened
+from hugealign.io import ar
 from hugealign.link import estimate
 from hugealign.link.order.dialects import PLAIN_PATH, Choices
 from hugealign.records import Record
@@ -102,7 +103,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)
     for path, fd in opened(estimate.inputs(command)):
         try:
-            for member, offset, size in members(fd):
+            for member, offset, size in ar.members(fd):
                 table = _names(fd, offset, size)
                 if table is None:
                     found.choices.others = True
@@ -150,7 +151,7 @@ def in_one_piece(command: "Command") -> "list[Place]":
     found = []
     for path, fd in opened(path for path in estimate.inputs(command) if not _is_start(path)):
         try:
-            for member, offset, size in members(fd):
+            for member, offset, size in ar.members(fd):
                 if _headers(fd, offset, size)[1]:
                     found.append((path, member, offset, size))
         except UNREADABLE:
@@ -166,9 +167,9 @@ def pieces(places: "list[Place]", names: set[bytes]) -> list[UnsplitObject]:
         files.setdefault(place[0], []).append(place)
     for path, fd in opened(files):
         try:
-            defined = relocatable.members_that_define(fd, names)
+            defined = ar.members_that_define(fd, names)
             for _, member, offset, size in files[path]:
-                if defined is None or offset - MEMBER_HEADER in defined:
+                if defined is None or offset - ar.HEADER in defined:
                     inside = names & relocatable.functions_in(fd, offset, size, *_headers(fd, offset, size))
                     found += [UnsplitObject(path, member, inside)] if inside else []
         except UNREADABLE:
@@ -200,11 +201,11 @@ def _headers(fd: int, base: int, size: int) -> tuple[bytes, int]:
 
     Assemblers create ``.text`` before all other code sections, even if it stays empty.
     """
-    header = relocatable.read_header(fd, base)
+    header = relocatable.read_object(fd, base)
     if header is None:
         return b"", 0
     for count in (min(_FIRST, header.e_shnum), header.e_shnum):
-        headers = relocatable.read_sections(fd, base, header, count)
+        headers = section_table(fd, header, count)
         kinds = headers[4::SHDR]  # the lowest bytes of sh_type
         number, text = 0, b""
         while (number := kinds.find(SHT_PROGBITS, number + 1)) >= 0:

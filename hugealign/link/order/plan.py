@@ -1,21 +1,25 @@
 """One link in the order of a profile: the words for the linker, and the build note."""
 
+import marshal
 import os
 import struct
 
-from hugealign.elf import buildnote
+from hugealign import orderfile
+from hugealign.elf import notes
 from hugealign.elf.windows import text_windows
 from hugealign.errors import HugealignError
 from hugealign.io import checksum
-from hugealign.io.descriptors import using
+from hugealign.io.descriptors import forked, using
 from hugealign.link import linkers
 from hugealign.link.order import dialects
 from hugealign.link.order.inputs import Sections, UnsplitObject, find, in_one_piece, pieces, whole
-from hugealign.link.order.second_process import SecondProcess
 from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from hugealign.elf.image import Image
     from hugealign.link.job import Job
     from hugealign.link.order.copies import Copies
@@ -204,17 +208,17 @@ class OrderedLink(Record):
 
     def note(self, rodata: bool = False) -> bytes:
         """Return the note for the link: its version is 0, which no reader accepts, until `sign` completes it."""
-        flags = buildnote.PADDED | buildnote.RODATA * rodata
         size, order = self.job.settings.page_size, self.order
-        return buildnote.pack((0, flags, size, 0, 0, order.windows, order.hot), order.identity)
+        note = notes.BuildNote(size, 0, 0, order.windows, True, order.identity, rodata, order.hot)
+        return note.pack(version=0)
 
     def sign(self, image: "Image") -> tuple[int, int] | None:
         """Complete the note in the linked file; return the addresses of the hot functions, None without a note."""
-        section = next((s for s in image.sections if s.name == buildnote.SECTION), None)
-        if section is None or section.sh_size < buildnote.DESCRIPTION + _SIGNED.size:
+        section = next((s for s in image.sections if s.name == notes.SECTION), None)
+        if section is None or section.sh_size < notes.DESCRIPTION + _SIGNED.size:
             return None
         with using(os.open(self.job.command.output, os.O_RDWR | os.O_CLOEXEC)) as fd:
-            offset = section.sh_offset + buildnote.DESCRIPTION
+            offset = section.sh_offset + notes.DESCRIPTION
             try:
                 version, flags, page_size, *distances, budget = _SIGNED.unpack(os.pread(fd, _SIGNED.size, offset))
             except (struct.error, OverflowError):
@@ -223,7 +227,7 @@ class OrderedLink(Record):
                 return None  # not ours: it came with an input
             start, end = (
                 (section.sh_addr + place + distance) % (1 << 64)
-                for place, distance in zip((buildnote.HOT_START, buildnote.HOT_END), distances, strict=True)
+                for place, distance in zip((notes.HOT_START, notes.HOT_END), distances, strict=True)
             )
             if self.form == linkers.COPIES:
                 from hugealign.link.order.copies import is_hot
@@ -235,7 +239,7 @@ class OrderedLink(Record):
             # Other programs of the build get the same profile, but may have none of its functions, or fewer windows.
             there = sum(last - first for _, first, last in text_windows(image, page_size)) // page_size
             windows = min(budget, there) if start < end else 0
-            os.pwrite(fd, _SIGNED.pack(buildnote.VERSION, flags, page_size, start, end, windows), offset)
+            os.pwrite(fd, _SIGNED.pack(notes.VERSION, flags, page_size, start, end, windows), offset)
         return start, end
 
     def placed(self, hot: tuple[int, int]) -> str:
@@ -301,13 +305,31 @@ class OrderedLink(Record):
         return f"order: {placed}; {len(objects)} of {count} objects without -ffunction-sections: {_some(objects)}"
 
 
+class SecondProcess:
+    """A process that does *work* while this one does other work that the linker also waits for.
+
+    The result must be of types that `marshal` knows: numbers, bytes, lists, ....
+    """
+
+    def __init__(self, work: "Callable[[], Any]") -> None:
+        self.work = work
+        self.pid, self.fd = forked(lambda: marshal.dumps(work()))
+
+    def result(self) -> "Any":
+        """Wait for the work and return its result; if it failed there, do it again here."""
+        with open(self.fd, "rb") as pipe:
+            data = pipe.read()
+        _, status = os.waitpid(self.pid, 0)
+        return self.work() if status else marshal.loads(data)  # noqa: S302 - from our own process
+
+
 def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:
     """Return the order that the settings of *job* name, for its link.  Raises HugealignError, which names the file.
 
     lld waits for the order and, if that has functions that did not run, for the objects in one piece (`symbols`).
     """
     path = job.settings.profile
-    data = dialects.load(path)
+    data = orderfile.contents(path)
 
     def look() -> "tuple[bytes, list[Place] | None]":
         return dialects.identity(data), in_one_piece(job.command) if b"\tkind=" in data else None

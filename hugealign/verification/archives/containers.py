@@ -7,9 +7,8 @@ import json
 import re
 from typing import Any
 
+from hugealign.io.unpacking import Budget, ByteSource
 from hugealign.verification.archives import tar
-from hugealign.verification.archives.limits import Work
-from hugealign.verification.archives.source import ByteSource
 
 _JSON_LIMIT = 1 << 20  # bytes of one document; manifests have some KiB
 _ALL_LIMIT = 1 << 24  # bytes of all documents
@@ -19,9 +18,9 @@ _BLOB = re.compile(r"blobs/\w+/|[0-9a-f]{64}")
 class Layers:
     """The names of members of the tar archive *source*, with layers renamed; these are looked up when one is met."""
 
-    def __init__(self, source: ByteSource, work: Work) -> None:
+    def __init__(self, source: ByteSource, budget: Budget) -> None:
         self._source = source
-        self._work = work
+        self._budget = budget
         self._names: dict[str, str] | None = None
 
     def name(self, member: str) -> str:
@@ -30,7 +29,7 @@ class Layers:
             return member
         if self._names is None:
             again = self._source.again()
-            self._names = layers(again, self._work) if again else {}
+            self._names = layers(again, self._budget) if again else {}
         return self._names.get(member, member)
 
 
@@ -51,25 +50,25 @@ class _Document:
                 self.layers += [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-def layers(source: ByteSource, work: Work) -> dict[str, str]:
+def layers(source: ByteSource, budget: Budget) -> dict[str, str]:
     """Return member -> ``layerN``, N counting from 1 at the bottom; empty if *source* is no image.
 
     Raises what reading the archive raises.
     """
     documents: dict[str, _Document] = {}
     left = _ALL_LIMIT
-    for member in tar.members(source, work):
+    for member in tar.members(source, budget):
         if member.source.peek(1) not in (b"{", b"["):
             continue
         text = member.source.peek(_JSON_LIMIT + 1)
         left -= len(text)
         if len(text) <= _JSON_LIMIT and left >= 0:
-            work.copied(len(text))
+            budget.spend(len(text))
             try:
                 document = _Document(json.loads(text))
             except (ValueError, RecursionError):
                 continue
-            work.members(len(document.manifests) + len(document.layers))
+            budget.members(len(document.manifests) + len(document.layers))
             if document.manifests or document.layers:
                 documents[member.name.removeprefix("./")] = document
     return {name: f"layer{number}" for number, name in enumerate(_followed(documents), 1)}

@@ -8,10 +8,9 @@ import struct
 from collections.abc import Iterator
 
 from hugealign.io.numbers import hexadecimal
-from hugealign.verification.archives.limits import ArchiveError, Work
-from hugealign.verification.archives.source import ByteSource, Member
+from hugealign.io.unpacking import Budget, ByteSource, UnpackError
+from hugealign.verification.archives.kinds import NEWC, NEWC_CRC, STRIPPED, Member
 
-NEWC, NEWC_CRC, STRIPPED, RPM = b"070701", b"070702", b"07070X", b"\xed\xab\xee\xdb"
 _NAME_LIMIT = 1 << 16
 _HEADER_LIMIT = 1 << 25  # bytes of the header of a package; 100,000 files take 10 MiB
 _FIELD_LIMIT = (1 << 32) - 1
@@ -21,48 +20,48 @@ _FILEDEVICES, _FILEINODES = 1095, 1096
 _File = tuple[bytes, int, int]  # name, mode, size
 
 
-def payload(source: ByteSource, work: Work) -> bytes:
+def payload(source: ByteSource, budget: Budget) -> bytes:
     """Pass over everything before a package's payload, and return the package's header."""
     source.skip(96)  # the lead
-    signature = _header(source, work)
+    signature = _header(source, budget)
     source.skip(-len(signature) % 8)
-    return _header(source, work)
+    return _header(source, budget)
 
 
-def _header(source: ByteSource, work: Work) -> bytes:
+def _header(source: ByteSource, budget: Budget) -> bytes:
     front = source.exactly(16)
     entries, size = struct.unpack(">8xII", front)
     if front[:4] != b"\x8e\xad\xe8\x01" or entries * 16 + size > _HEADER_LIMIT:
-        raise ArchiveError("a damaged header of the package")
-    work.members(entries)
-    work.copied(entries * 16 + size)
+        raise UnpackError("a damaged header of the package")
+    budget.members(entries)
+    budget.spend(entries * 16 + size)
     return front + source.exactly(entries * 16 + size)
 
 
-def members(source: ByteSource, work: Work, header: bytes = b"") -> Iterator[Member]:
+def members(source: ByteSource, budget: Budget, header: bytes = b"") -> Iterator[Member]:
     """Yield the regular files; if *source* is a package's payload, *header* is the package's header."""
     files: list[_File] = []
     while True:
         magic = source.exactly(6)
-        work.members()
+        budget.members()
         if magic == STRIPPED:
-            files = files or _files(header, work)
+            files = files or _files(header, budget)
             index = _hex(source.exactly(8))
             source.skip(2)
             if index >= len(files):
-                raise ArchiveError("a damaged list of files in the package's header")
+                raise UnpackError("a damaged list of files in the package's header")
             name, mode, size = files[index]
         elif magic in (NEWC, NEWC_CRC):
             fields = source.exactly(104)
             mode, size, length = (_hex(fields[at : at + 8]) for at in (8, 48, 88))
             if not 0 < length <= _NAME_LIMIT:
-                raise ArchiveError("a damaged name in the cpio archive")
+                raise UnpackError("a damaged name in the cpio archive")
             name = source.exactly(length).rstrip(b"\0")
             source.skip(-(110 + length) % 4)
             if name == b"TRAILER!!!":
                 return
         else:
-            raise ArchiveError("a damaged header in the cpio archive")
+            raise UnpackError("a damaged header in the cpio archive")
         data = source.part(size)
         if mode & _FORMAT == _REGULAR:
             yield Member(name, data)
@@ -74,26 +73,26 @@ def _hex(digits: bytes) -> int:
     return hexadecimal(digits, _FIELD_LIMIT, "a field of the cpio archive")
 
 
-def _files(header: bytes, work: Work) -> list[_File]:
-    """Return the files that the *header* of a package lists, with their sizes in the payload.  Raises ArchiveError.
+def _files(header: bytes, budget: Budget) -> list[_File]:
+    """Return the files that the *header* of a package lists, with their sizes in the payload.  Raises UnpackError.
 
     Among hard links to one file, the last has the contents (rpmfiArchiveHasContent, rpm's lib/rpmfi.cc).
     """
     if not header:
-        raise ArchiveError("the payload of an rpm package alone, which has no names; give the package")
+        raise UnpackError("the payload of an rpm package alone, which has no names; give the package")
     count = struct.unpack_from(">I", header, 8)[0]
     data = 16 + 16 * count
     tags = {tag: (data + offset, n) for tag, _, offset, n in struct.iter_unpack(">IIII", header[16:data])}
 
     def numbers(tag: int, form: str) -> tuple[int, ...]:
         offset, n = tags.get(tag, (0, 0))
-        work.members(n // 8)  # many tables may lie in the same bytes
+        budget.members(n // 8)  # many tables may lie in the same bytes
         return struct.unpack_from(f">{n}{form}", header, offset)
 
     def strings(tag: int) -> list[bytes]:
         offset, n = tags.get(tag, (0, 0))
-        work.members(n)
-        work.copied(len(header))
+        budget.members(n)
+        budget.spend(len(header))
         return header[offset:].split(b"\0", n)[:n]
 
     try:
@@ -113,4 +112,4 @@ def _files(header: bytes, work: Work) -> list[_File]:
         ]
         return list(zip(names, modes, held, strict=True))
     except (struct.error, IndexError, ValueError):
-        raise ArchiveError("a damaged list of files in the package's header") from None
+        raise UnpackError("a damaged list of files in the package's header") from None

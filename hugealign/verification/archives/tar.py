@@ -6,12 +6,11 @@ record of every member, and reads headers of any size at once.
 
 from collections.abc import Iterator
 
-from hugealign.errors import NumberFormatError
-from hugealign.io.numbers import decimal, octal
-from hugealign.verification.archives.limits import ArchiveError, Work
-from hugealign.verification.archives.source import CHUNK, ByteSource, Member
+from hugealign.io.numbers import decimal
+from hugealign.io.unpacking import CHUNK, Budget, ByteSource, UnpackError
+from hugealign.verification.archives.kinds import TAR_BLOCK as BLOCK
+from hugealign.verification.archives.kinds import Member, is_tar_header, tar_number
 
-BLOCK = 512
 _HEADER_LIMIT = 1 << 20  # bytes of one extended header: names, and extended attributes of 64 KiB
 _PIECES_LIMIT = 1 << 16  # pieces of one sparse file
 _SIZE_LIMIT = (1 << 63) - 1  # off_t
@@ -19,18 +18,7 @@ _REGULAR = (b"\0", b"0", b"7")  # and contiguous
 _WITHOUT_DATA = b"123456"  # links, devices, directories, FIFOs: whatever size they claim
 
 
-def is_header(block: bytes) -> bool:
-    """Whether *block* is a tar header: its checksum decides, for old ones have no magic."""
-    if len(block) < BLOCK:
-        return False
-    try:
-        wanted = _number(block[148:156])
-    except NumberFormatError:
-        return False
-    return wanted == sum(block[:148]) + sum(block[156:512]) + 8 * 32
-
-
-def members(source: ByteSource, work: Work) -> Iterator[Member]:
+def members(source: ByteSource, budget: Budget) -> Iterator[Member]:
     """Yield the regular files; links, directories and devices hold nothing to check."""
     name: bytes | None = None
     pax: dict[bytes, bytes] = {}
@@ -39,28 +27,28 @@ def members(source: ByteSource, work: Work) -> Iterator[Member]:
         if not block.strip(b"\0"):
             return  # the end of the archive: a block of zeros, or nothing
         source.exactly(BLOCK)
-        if not is_header(block):
-            raise ArchiveError("a damaged tar header")
-        work.members()
+        if not is_tar_header(block):
+            raise UnpackError("a damaged tar header")
+        budget.members()
         kind = block[156:157]
-        size = _number(block[124:136])
+        size = tar_number(block[124:136])
         if kind in b"LKxgX":
             if size > _HEADER_LIMIT:
-                raise ArchiveError("an impossibly large tar header")
-            work.copied(size)
+                raise UnpackError("an impossibly large tar header")
+            budget.spend(size)
             data = source.exactly(-(-size // BLOCK) * BLOCK)[:size]
             if kind == b"L":
                 name = data.rstrip(b"\0")
             elif kind in b"xX":
-                pax = _records(data, work)
+                pax = _records(data, budget)
             continue
         if kind not in _WITHOUT_DATA:
             if b"size" in pax:
                 size = _decimal(pax[b"size"])
-            holes = _gnu_holes(block, source, work) if kind == b"S" else None
+            holes = _gnu_holes(block, source, budget) if kind == b"S" else None
             stored = source.part(size)
             if kind in _REGULAR or holes:
-                yield Member(_name(block, name, pax), _content(stored, pax, holes, work))
+                yield Member(_name(block, name, pax), _content(stored, pax, holes, budget))
             stored.finish()
             padding = -size % BLOCK
             if len(source.peek(padding)) == padding:  # some writers leave out the padding of the last member
@@ -71,19 +59,19 @@ def members(source: ByteSource, work: Work) -> Iterator[Member]:
 class Sparse(ByteSource):
     """A file with holes: *pieces* (offset, size) of *stored*, zeros between them, *size* bytes in all."""
 
-    __slots__ = ("_at", "_end", "_pieces", "_size", "_stored", "_work")
+    __slots__ = ("_at", "_budget", "_end", "_pieces", "_size", "_stored")
 
-    def __init__(self, stored: ByteSource, pieces: list[tuple[int, int]], size: int, work: Work) -> None:
+    def __init__(self, stored: ByteSource, pieces: list[tuple[int, int]], size: int, budget: Budget) -> None:
         super().__init__()
         end = 0
         for offset, length in pieces:
             if offset < end:
-                raise ArchiveError("a damaged map of a sparse file")
+                raise UnpackError("a damaged map of a sparse file")
             end = offset + length
         if end > size:
-            raise ArchiveError("a damaged map of a sparse file")
+            raise UnpackError("a damaged map of a sparse file")
         self._stored = stored
-        self._work = work
+        self._budget = budget
         self._pieces = pieces[::-1]
         self._at = 0
         self._end = 0  # of the piece that is being read
@@ -95,11 +83,11 @@ class Sparse(ByteSource):
         if self._at < self._end:
             data = self._stored.read(min(size, self._end - self._at))
             if not data:
-                raise ArchiveError("the archive is truncated")
+                raise UnpackError("the archive is truncated")
         else:
             hole = self._pieces[-1][0] if self._pieces else self._size
             data = bytes(min(size, CHUNK, hole - self._at))
-            self._work.unpacked(len(data))
+            self._budget.spend(len(data))
             self._end += len(data)
         self._at += len(data)
         return data
@@ -113,14 +101,14 @@ class Sparse(ByteSource):
 
 
 def _content(
-    stored: ByteSource, pax: dict[bytes, bytes], holes: tuple[list[tuple[int, int]], int] | None, work: Work
+    stored: ByteSource, pax: dict[bytes, bytes], holes: tuple[list[tuple[int, int]], int] | None, budget: Budget
 ) -> ByteSource:
     if holes:
-        return Sparse(stored, *holes, work)
+        return Sparse(stored, *holes, budget)
     if pax.get(b"GNU.sparse.major") == b"1":
-        return Sparse(stored, _pax_holes(stored, work), _decimal(pax.get(b"GNU.sparse.realsize", b"")), work)
+        return Sparse(stored, _pax_holes(stored, budget), _decimal(pax.get(b"GNU.sparse.realsize", b"")), budget)
     if b"GNU.sparse.size" in pax:
-        raise ArchiveError("it holds a sparse file of pax form 0.0 or 0.1; unpack it first")
+        raise UnpackError("it holds a sparse file of pax form 0.0 or 0.1; unpack it first")
     return stored
 
 
@@ -133,67 +121,56 @@ def _name(block: bytes, name: bytes | None, pax: dict[bytes, bytes]) -> bytes:
     return pax.get(b"GNU.sparse.name", pax.get(b"path", name))
 
 
-def _number(field: bytes) -> int:
-    """Return a numeric field: octal digits, or GNU's big-endian binary behind a byte of 0x80."""
-    if field[:1] == b"\x80":
-        number = int.from_bytes(field[1:], "big")
-        if number > _SIZE_LIMIT:
-            raise NumberFormatError("a number in a tar header is larger than any file")
-        return number
-    digits = field.split(b"\0")[0].strip(b" ")
-    return octal(digits, _SIZE_LIMIT, "a tar header") if digits else 0
-
-
 def _decimal(digits: bytes) -> int:
     return decimal(digits, _SIZE_LIMIT, "a tar header")
 
 
-def _records(data: bytes, work: Work) -> dict[bytes, bytes]:
+def _records(data: bytes, budget: Budget) -> dict[bytes, bytes]:
     """Return the records of a pax header: length, blank, key, equals sign, value, newline each."""
     records = {}
     at = 0
     while at < len(data) and data[at]:
         blank = data.find(b" ", at, at + 20)
-        work.members()
+        budget.members()
         end = at + _decimal(data[at:blank]) if blank > at else at
         key, equals, value = data[blank + 1 : end - 1].partition(b"=")
         if not equals or not at < blank < end <= len(data) or data[end - 1 : end] != b"\n":
-            raise ArchiveError("a damaged pax header")
+            raise UnpackError("a damaged pax header")
         records[key] = value
         at = end
     return records
 
 
-def _gnu_holes(block: bytes, source: ByteSource, work: Work) -> tuple[list[tuple[int, int]], int]:
+def _gnu_holes(block: bytes, source: ByteSource, budget: Budget) -> tuple[list[tuple[int, int]], int]:
     """Return the pieces of a GNU sparse file, and its size: the header holds four, each block behind it 21 more."""
     pieces = _pieces(block[386:482])
     more = block[482]
     while more:
-        work.members(4)
+        budget.members(4)
         table = source.exactly(BLOCK)
         pieces += _pieces(table[:504])
         more = table[504]
         if len(pieces) > _PIECES_LIMIT:
-            raise ArchiveError("it holds a sparse file of too many pieces; unpack it first")
-    return pieces, _number(block[483:495])
+            raise UnpackError("it holds a sparse file of too many pieces; unpack it first")
+    return pieces, tar_number(block[483:495])
 
 
 def _pieces(table: bytes) -> list[tuple[int, int]]:
     return [
-        (_number(table[at : at + 12]), _number(table[at + 12 : at + 24]))
+        (tar_number(table[at : at + 12]), tar_number(table[at + 12 : at + 24]))
         for at in range(0, len(table) - 23, 24)
         if table[at + 12]
     ]
 
 
-def _pax_holes(stored: ByteSource, work: Work) -> list[tuple[int, int]]:
+def _pax_holes(stored: ByteSource, budget: Budget) -> list[tuple[int, int]]:
     """Return the pieces of a sparse file of pax form 1.0: decimal lines, filled up to a block, in front of the data."""
     numbers: list[int] = []
     rest = b""
     while not numbers or len(numbers) <= 2 * numbers[0]:
-        work.members(4)
+        budget.members(4)
         *lines, rest = (rest + stored.exactly(BLOCK)).split(b"\n")
         numbers += map(_decimal, lines)
         if len(rest) > BLOCK or len(numbers) > 2 * _PIECES_LIMIT:
-            raise ArchiveError("it holds a sparse file of too many pieces; unpack it first")
+            raise UnpackError("it holds a sparse file of too many pieces; unpack it first")
     return list(zip(numbers[1 : 2 * numbers[0] : 2], numbers[2 : 2 * numbers[0] + 1 : 2], strict=True))

@@ -8,14 +8,13 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 
-from hugealign.verification.archives import packed
-from hugealign.verification.archives.limits import ArchiveError, Work
-from hugealign.verification.archives.source import ByteSource, FileSource, Member
+from hugealign.io import unpacking
+from hugealign.io.unpacking import Budget, ByteSource, FileSource, UnpackError
+from hugealign.verification.archives.kinds import Member
 
 _STORED, _DEFLATED, _BZIP2, _ZSTD = 0, 8, 12, 93
 _SMALLEST = 16  # packed bytes: no ELF file, whose header has 52, packs to less
 _FULL32 = 0xFFFFFFFF
-_ENCRYPTED = "encrypted; unpack it first"
 
 
 class Checked(ByteSource):
@@ -33,44 +32,45 @@ class Checked(ByteSource):
         data = self._source.read(size)
         self._crc = zlib.crc32(data, self._crc)
         if not data and self._crc != self._wanted:
-            raise ArchiveError("damaged: its checksum is wrong")
+            raise UnpackError("damaged: its checksum is wrong")
         return data
 
 
-def members(fd: int, start: int, end: int, work: Work, passed: Counter[str]) -> Iterator[Member]:
+def members(fd: int, start: int, end: int, budget: Budget, passed: "Counter[int]") -> Iterator[Member]:
     """Yield the files of the archive that lies from *start* to *end* in *fd*.
 
-    *passed* counts, by reason, files that cannot be checked.  Entries may overlap: each pays for what it unpacks to.
+    *passed* counts the files that cannot be checked: by their unknown method, and the encrypted ones as 0.  Entries
+    may overlap: each pays for what it unpacks to.
     """
     first, last, base = _directory(fd, start, end)
     entries = FileSource(fd, first, last)
     while entries.peek(1):
         fixed = entries.exactly(46)
         if fixed[:4] != b"PK\1\2":
-            raise ArchiveError("a damaged directory of the zip archive")
+            raise UnpackError("a damaged directory of the zip archive")
         flags, method, crc, size, _, name_size, extra_size, comment_size, mode, offset = struct.unpack(
             "<8xHH4xIIIHHH6xHI", fixed
         )
-        work.members(1 + extra_size // 64)
+        budget.members(1 + extra_size // 64)
         name = entries.exactly(name_size)
         size, offset = _wide(entries.exactly(extra_size), fixed, size, offset)
         entries.skip(comment_size)
         if name.endswith(b"/") or mode & 0o170000 not in (0, 0o100000):
             continue
         if flags & 1:
-            passed[_ENCRYPTED] += 1
+            passed[0] += 1
             continue
         data: ByteSource = _data(fd, base + offset, first, size)
         if size < _SMALLEST:
             data = FileSource(fd, 0, 0)
         elif method == _DEFLATED:
-            data = Checked(packed.deflate(data, work), crc)
+            data = Checked(unpacking.deflate(data, budget), crc)
         elif method == _BZIP2:
-            data = Checked(packed.bzip2(data, work), crc)
+            data = Checked(unpacking.bzip2(data, budget), crc)
         elif method == _ZSTD:
-            data = Checked(packed.Zstd(data, work), crc)
+            data = Checked(unpacking.Zstd(data, budget), crc)
         elif method != _STORED:
-            passed[f"packed by method {method}, which is not known here"] += 1
+            passed[method] += 1
             continue
         yield Member(name, data)
 
@@ -80,7 +80,7 @@ def _directory(fd: int, start: int, end: int) -> tuple[int, int, int]:
     tail = FileSource(fd, max(start, end - (1 << 16) - 22), end).exactly(min(end - start, (1 << 16) + 22))
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) - at < 22:
-        raise ArchiveError("the zip archive is truncated: its directory is missing")
+        raise UnpackError("the zip archive is truncated: its directory is missing")
     size, offset = struct.unpack_from("<12xII", tail, at)
     last = end - len(tail) + at
     locator = _read(fd, last - 20, 20, start, end) if last - start >= 20 else b""
@@ -88,17 +88,17 @@ def _directory(fd: int, start: int, end: int) -> tuple[int, int, int]:
         last -= 20 + 56
         record = _read(fd, last, 56, start, end)
         if record[:4] != b"PK\6\6":
-            raise ArchiveError("a damaged directory of the zip archive")
+            raise UnpackError("a damaged directory of the zip archive")
         size, offset = struct.unpack_from("<40xQQ", record)
     base = last - size - offset  # the bytes in front of the archive
     if last - size < start or base < start:
-        raise ArchiveError("a damaged directory of the zip archive")
+        raise UnpackError("a damaged directory of the zip archive")
     return last - size, last, base
 
 
 def _read(fd: int, at: int, size: int, start: int, end: int) -> bytes:
     if not start <= at <= end:
-        raise ArchiveError("a damaged directory of the zip archive")
+        raise UnpackError("a damaged directory of the zip archive")
     return FileSource(fd, at, end).exactly(size)
 
 
@@ -124,8 +124,8 @@ def _data(fd: int, at: int, end: int, size: int) -> FileSource:
     """Return the data of the member whose own header is at *at*; all of it lies before *end*."""
     header = _read(fd, at, 30, 0, end)
     if header[:4] != b"PK\3\4":
-        raise ArchiveError("a damaged header of a file in the zip archive")
+        raise UnpackError("a damaged header of a file in the zip archive")
     data = at + 30 + sum(struct.unpack_from("<HH", header, 26))
     if data + size > end:
-        raise ArchiveError("the zip archive is truncated, or its directory damaged")
+        raise UnpackError("the zip archive is truncated, or its directory damaged")
     return FileSource(fd, data, data + size)

@@ -1,4 +1,4 @@
-"""The forms of a report, one module each; a form is imported when it is asked for, since some load heavy modules."""
+"""The forms of a report; a form is imported when it is asked for, since some load heavy modules."""
 
 import importlib
 
@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from hugealign.verification.formats.text import Style
     from hugealign.verification.result import Verification
 
+#: The forms of the report for people and for programs, and the modules that have them.
+FORMS = {"text": "text", "json": "json", "sarif": "tools", "github": "tools", "junit": "tools", "gcc": "tools"}
 WITH_BASE = ("sarif", "github")
 
 
@@ -16,9 +18,9 @@ def render(form: str, verification: "Verification", style: "Style", base: str) -
 
     Paths below *base* become relative to it, as repository services want them.
     """
-    module = importlib.import_module(f"hugealign.verification.formats.{form}")
+    module = importlib.import_module(f"hugealign.verification.formats.{FORMS[form]}")
     extra = (style,) if form == "text" else (base,) if form in WITH_BASE else ()
-    report: str = module.render(verification, *extra)
+    report: str = getattr(module, f"render_{form}")(verification, *extra)
     return report
 
 

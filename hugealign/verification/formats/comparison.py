@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from hugealign.diagnosis import render
 from hugealign.elf.coverage import Coverage
 from hugealign.io.units import format_size, printable
 from hugealign.verification.compare import BETTER, SAME, WORSE, Comparison, Pair
-from hugealign.verification.formats.json import TOOL, file_object, finding_object
-from hugealign.verification.formats.text import Style, finding_lines
-from hugealign.verification.formats.words import log_lines, percent
-from hugealign.verification.model import FAILED, OK, UNKNOWN, FileReport
+from hugealign.verification.formats.json import TOOL, file_object
+from hugealign.verification.formats.text import Style, diagnosis_lines, log_lines, percent
+from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport
 
 #: The version of the JSON's shape; ``compare-1.schema.json`` beside this package describes it.
 SCHEMA = "hugealign.compare/1"
@@ -19,7 +19,7 @@ _WORDS = {UNKNOWN: "could not compare"}
 
 
 def render_text(comparison: Comparison, style: Style) -> str:
-    """Return a small table for each pair, and the findings that only one side has."""
+    """Return a small table for each pair, and the diagnoses that only one side has."""
     lines: list[str] = []
     for pair in comparison.pairs:
         if style.quiet and pair.verdict in (BETTER, SAME):
@@ -30,21 +30,24 @@ def render_text(comparison: Comparison, style: Style) -> str:
 
 def _pair(pair: Pair, style: Style) -> "Iterator[str]":
     verdict = style.paint(_WORDS.get(pair.verdict, pair.verdict), _COLOURS[pair.verdict])
-    sides = [side.report for side in (pair.new, pair.old) if side]
+    sides = [side for side in (pair.new, pair.old) if side]
     if len(sides) == 2:
         against = f"against {printable(sides[1].path)}"
     else:
         against = "(only in NEW)" if pair.new else "(only in OLD)"
     yield f"{printable(sides[0].path)} {against}: {verdict}"
-    yield from (f"  worse: {reason}" for reason in pair.worse)
-    for side in (pair.new, pair.old):
-        if side and side.reason:
-            yield f"  {printable(side.report.path)}: could not check: {side.reason}"
+    if pair.graver:
+        yield "  worse: findings that the old file does not have"
+    if pair.lower:
+        yield "  worse: less of the text is in whole windows"
+    for report in sides:
+        if report.problem:
+            yield f"  {printable(report.path)}: could not check: {render.text(report.problem)}"
     if len(sides) == 2 and all(report.coverage for report in sides):
         yield from _table(sides[0], sides[1])
-    for lead, findings in (("gained ", pair.gained), ("lost ", pair.lost)):
-        for finding in findings:
-            yield from finding_lines(finding, style, lead)
+    for lead, diagnoses in (("gained ", pair.gained), ("lost ", pair.lost)):
+        for diagnosis in diagnoses:
+            yield from diagnosis_lines(diagnosis, style, lead)
 
 
 def _table(new: FileReport, old: FileReport) -> "Iterator[str]":
@@ -94,9 +97,9 @@ def render_json(comparison: Comparison) -> str:
 def _object(pair: Pair) -> "dict[str, Any]":
     return {
         "verdict": pair.verdict,
-        "worse": pair.worse,
+        "worse": {"diagnoses": pair.graver, "coverage": pair.lower},
         "new": file_object(pair.new) if pair.new else None,
         "old": file_object(pair.old) if pair.old else None,
-        "gained": [finding_object(finding) for finding in pair.gained],
-        "lost": [finding_object(finding) for finding in pair.lost],
+        "gained": [render.document(diagnosis) for diagnosis in pair.gained],
+        "lost": [render.document(diagnosis) for diagnosis in pair.lost],
     }

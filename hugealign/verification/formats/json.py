@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
+from hugealign.diagnosis.render import document as diagnosis_object
 from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.io.units import printable
-from hugealign.verification.result import FileResult, Verification
-from hugealign.verification.rules import Finding
+from hugealign.verification.result import FileReport, Verification
 from hugealign.version import __version__
 
 #: The version of the JSON's shape; ``verify-1.schema.json`` beside this package describes it.
@@ -15,7 +15,7 @@ _SEGMENT = ("index", "flags", "p_vaddr", "p_offset", "p_filesz", "p_memsz", "p_a
 TOOL = {"name": "hugealign", "version": __version__}
 
 
-def render(outcome: Verification) -> str:
+def render_json(outcome: Verification) -> str:
     """Return the report for programs, in the shape of SCHEMA."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
@@ -25,42 +25,45 @@ def render(outcome: Verification) -> str:
         "summary": outcome.verdicts(),
         "totals": coverage_object(outcome.coverage())
         | {"small_text_bytes": outcome.small_text(), "rodata": rodata_object(outcome.rodata())}
-        | outcome.findings()
+        | outcome.severities()
         | {"accepted": outcome.accepted()},
     }
     if outcome.fixed:
-        document["fixed"] = [{"path": path, "id": rule, "flags": flags} for path, rule, flags in outcome.fixed]
+        document["fixed"] = [{"path": path, "code": code, "flags": flags} for path, code, flags in outcome.fixed]
     return json.dumps(document, indent=2) + "\n"
 
 
-def file_object(file: FileResult) -> "dict[str, Any]":
+def file_object(file: FileReport) -> "dict[str, Any]":
     """Return what is known about one file."""
-    report = file.report
-    document: dict[str, Any] = {"path": printable(report.path), "verdict": file.verdict}
-    if file.reason or report.coverage is None:
-        return document | {"reason": file.reason, "findings": []}
-    if report.build_id:
-        document["build_id"] = report.build_id
-    if report.fix_level:
-        document["fix_level"] = report.fix_level
-    document["file_bytes"] = report.file_size
-    document["coverage"] = coverage_object(report.coverage)
-    if report.rodata:
-        document["rodata"] = rodata_object(report.rodata)
-    if report.order:
-        document["order"] = {"hot_functions": report.order.order, "placed_functions": report.order.placed}
-    document["small"] = report.small
+    document: dict[str, Any] = {"path": printable(file.path), "verdict": file.verdict}
+    if file.problem or file.coverage is None:
+        return document | {"problem": diagnosis_object(file.problem), "diagnoses": []}
+    if file.build_id:
+        document["build_id"] = file.build_id
+    if file.fix_level:
+        document["fix_level"] = file.fix_level
+    document["file_bytes"] = file.file_size
+    document["coverage"] = coverage_object(file.coverage)
+    if file.rodata:
+        document["rodata"] = rodata_object(file.rodata)
+    if file.order:
+        document["order"] = {"hot_functions": file.order.order, "placed_functions": file.order.placed}
+    document["small"] = file.small
     document["segments"] = [
         {name: getattr(s, name) for name in _SEGMENT} | {"coverage": coverage_object(part)}
-        for s, part in zip(report.segments, report.coverages, strict=True)
+        for s, part in zip(file.segments, file.coverages, strict=True)
     ]
-    document["findings"] = [finding_object(finding) for finding in file.findings]
+    document["diagnoses"] = [diagnosis_object(diagnosis) for diagnosis in file.diagnoses]
     if file.accepted:
         document["accepted"] = [
-            finding_object(accepted.finding) | ({"reason": printable(accepted.reason)} if accepted.reason else {})
+            {"diagnosis": diagnosis_object(accepted.diagnosis), "reason": printable(accepted.reason) or None}
             for accepted in file.accepted
         ]
-    document["kernels"] = [kernel._asdict() for kernel in report.kernels]
+    document["kernels"] = [
+        {name: getattr(kernel.system, name) for name in ("system", "title", "source")}
+        | {"answer": kernel.answer, "windows": kernel.windows}
+        for kernel in file.kernels
+    ]
     return document
 
 
@@ -81,17 +84,4 @@ def rodata_object(rodata: RodataCoverage) -> dict[str, int]:
         "huge_bytes": rodata.huge,
         "windows": rodata.windows,
         "pad_bytes": rodata.pad,
-    }
-
-
-def finding_object(finding: Finding) -> dict[str, object]:
-    """Return one finding."""
-    return {
-        "id": finding.rule.id,
-        "severity": finding.rule.severity,
-        "title": finding.rule.title,
-        "message": finding.message,
-        "segment": finding.segment.index,
-        "flags": finding.segment.flags,
-        "fix": finding.rule.fix,
     }

@@ -1,20 +1,22 @@
 """The report for people: 80 columns, where names allow.  Pure: returns a string, never prints."""
 
-import textwrap
+import itertools
 from collections.abc import Iterator
 
+from hugealign.diagnosis import render
+from hugealign.diagnosis.catalogue import ERROR, NOTE, WARNING, row
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.coverage import Coverage, RodataCoverage
 from hugealign.elf.image import Segment
-from hugealign.io.units import counted, format_size, printable
+from hugealign.io.units import counted, format_size, printable, without_commands
 from hugealign.records import Record
-from hugealign.verification.formats.words import log_lines, percent, summary, totals
-from hugealign.verification.model import FAILED, OK, UNKNOWN
-from hugealign.verification.result import FileResult, Verification
-from hugealign.verification.rules import DATA_IN_TEXT, LACK_WINDOWS, Finding
+from hugealign.verification.archives import LINK, OBJECT, OTHER
+from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport, Verification
 
 _WIDTH = 80
 #: Terminal attributes (ECMA-48, SGR): bold red, yellow, cyan, green.
-_COLOURS = {FAILED: "1;31", "error": "1;31", "warning": "33", UNKNOWN: "33", "note": "36", OK: "32"}
+_COLOURS = {FAILED: "1;31", ERROR: "1;31", WARNING: "33", UNKNOWN: "33", NOTE: "36", OK: "32"}
+_PASSED = {OBJECT: "object file", OTHER: "other file", LINK: "further hard link"}
 
 
 class Style(Record):
@@ -30,87 +32,65 @@ class Style(Record):
         return f"\x1b[{_COLOURS[meaning]}m{text}\x1b[0m" if self.colour else text
 
 
-def render(outcome: Verification, style: Style) -> str:
+def render_text(outcome: Verification, style: Style) -> str:
     """Return the report for people."""
     lines: list[str] = []
     for file in outcome.files:
-        if file.verdict != OK or file.findings or not style.quiet:
+        if file.verdict != OK or file.diagnoses or not style.quiet:
             lines += _file(file, style)
     if style.verbose:
         lines += ["", *_table(outcome)]
-        lines += [f"fixed since the baseline: {path}: {rule}" for path, rule, _ in outcome.fixed]
+        lines += [f"fixed since the baseline: {path}: {code}" for path, code, _ in outcome.fixed]
         if outcome.skipped:
-            lines.append(f"passed over: {outcome.skipped}")
+            passed = ((outcome.skipped[what], noun) for what, noun in _PASSED.items())
+            lines.append(f"passed over: {', '.join(counted(number, noun) for number, noun in passed if number)}")
     if len(outcome.files) > 1 and not style.quiet:
         lines += ["", *totals(outcome)]
     return log_lines(lines)
 
 
-def _file(file: FileResult, style: Style) -> "Iterator[str]":
-    report = file.report
-    name = printable(report.path)
-    if file.reason:
-        yield f"{name}: {style.paint('could not check', UNKNOWN)}: {file.reason}"
+def _file(file: FileReport, style: Style) -> "Iterator[str]":
+    name = printable(file.path)
+    if file.problem:
+        yield f"{name}: {style.paint('could not check', UNKNOWN)}: {render.text(file.problem)}"
         return
-    yield f"{name}: {style.paint('ok' if file.verdict == OK else 'FAILED', file.verdict)}  {summary(report)}"
-    for finding, following in zip(file.findings, [*file.findings, None][1:], strict=True):
-        yield from finding_lines(finding, style)
-        if following is None or following.segment is not finding.segment:
-            yield segment_line(finding.segment)
-    fixes = dict.fromkeys(_fixes(file))
-    for fix in fixes:
-        if not any(fix in other and fix != other for other in fixes):  # said within another
-            yield from _wrapped(f"fix: {fix}", 4, 9)
-    if report.fix_level:
+    yield f"{name}: {style.paint('ok' if file.verdict == OK else 'FAILED', file.verdict)}  {summary(file)}"
+    segments = {segment.index: segment for segment in file.segments}
+    for index, diagnoses in itertools.groupby(file.diagnoses, lambda diagnosis: diagnosis.facts["segment"]):
+        for diagnosis in diagnoses:
+            yield from diagnosis_lines(diagnosis, style)
+        if index in segments:
+            yield segment_line(segments[index])
+    for fix in filter(None, dict.fromkeys(map(render.cure, file.diagnoses))):
+        yield from _wrapped(f"fix: {fix}", 4, 9)
+    if file.fix_level:
         since = (
-            "; --undo gives the old file back"
-            if report.undoable
-            else ", and by another tool since: it cannot be undone"
+            "; --undo gives the old file back" if file.undoable else ", and by another tool since: it cannot be undone"
         )
-        yield from _wrapped(f"changed by hugealign fix --level={report.fix_level}{since}", 2, 4)
-    if style.verbose and report.order:
-        asked = counted(report.order.order, "hot function")
-        there = report.order.placed
+        yield from _wrapped(f"changed by hugealign fix --level={file.fix_level}{since}", 2, 4)
+    if style.verbose and file.order:
+        asked = counted(file.order.order, "hot function")
+        there = file.order.placed
         placed = "no symbols say how many it placed" if there is None else f"{counted(there, 'function')} placed"
         yield f"  order of {asked}: {placed}"
     for reason in dict.fromkeys(accepted.reason for accepted in file.accepted):
-        ids = [accepted.finding.rule.id for accepted in file.accepted if accepted.reason == reason]
-        rules = ", ".join(dict.fromkeys(ids))
+        codes = [accepted.diagnosis.code for accepted in file.accepted if accepted.reason == reason]
+        rules = ", ".join(dict.fromkeys(codes))
         if reason:
-            yield from _wrapped(f"{counted(len(ids), 'finding')} accepted, {rules}: {printable(reason)}", 2, 4)
+            yield from _wrapped(f"{counted(len(codes), 'finding')} accepted, {rules}: {printable(reason)}", 2, 4)
         else:
-            yield f"  {counted(len(ids), 'finding')} accepted by the baseline: {rules}"
+            yield f"  {counted(len(codes), 'finding')} accepted by the baseline: {rules}"
     if style.kernels:
-        for kernel in report.kernels:
+        for kernel in file.kernels:
             windows = counted(kernel.windows, "window")
-            yield f"  {kernel.title:40}  {kernel.answer:7}  {windows:>10}"
-            yield from _wrapped(kernel.reason, 6, 6)
+            yield f"  {kernel.system.title:46}  {kernel.answer:7}  {windows:>10}"
 
 
-def _fixes(file: FileResult) -> "Iterator[str]":
-    """Yield the fix for each finding.
-
-    People who have only the finished file cannot link it; they get the edit.  A file that was fixed already gets no fix
-    for missing windows, nor for data in its text.
-    """
-    report = file.report
-    for finding in file.findings:
-        lacks_windows = finding.rule.id in LACK_WINDOWS
-        if report.fix_level and (lacks_windows or finding.rule.id == DATA_IN_TEXT):
-            continue
-        if lacks_windows and report.edit:
-            from hugealign.diagnosis.render import remedy  # rarely needed, and slow to import
-
-            yield f"{remedy(report.edit)}; or {finding.rule.fix}"
-        else:
-            yield finding.rule.fix
-
-
-def finding_lines(finding: Finding, style: Style, lead: str = "") -> list[str]:
-    """Return what was found, after *lead*, in one line or more."""
-    head = f"{finding.rule.severity}[{finding.rule.id}]"
-    first, *more = _wrapped(f"{lead}{head}: {finding.message}", 2, 4)
-    return [first.replace(head, style.paint(head, finding.rule.severity), 1), *more]
+def diagnosis_lines(diagnosis: Diagnosis, style: Style, lead: str = "") -> list[str]:
+    """Return what is wrong, after *lead*, in one line or more."""
+    head = render.label(diagnosis)
+    first, *more = _wrapped(f"{lead}{head}: {render.sentence(diagnosis)}", 2, 4)
+    return [first.replace(head, style.paint(head, row(diagnosis.code).severity), 1), *more]
 
 
 def segment_line(segment: Segment) -> str:
@@ -122,6 +102,8 @@ def segment_line(segment: Segment) -> str:
 
 
 def _wrapped(text: str, indent: int, further: int) -> list[str]:
+    import textwrap  # where nothing is wrong, there is nothing to wrap
+
     return textwrap.wrap(
         text,
         _WIDTH,
@@ -136,14 +118,13 @@ def _table(outcome: Verification) -> "Iterator[str]":
     """Yield a line for each file and each of its text segments, and their sum."""
     yield f"{'TEXT':>10}  {'IN WINDOWS':>10}  {'COVERED':>7}  {'WINDOWS':>7}  {'PAD':>10}  FILE"
     for file in outcome.files:
-        report = file.report
-        if report.coverage is None:
+        if file.coverage is None:
             continue
-        yield _row(report.coverage, printable(report.path))
-        for segment, part in zip(report.segments, report.coverages, strict=True):
+        yield _row(file.coverage, printable(file.path))
+        for segment, part in zip(file.segments, file.coverages, strict=True):
             yield _row(part, f"  LOAD {segment.index} {segment.flags}")
-        if report.rodata:
-            yield _row(_as_row(report.rodata), "  read-only data")
+        if file.rodata:
+            yield _row(_as_row(file.rodata), "  read-only data")
     yield _row(outcome.coverage(), "TOTAL")
     yield _row(_as_row(outcome.rodata()), "TOTAL of read-only data")
 
@@ -155,3 +136,42 @@ def _as_row(rodata: RodataCoverage) -> Coverage:
 def _row(part: Coverage, name: str) -> str:
     sizes = f"{format_size(part.text):>10}  {format_size(part.huge):>10}  {percent(part):>7}"
     return f"{sizes}  {part.windows:>7}  {format_size(part.pad) if part.pad else '--':>10}  {name}"
+
+
+def log_lines(lines: list[str]) -> str:
+    """Return *lines* as text, `without_commands`."""
+    return without_commands("".join(line + "\n" for line in lines))
+
+
+def percent(coverage: Coverage) -> str:
+    """Return how much of the text lies in whole windows, rounded down so that 100 % means all; ``--`` without text."""
+    if not coverage.text:
+        return "--"
+    tenths = coverage.huge * 1000 // coverage.text
+    return f"{tenths // 10}.{tenths % 10} %" if tenths < 1000 else "100 %"
+
+
+def summary(report: FileReport) -> str:
+    """Return the coverage of a checked file in words."""
+    coverage = report.coverage
+    if coverage is None or not coverage.text:
+        return "no text"
+    size = format_size(coverage.text)
+    if report.small:
+        return f"{size} of text: small, 4 KiB pages serve it"
+    return f"{percent(coverage)} of {size} of text in {counted(coverage.windows, 'window')}"
+
+
+def totals(outcome: Verification) -> list[str]:
+    """Return the lines that add up all files."""
+    verdicts, coverage = outcome.verdicts(), outcome.coverage()
+    checked = f"{verdicts[OK]} ok, {verdicts[FAILED]} failed, {verdicts[UNKNOWN]} not checked"
+    found = [counted(number, severity) for severity, number in outcome.severities().items() if number]
+    if accepted := outcome.accepted():
+        found.append(f"{accepted} accepted")
+    lines = [f"{counted(len(outcome.files), 'file')}: {'; '.join([checked, ', '.join(found)] if found else [checked])}"]
+    if coverage.text:
+        small = outcome.small_text()
+        rest = f"; {format_size(small)} of it in small files" if small else ""
+        lines.append(f"{percent(coverage)} of {format_size(coverage.text)} of text in whole windows{rest}")
+    return lines

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,14 @@ BOLT_BLOCKS = (
     *("-reorder-functions=cdsort", "-reorder-blocks=ext-tsp"),
     *("-split-functions", "-split-all-cold", "-split-eh"),
 )
+#: The order of a profile, without functions that it did not see.
+BARE = """
+import sys, hugealign
+from hugealign.orderfile import write
+profile, _, binary, _, path, _, windows = sys.argv[1:]
+options = hugealign.OrderOptions(budget=hugealign.budget_of(windows=int(windows)), fill=False)
+open(path, "w").write(write(hugealign.order(binary, [profile], options).file()))
+"""
 LLD_ORDERED = (*LINKERS["lld"], MAX_PAGE, "-Wl,-z,separate-code", "-Wl,--no-warn-symbol-ordering")
 
 
@@ -172,7 +181,7 @@ def divided(program: Program, before: Path, train: Path) -> Iterator[Build]:
     for budget in program.budgets:
         order = program.directory / f"blocks.{budget}.order"
         words = ["order-trace", "--blocks", train.name, "-b", str(before), "-o", order.name]
-        words += ["--itlb-2m", str(budget), "--reserve", "0"]
+        words += ["--windows", str(budget)]
         seconds = made(program, [str(HUGEALIGN), *words], order, train)
         again = again or dataclasses.replace(program, words=program.divided(order))
         wrapper = (str(HUGEALIGN), f"--profile={order}")
@@ -190,18 +199,18 @@ def ours(program: Program, before: Path, functions: Functions, learned: list[Lea
         yield Build(f"hugealign, {name}", "`hugealign`", path, made(program, command, path))
     for profile in learned:
         word = "".join(c for c in profile.name if c.isalnum())
-        raw = profiles.for_hugealign(profile, functions, program.directory / f"{word}.preaggregated")
+        raw = profiles.for_hugealign(profile, functions, program.directory / f"{word}.counts", before.name)
         for fill in (False, True):
             for budget in program.budgets:
                 kind = "fill" if fill else "bare"
                 order = program.directory / f"{word}.{kind}.{budget}.order"
-                words = ["order", raw.name, "-b", str(before), "-o", order.name, "--itlb-2m", str(budget)]
-                words += ["--reserve", "0", *([] if fill else ["--no-fill"])]
-                seconds = made(program, [str(HUGEALIGN), *words], order, raw)
+                words = ["order", raw.name, "-b", str(before), "-o", order.name, "--windows", str(budget)]
+                command = [str(HUGEALIGN), *words] if fill else [sys.executable, "-c", BARE, *words[1:]]
+                seconds = made(program, command, order, raw)
                 wrapper = (str(HUGEALIGN), f"--profile={order}")
                 target = f"hugealign.{word}.{kind}.{budget}"
                 command, path = link(program, target, *LINKERS[linker], wrapper=wrapper)
                 seconds += made(program, command, path, order)
-                how = f"`hugealign order{'' if fill else ' --no-fill'}`, `hugealign --profile`"
+                how = f"`{'hugealign order' if fill else 'hugealign.order(fill=False)'}`, `hugealign --profile`"
                 title = f"hugealign, {linker}, order{', fill' if fill else ''}"
                 yield Build(title, how, path, seconds, True, profile.name, fill, budget=budget)

@@ -186,7 +186,7 @@ def _links(program: Program) -> list[dict[str, Any]]:
     linker = "lld" if program.large else "bfd"
     order = program.directory / "timed.order"
     wrapper, ordered = (str(HUGEALIGN),), (str(HUGEALIGN), f"--profile={order}")
-    words = ["order", "full.preaggregated", "-b", "plain.bfd", "-o", order.name, "--itlb-2m", "8", "--reserve", "0"]
+    words = ["order", "full.counts", "-b", "plain.bfd", "-o", order.name, "--windows", "8"]
     run(HUGEALIGN, *words, cwd=program.directory, check=True)
     flags = LINKERS[linker]
     ways = {f"{linker}, default": builds.link(program, "timed", *flags)[0]}

@@ -10,6 +10,7 @@ from pathlib import Path
 import capstone
 
 from hugealign.elf.symbols import Functions
+from hugealign.profile import counts
 from hugealign.profile.match import Matched
 from hugealign_lab.replay import ELSEWHERE, FUNCTION, Replay
 from hugealign_lab.tracefile import Trace
@@ -50,15 +51,15 @@ def sampled(spots: Spots, count: int) -> Learned:
     return Learned(f"{count:,} samples", dict(samples), {}, dict(drawn))
 
 
-def for_hugealign(learned: Learned, functions: Functions, path: Path) -> Path:
-    """Write the profile in BOLT's format for aggregated addresses, which `hugealign order` takes; return *path*."""
-    starts = functions.starts
-    lines = [f"S {starts[index]:x} {count}" for index, count in sorted(learned.samples.items())]
-    lines += [
-        f"B {starts[caller] + (offset or 0):x} {starts[callee]:x} {count} 0"
-        for (caller, callee, offset), count in sorted(learned.calls.items(), key=lambda item: str(item[0]))
-    ]
-    path.write_text("\n".join(lines) + "\n")
+def for_hugealign(learned: Learned, functions: Functions, path: Path, program: str) -> Path:
+    """Write the profile as the counts of a host, by name and file; return *path*."""
+    names = [(None, name, file) for name, file in zip(functions.names, functions.files, strict=True)]
+    rows: dict[bytes, int] = {}
+    for index, count in learned.samples.items():
+        counts.add(rows, counts.function(*names[index]), count)
+    for (caller, callee, offset), count in learned.calls.items():
+        counts.add(rows, counts.call(counts.end(*names[caller]), offset, counts.end(*names[callee])), count)
+    path.write_bytes(counts.write({counts.head("", program): rows}))
     return path
 
 

@@ -51,8 +51,8 @@ recompiles for its blocks, so the bench traces the files that these two make.
   file that it rewrites, through `perf2bolt -pa`. `N samples` are addresses drawn from that run, weighted by
   instructions, with no calls, as a profiler in a virtual machine delivers them; BOLT gets them at their addresses, as
   from `perf2bolt -nl`.
-- **order**, with and without **fill**: made separately for each budget, with `hugealign order --itlb-2m N --reserve 0`.
-  The order of hugealign's **blocks** is too, with `hugealign order-trace --blocks T --itlb-2m N --reserve 0`.
+- **order**, with and without **fill**: made separately for each budget, with `hugealign order --windows N`.
+  The order of hugealign's **blocks** is too, with `hugealign order-trace --blocks T --windows N`.
 - **recipes**: BOLT's is from its README (llvm-project, bolt/README.md, "Step 3"): `-reorder-blocks=ext-tsp
   -reorder-functions=cdsort -split-functions -split-all-cold -split-eh`. The bench checks that BOLT considers less than
   1 % of the functions stale, and lists what `-dyno-stats` says with the build. lld takes the call graph with

@@ -11,16 +11,16 @@ from hugealign.code.references import References
 from hugealign.io.progress import silent
 from hugealign.io.units import printable
 from hugealign.ordering.blocks import Laid
-from hugealign.ordering.misses import Misses
-from hugealign.ordering.order import Order, carry, check_names, of_blocks, of_ran, parts
+from hugealign.ordering.order import Order, OrderOptions, carry, check_names, of_blocks, of_ran, parts
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted, sort
 from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.match import placeable
 from hugealign.profile.model import Flow
-from hugealign.system.budget import Budget, budget_of, of_entries
+from hugealign.system.budget import RESERVE, Budget, budget_of, of_entries
 from hugealign_lab.geometry import Geometry, named
+from hugealign_lab.misses import Misses, simulated
 from hugealign_lab.placement import WINDOW, ordered
 from hugealign_lab.ran import Traced, traced
 from hugealign_lab.simulate import simulate, without
@@ -34,7 +34,6 @@ def order_of_trace(
     binary: str | None = None,
     *,
     budget: Budget | None = None,
-    reserve: int = 1,
     fill: bool = True,
     blocks: bool = False,
     old_binary: str | None = None,
@@ -44,14 +43,14 @@ def order_of_trace(
 ) -> Order:
     """Return the order that the *trace* gives the functions of *binary*, by default the program that was traced.
 
-    *cpus* are names of processors, or geometries such as ``4k=128/8,2m=8``; *reserve* entries of each are left to
-    others.  By default the *budget* is the smallest processor's.  Without *cpus* nothing is simulated: as many windows
-    should be huge as the functions that are placed need, within the budget.  The other parameters are those of
+    *cpus* are names of processors, or geometries such as ``4k=128/8,2m=8``; an entry of each is left to others.  By
+    default the *budget* is the smallest processor's.  Without *cpus* nothing is simulated: as many windows should be
+    huge as the functions that are placed need, within the budget.  The other parameters are those of
     `hugealign.ordering.order`.  Raises HugealignError.
     """
     processors = [named(word) for word in dict.fromkeys(cpus)]
-    budgets = [of_entries(_entries(cpu), reserve, printable(cpu.name)) for cpu in processors]
-    budget = budget or (min(budgets, key=lambda budget: budget.windows) if budgets else budget_of(reserve=reserve))
+    budgets = [of_entries(_entries(cpu), printable(cpu.name)) for cpu in processors]
+    budget = budget or (min(budgets, key=lambda budget: budget.windows) if budgets else budget_of())
     flow = Flow() if blocks else None
     found = traced(
         trace,
@@ -65,17 +64,18 @@ def order_of_trace(
     whole = found.ran
     if binary is not None and old_binary is not None:  # of this build nothing can be replayed
         whole, again = carry(whole, binary, DebugFiles([]), flow, force, warn)
-        return of_ran(whole, WINDOW, budget, fill=fill, flow=flow, again=again, warn=warn)
+        return of_ran(whole, OrderOptions(page_size=WINDOW, budget=budget, fill=fill), flow, again, warn)
     whole = replace(whole, matched=placeable(whole.matched, whole.functions))
     check_names(whole, force, warn)
     ran, laid = (whole, None) if flow is None else of_blocks(whole, flow, warn)
     problem = Problem(ran.matched, ran.functions, WindowRoom(WINDOW, budget.windows), parts=parts(laid))
     sequence = sort(ran.matched, ran.functions)
-    misses = _simulated(found, laid, problem, sequence, processors, budget, progress) if processors else None
+    misses = _simulated(found, laid, problem, sequence, processors, progress) if processors else None
     if fill:
         code = ran.binary, whole.functions
         problem = replace(problem, fill=Calls(*code), references=References(*code))
-    return Order(ran, budget, of_sorted(problem, sequence, misses.chosen if misses else None), misses, laid)
+    plan = of_sorted(problem, sequence, misses.chosen if misses else None)
+    return Order(ran, budget, plan, simulated(misses) if misses else None, laid)
 
 
 def _entries(cpu: Geometry) -> int:
@@ -89,7 +89,6 @@ def _simulated(
     problem: Problem,
     sequence: Sorted,
     cpus: Sequence[Geometry],
-    budget: Budget,
     progress: Callable[[str], None],
 ) -> Misses:
     """Return the misses by number of huge windows, up to twice what any of *cpus* holds, each with its own order."""
@@ -103,7 +102,7 @@ def _simulated(
     done = simulate(
         traced.trace,
         layouts,
-        [without(cpu, budget.reserve) for cpu in cpus],
+        [without(cpu, RESERVE) for cpu in cpus],
         lambda percent: progress(f"{percent} % simulated"),
     )
     misses: dict[int, list[int]] = {}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_down
 from hugealign.errors import HugealignError
-from hugealign.ordering.alignment import alignment, place
 from hugealign.ordering.blocks import Laid
+from hugealign.ordering.windows import alignment, place
 from hugealign_lab.tracefile import Trace
 
 WINDOW = 2 << 20  # the huge page size that instruction TLBs are published for

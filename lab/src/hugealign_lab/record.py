@@ -19,7 +19,7 @@ from hugealign.io.native import library
 from hugealign.io.progress import Progress
 from hugealign.io.replacing import beside
 from hugealign.io.units import format_size, printable
-from hugealign.process.sampling import handling, passing_on
+from hugealign.process.running import handling, passing_on
 from hugealign_lab import tracefile
 from hugealign_lab.files import describe, vaddr
 from hugealign_lab.shared import Shared

@@ -8,6 +8,7 @@ from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import silent
 from hugealign.io.units import printable
+from hugealign.orderfile import Entry, OrderFile
 from hugealign.ordering.named import indices
 from hugealign_lab import data, placement
 from hugealign_lab.files import find
@@ -121,6 +122,15 @@ def _part(trace: Trace, file: int, binary: str, first: str | None, last: str | N
         raise type(error)(f"{printable(trace.path)}: {printable(binary)}: {error}") from None
 
 
+def _order(path: str) -> OrderFile:
+    """Return the order in the file at *path*, ours or a list of names with comments after ``#``, as lld takes it."""
+    if orderfile.is_order(path):
+        return orderfile.load(path)
+    data = orderfile.contents(path)
+    names = [line.partition(b"#")[0].strip() for line in data.split(b"\n")] if b"\0" not in data else []
+    return OrderFile({}, [Entry(name.decode("utf-8", "surrogateescape")) for name in names if name])
+
+
 def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]) -> tuple[Placement, Sequence[int]]:
     """Return the layout *name*, and the numbers of huge windows to try with it."""
     kind, colon, other = name.partition(":")
@@ -129,7 +139,7 @@ def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]
             find(trace.description.files, path, _INSTEAD)
             if kind == "elf":
                 return relinked_file(trace, file, name, path, other), counts
-            order, functions = orderfile.load(other, plain=True), read_functions(path)
+            order, functions = _order(other), read_functions(path)
             return placement.ordered(trace, file, name, functions, indices(order, other, functions, path)), counts
         if not colon and kind == "original":
             return placement.original(trace, file), counts

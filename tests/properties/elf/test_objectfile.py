@@ -6,13 +6,13 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64
-from hugealign.elf.objectfile import pad_object
+from hugealign.elf.objectfile import Pad, pad_object
 
 
 @pytest.mark.parametrize("machine", [EM_X86_64, EM_AARCH64])
 def test_pad_object_in_the_eyes_of_pyelftools(machine: int, tmp_path: Path) -> None:
     path = tmp_path / "pad.o"
-    path.write_bytes(pad_object(machine, "~hugealign.pad", 4096))
+    path.write_bytes(pad_object(Pad(machine, "~hugealign.pad", 4096)))
     with path.open("rb") as stream:
         elf = ELFFile(stream)
         section = elf.get_section_by_name("~hugealign.pad")

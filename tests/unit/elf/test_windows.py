@@ -1,6 +1,6 @@
 from hugealign.elf.image import ET_DYN, ET_EXEC, PF_R, PF_X, PT_LOAD, Image, Segment
 from hugealign.elf.windows import (
-    drift,
+    load_bias,
     text_windows,
     whole_windows,
 )
@@ -56,10 +56,10 @@ def test_what_is_mapped_over_the_text_takes_its_windows() -> None:
 
 def test_the_first_segment_and_the_largest_alignment_decide() -> None:
     moved = image(other(M, 1), text(3 * M, 4 * M, offset=2 * M))
-    assert drift(moved) == -M
+    assert load_bias(moved) == -M
     assert [(first % (2 * M), last % (2 * M)) for _, first, last in text_windows(moved, 2 * M)] == [(M, M)]
-    assert drift(image(other(M, 1), e_type=ET_EXEC)) == 0
-    assert drift(image()) == 0
+    assert load_bias(image(other(M, 1), e_type=ET_EXEC)) == 0
+    assert load_bias(image()) == 0
     assert image(other(0, 1, 4096), other(M, 1, 3 * M), other(2 * M, 1, 0)).load_alignment == 4096
     assert image().load_alignment == 0
     assert runs(image(other(0, 1, 2 * M), text(2 * M, 2 * M, align=4096))) == [(2, 4)]

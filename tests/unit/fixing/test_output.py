@@ -1,21 +1,20 @@
-"""The record of a fix, gaps that become padding, and the remains of a fix that was killed."""
+"""The record of a fix, gaps that become padding, and zeros behind the contents."""
 
 import contextlib
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf import fixrecord
 from hugealign.elf.fixrecord import HEADERS_SECTION, MAGIC, SECTION, FixRecord, Piece, Read, digest, pack, unpack
 from hugealign.elf.image import Image, Section
 from hugealign.errors import MalformedElfError
 from hugealign.fixing import examine
 from hugealign.fixing.output import Output, _carved, _without, fixed, original, without_tail
-from hugealign.fixing.plan import RefusalError
 
 HEADERS = bytes(range(32)) + bytes([64, *bytes(7)]) + bytes(range(88))  # e_phoff is 64
 RECORD = FixRecord("shift", 2 << 20, 1000, 128, digest(HEADERS), (Piece(0, 0, 400), Piece(500, 4500, 500)), 7)
@@ -116,9 +115,9 @@ def test_original() -> None:
 
 def test_an_original_longer_than_the_fixed_file() -> None:
     """More zeros were behind its contents than a fix appends."""
-    data, image = fixed_image(made=replace(RECORD, size=8000 + 4096))
+    data, image = fixed_image(made=RECORD.changed(size=8000 + 4096))
     assert original(reader(data), image).size == 8000 + 4096
-    data, image = fixed_image(made=replace(RECORD, size=8000 + 4097))
+    data, image = fixed_image(made=RECORD.changed(size=8000 + 4097))
     with pytest.raises(MalformedElfError, match="damaged"):
         original(reader(data), image)
 
@@ -140,18 +139,13 @@ def test_originals_that_cannot_be_had() -> None:
 @pytest.mark.parametrize(
     ("tail", "cut"),
     [
-        (b"\0\0\0\0" + MAGIC + b"{}", True),
-        (b"\0\0\0\0" + MAGIC, True),
-        (b"\0\0\0\0" + MAGIC[:-1], False),
-        (b"\0\0\0y" + MAGIC, False),
         (bytes(4096), True),
         (bytes(4097), False),
         (b"\0\0y", False),
-        (MAGIC, False),
         (b"", False),
     ],
 )
-def test_remains(tail: bytes, cut: bool) -> None:
+def test_zeros_behind_the_contents(tail: bytes, cut: bool) -> None:
     data = struct.pack("100x") + tail
     section = Section(".last", 1, 0, 0, 0, 100)
     image = Image(3, 62, (), (section,), len(data))

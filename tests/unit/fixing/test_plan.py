@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import ALIGN, MERGE, SHIFT, Piece
 from hugealign.elf.image import Image, Section, Segment
 from hugealign.fixing.fix import FIX, UNDO, Fixed
-from hugealign.fixing.plan import Plan, RefusalError, make_plan, moved
+from hugealign.fixing.moves import moved
+from hugealign.fixing.plan import Plan, make_plan
 from hugealign.fixing.report import lines
 
 M = 2 << 20

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from hugealign.link import linkers
+from hugealign.settings import PAGE_SIZE
+from tests.support import ROOT
 
 
 @pytest.mark.parametrize(
@@ -54,3 +56,11 @@ def test_order_of_arguments() -> None:
     assert words[:2] == ["-T", "/ours.ld"]
     assert words[2:7] == ["-T", "user.ld", "x.o", "-z", "now"]
     assert words[7:] == ["/pad.o", "-z", "max-page-size=0x200000", "-z", "separate-code"]
+
+
+@pytest.mark.parametrize("kind", ["bfd", "lld"])
+def test_shim_starts_a_large_link_by_the_same_recipe(kind: str) -> None:
+    linker = linkers.named(kind)
+    words = linker.arguments(['"$@"'], PAGE_SIZE, '"$scripts/pad-x86_64.o"', f'"$scripts/{kind}-x86_64.ld"')
+    shim = (ROOT / "hugealign" / "sh" / "shim.sh").read_text()
+    assert f'"$real" {" ".join(words)} 2>&1\n' in shim.replace("$dialect-", f"{kind}-")

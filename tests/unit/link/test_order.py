@@ -1,16 +1,13 @@
-"""The order file as the link reads it, against the reader of `hugealign order`; and the words that linkers get."""
+"""An order in the words of linkers."""
 
 import hashlib
 import os
-import random
 from pathlib import Path
 
 import pytest
 
-from hugealign import orderfile
 from hugealign.elf.image import EM_X86_64
 from hugealign.elf.notes import BuildNote
-from hugealign.errors import HugealignError
 from hugealign.link import linkers
 from hugealign.link.command import parse
 from hugealign.link.job import Job
@@ -18,62 +15,13 @@ from hugealign.link.order import dialects
 from hugealign.link.order.copies import group, is_hot
 from hugealign.link.order.dialects import Choices, LinkOrder
 from hugealign.link.order.inputs import Sections
-from hugealign.link.order.plan import OrderedLink
-from hugealign.link.order.second_process import SecondProcess
-from hugealign.orderfile import Entry, OrderFile
+from hugealign.link.order.plan import OrderedLink, SecondProcess
 from hugealign.settings import Settings
-
-ALPHABET = "ab.$_\\#@ \t\nü\x01\udcff*\"'"
 
 
 def job_of(words: list[str], profile: str = "") -> Job:
     """A link of *words* for x86-64."""
     return Job("ld", words, words, parse(words), EM_X86_64, Settings(profile=profile))
-
-
-def random_order(seed: int) -> OrderFile:
-    """Short and long ones, in which few or many functions have a source file or did not run, here and there or last."""
-    chance = random.Random(seed)
-    count, longest = chance.choice([(30, 6), (3000, 90)])
-    files, seldom, last = chance.choice([0, 0, 0.01, 0.3]), chance.choice([0, 0.01, 0.6]), chance.random()
-    entries = [
-        Entry(
-            "".join(chance.choices(ALPHABET, k=chance.randint(1, longest))) + "x" if chance.random() < 0.9 else "",
-            "".join(chance.choices(ALPHABET, k=2)) + ".c" if chance.random() < files else "",
-            chance.choice([0, 7]),
-            chance.choice(["cold", "fill"]) if number > last * count or chance.random() < seldom else "hot",
-            chance.randint(0, 3),
-            4096 + number,
-            tuple(f"alias {number}" for _ in range(chance.choice([0, 0, 0, 1]))),
-        )
-        for number in range(count)
-    ]
-    return OrderFile({"windows": str(seed)}, entries)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_reads_what_the_other_reader_reads(seed: int) -> None:
-    """With and without empty lines and comments among them."""
-    chance = random.Random(seed)
-    text = orderfile.write(random_order(seed)).encode("utf-8", "surrogateescape")
-    if seed % 4 > 1:
-        text = text.replace(b"\n", chance.choice([b"\n\n", b"\n# window: 1\n", b"\n#\tfile=x\n", b"\n\t\n"])) + b"\n"
-    expected = orderfile.parse(text.split(b"\n")[:-1])
-    read = dialects.parse(text, "order")
-    named = [
-        Entry(name, entry.file if name == entry.name else "", kind=entry.kind)
-        for entry in expected.entries
-        if entry.name
-        for name in (entry.name, *entry.aliases)
-    ]
-
-    def raw(text: str) -> bytes:
-        return text.encode("utf-8", "surrogateescape")
-
-    assert read.names == [raw(entry.name) for entry in named]
-    assert read.sources == {n: raw(entry.file) for n, entry in enumerate(named) if entry.file}
-    assert read.hot == max((n for n, entry in enumerate(named, 1) if entry.kind == "hot"), default=0)
-    assert read.windows == seed
 
 
 @pytest.mark.parametrize("lines", [1, 100_000], ids=["short", "long"])
@@ -82,35 +30,7 @@ def test_identity_is_the_checksum(lines: int, tmp_path: Path) -> None:
     path = tmp_path / "order"
     data = b"# hugealign.order/1\n" + b"function\tsamples=1\n" * lines
     path.write_bytes(data)
-    assert dialects.identity(dialects.load(str(path))) == hashlib.sha256(data).digest()[:20]
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "is not an order file"),
-        (b"main\n", "is not an order file"),
-        (b"# hugealign.order/2\nmain\n", "is not an order file"),
-        (b"# hugealign.order/1\r\nmain\r\n", "is not an order file: its lines end with CR LF"),
-        (b"# hugealign.order/1\nmain\tkind=tepid\n", "line 2"),
-        (b"# hugealign.order/1\n# windows: many\n", "line 2"),
-        (b"# hugealign.order/1\n# windows: 99999999999999999999\n", "line 2"),
-    ],
-)
-def test_malformed(data: bytes, message: str, tmp_path: Path) -> None:
-    with pytest.raises(HugealignError, match=message):
-        dialects.parse(data, "x")
-    (tmp_path / "x").write_bytes(data)
-    with pytest.raises(HugealignError, match=f"{tmp_path}/x: {message}"):
-        dialects.parse(dialects.load(str(tmp_path / "x")), str(tmp_path / "x"))
-
-
-def test_unreadable(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    for path in (tmp_path, tmp_path / "absent", tmp_path / "\x1b", tmp_path / "fifo"):
-        with pytest.raises(HugealignError) as caught:
-            dialects.load(str(path))
-        assert "\x1b" not in str(caught.value)
+    assert dialects.identity(path.read_bytes()) == hashlib.sha256(data).digest()[:20]
 
 
 ORDER = LinkOrder([b"f", b"g", b"h"], 2, {1: b"a.c"})

@@ -22,8 +22,8 @@ def test_files(tmp_path: Path) -> None:
     """What is no file, or cannot be written, is left as it is."""
     (tmp_path / "out.d").write_bytes(b"out: /proc/self/fd/63")
     for name in ("out.d", "none.d", "", "."):
-        reports.mend(str(tmp_path / name), NAMES, dependencies=True)
+        reports.rename_in(str(tmp_path / name), NAMES, dependencies=True)
     assert (tmp_path / "out.d").read_bytes() == b"out: two.o"
     assert [path.name for path in tmp_path.iterdir()] == ["out.d"]
-    reports.mend("/dev/null", NAMES, dependencies=False)
-    reports.mend("a\0b", NAMES, dependencies=False)
+    reports.rename_in("/dev/null", NAMES, dependencies=False)
+    reports.rename_in("a\0b", NAMES, dependencies=False)

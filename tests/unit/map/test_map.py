@@ -65,7 +65,13 @@ def drawn(
     plan = plan_of(Problem(ran, functions, WindowRoom(PAGE, budget)))
     layouts = (layout.before(functions, ran, PAGE, note), layout.after(functions, ran, plan))
     return Map(
-        Ran(file, functions, ran, [(source, "folded")]), Budget(budget + 1, 1, why), plan, order, note, layouts, RODATA
+        Ran(file, functions, ran, [(source, "folded")]),
+        Budget(budget, why, budget + 1),
+        plan,
+        order,
+        note,
+        layouts,
+        RODATA,
     )
 
 

@@ -9,7 +9,7 @@ from hugealign.code.blockmap import Block
 from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.orderfile import FILL, HOT
-from hugealign.ordering import blocks, exttsp, knapsack, unseen
+from hugealign.ordering import knapsack, unseen
 from hugealign.ordering.blockruns import BlockRuns, _Places, count
 from hugealign.ordering.blocks import divided, laid, share_names
 from hugealign.ordering.compose import compose
@@ -22,11 +22,6 @@ from hugealign.profile.model import Flow
 #: f: its entry, what seldom happens, the rest, and where exceptions land; g is another function behind it.
 MAP = [Block(0, 0x1000, 16, False), Block(2, 0x1010, 16, False), Block(1, 0x1020, 16, False), Block(5, 0x1030, 8, True)]
 OTHER = [Block(0, 0x1040, 4, False), Block(1, 0x1044, 12, False)]
-
-
-@pytest.fixture(autouse=True)
-def without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "orders", lambda graphs: [exttsp.ordered(graph) for graph in graphs])
 
 
 def functions(*names: str) -> Functions:

@@ -7,7 +7,6 @@ import pytest
 from hugealign.code.blockmap import Block
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
-from hugealign.ordering import blocks, exttsp
 from hugealign.ordering import carried as module
 from hugealign.ordering.blocks import laid
 from hugealign.ordering.carried import _digested, _offset, _Pair, carried
@@ -149,7 +148,7 @@ def alike(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("alike")
-def test_local_functions_of_one_name_and_file_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_functions_of_one_name_and_file_keep_their_order() -> None:
     """Those of a/x.c and b/x.c, whose directories a symbol table does not have."""
     seen = flow((0x1000, 0x1008), (0x1040, 0x1048), (0x1048, 0x1050))
     ran = replace(old("f", "f", flow=seen), functions=local("a/x.c", "b/x.c"))
@@ -162,7 +161,6 @@ def test_local_functions_of_one_name_and_file_keep_their_order(monkeypatch: pyte
     }
     assert found.moved.whole == 0
     # By names alone clang's list would not tell one from another that was not there.
-    monkeypatch.setattr(blocks, "orders", lambda graphs: [exttsp.ordered(graph) for graph in graphs])
     assert not laid(seen, ALIKE, again.functions, again.matched, counted=found.moved.counted)
     assert laid(seen, ALIKE, ran.functions, ran.matched)
 

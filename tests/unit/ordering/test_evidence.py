@@ -6,13 +6,12 @@ import pytest
 
 from hugealign.elf.symbols import Functions
 from hugealign.ordering import unseen
-from hugealign.ordering.misses import Misses
 from hugealign.ordering.order import ThinError, check_evidence, check_names
 from hugealign.profile.match import Matched, placeable
 from hugealign.profile.ran import MismatchError, Ran
-from hugealign.system.budget import Budget, of_entries
+from hugealign.system.budget import Budget, budget_of
 
-SMALL, HUGE = of_entries(0, 0, "for tests"), of_entries(8, 1, "for tests")
+SMALL, HUGE = budget_of(windows=0), budget_of(windows=7)
 
 
 def program(count: int, nameless: int = 0) -> Functions:
@@ -92,11 +91,3 @@ def test_small_pages_get_no_more_than_was_probably_missed() -> None:
     assert 0 < unseen.small_room(matched, functions) < ran_bytes / 90
     # One that missed most is bounded by what it saw, too.
     assert unseen.small_room(ran(functions, dict.fromkeys(range(50), 1) | {60: 2}).matched, functions) > 0
-
-
-def test_a_few_misses_are_worth_no_window() -> None:
-    """27 windows for 9 of 341 misses are not."""
-    counts = [[9000], [5000], *[[900]] * 4, [400], *[[350]] * 27, [341]]
-    assert Misses(["a"], counts, 1).chosen == 7
-    assert Misses(["a"], counts, 1).fewest == 34
-    assert Misses(["a"], [[9], [5], [4]], 1).chosen == 2

@@ -1,22 +1,19 @@
 """Orders, windows and order files of programs that are made up."""
 
-import json
-
 import pytest
 
-from hugealign import orderfile
 from hugealign.code.calls import Calls
 from hugealign.code.references import References
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError, UsageError
 from hugealign.orderfile import COLD, FILL, HOT, Entry, OrderFile
-from hugealign.ordering import diff, emit, knapsack, sorting, unseen
-from hugealign.ordering.compose import compose
+from hugealign.ordering import diff, knapsack, sorting, unseen
+from hugealign.ordering.compose import compose, symbol_list
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.sorting import Sorted, sort
 from hugealign.ordering.windows import WindowPlan, WindowRoom, ends_of
 from hugealign.profile.match import Matched
-from hugealign.system.budget import budget_of
+from hugealign.system.budget import budget_of, of_entries
 
 PAGE = 1 << 16
 
@@ -454,68 +451,16 @@ def test_nothing_is_likely_beside_nothing() -> None:
 
 def test_budget() -> None:
     assert budget_of("skylake", None).windows == 7
-    assert budget_of(None, 16, 2).windows == 14
-    assert budget_of(None, 1).windows == 1
-    assert (budget_of(None, 0).windows, budget_of(None, 0, 0).windows) == (0, 0)
+    assert (of_entries(16, "").windows, of_entries(1, "").windows) == (15, 1)
+    assert [budget_of(windows=count).windows for count in (0, 1, 16)] == [0, 1, 16]
     assert budget_of(None, None).windows >= 1
     assert (budget_of("skl", None).cpu, budget_of(None, 16).cpu) == ("skylake", "")
-    for cpu, entries, reserve in (
-        ("nosuch", None, 1),
-        (None, 65537, 1),
-        (None, -1, 1),
-        (None, 8, -1),
-        ("kunpeng920", None, 1),
-    ):
+    for cpu, windows in (("nosuch", None), (None, 65537), (None, -1), ("kunpeng920", None)):
         with pytest.raises(UsageError):
-            budget_of(cpu, entries, reserve)
+            budget_of(cpu, windows)
 
 
 # Order files.
-
-
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("plain", "plain"),
-        ("#c", "\\x23c"),
-        ("@40", "\\x4040"),
-        (" a b ", "\\x20a b\\x20"),
-        (" ", "\\x20"),
-        ("a\\b", "a\\\\b"),
-        ("a\nb\tc\r", "a\\nb\\tc\\x0d"),
-        ("\udcff\x1b[1m", "\\xff\\x1b[1m"),
-        ("f\u00fcr", "f\u00fcr"),
-    ],
-)
-def test_names_are_one_line(name: str, line: str) -> None:
-    text = orderfile.write(OrderFile({}, [Entry(name, window=1)]))
-    assert text.splitlines()[2] == line
-    assert orderfile.parse(text.encode().split(b"\n")).entries == [Entry(name, window=1)]
-
-
-def test_functions_without_names_go_by_address() -> None:
-    order = OrderFile({"windows": "1"}, [Entry("", address=0x401136, window=1)])
-    assert "\n@401136\n" in orderfile.write(order)
-    assert orderfile.parse(orderfile.write(order).encode().splitlines()).entries == [
-        Entry("", window=1, address=0x401136)
-    ]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "main\n",
-        "# hugealign.order/2\nmain\n",
-        "# hugealign.order/1\r\nmain\r\n",
-        "# hugealign.order/1\n@main\n",
-        "# hugealign.order/1\n# window: x\n",
-        "# hugealign.order/1\na\tkind=warm\n",
-    ],
-)
-def test_bad_order_files(text: str) -> None:
-    with pytest.raises(orderfile.OrderFileError):
-        orderfile.parse(text.encode().split(b"\n"))
 
 
 def test_locals_of_one_name_get_their_file() -> None:
@@ -542,30 +487,11 @@ def test_other_names_of_a_function() -> None:
     assert aliases == {"one": ("uno",), "two": ("zwei", *(f"deux{number}" for number in range(15))), "": ()}
 
 
-def test_other_names_are_lines_of_their_own() -> None:
-    order = OrderFile({}, [Entry("a b", "", 3, HOT, 1, 0, ("#c", "d")), Entry("e", "", 0, FILL, 1, 0, ("f",))])
-    text = orderfile.write(order)
-    assert text.split("\n")[2:-1] == [
-        "a b\tsamples=3",
-        r"\x23c" + "\tof=a b",
-        "d\tof=a b",
-        "e\tkind=fill",
-        "f\tof=e\tkind=fill",
-    ]
-    assert orderfile.parse(text.encode().split(b"\n")).entries == order.entries
-    many = orderfile.parse([b"# hugealign.order/1", b"a", *(b"b%d\tof=a" % n for n in range(200_000))])
-    assert [len(entry.aliases) for entry in many.entries] == [orderfile.ALIASES]
-    # Of something else than the function before, it is nothing.
-    assert [e.name for e in orderfile.parse([b"# hugealign.order/1", b"g\tof=h", b"i"]).entries] == ["i"]
-
-
-def test_forms() -> None:
+def test_the_list_for_lld() -> None:
     order = OrderFile(
         {}, [Entry("a\nb"), Entry("#c"), Entry("d e"), Entry("f", "x.c"), Entry("f", "y.c"), Entry("", address=1)]
     )
-    assert emit.lld(order) == "d e\nf\n"
-    assert emit.plain(order) == "a\\nb\n#c\nd e\nf\n"
-    assert [f["name"] for f in json.loads(emit.as_json(order))["functions"]] == ["a\nb", "#c", "d e", "f", "f", None]
+    assert symbol_list(order) == "d e\nf\n"
 
 
 def test_diff() -> None:
@@ -585,18 +511,6 @@ def test_functions_of_absurd_size() -> None:
     functions = program([1 << 50])
     with pytest.raises(HugealignError, match="windows: more than any program has"):
         planned(functions, matched({0: 1}), 2)
-
-
-def test_blocks_of_an_order_file() -> None:
-    """They come back as they were written, and what is no list of blocks is refused with its line."""
-    entries = [Entry("f", samples=3, blocks=(0, 7, 2)), Entry("g"), Entry("h", "a", blocks=(0,), unit="d/a\t=b")]
-    text = orderfile.write(OrderFile({"a": "b"}, entries))
-    assert "f\tsamples=3\tblocks=0.7.2\n" in text
-    assert "h\tfile=a\tblocks=0\tunit=d/a\\t=b\n" in text
-    assert orderfile.parse(text.encode().split(b"\n")).entries == entries
-    for wrong in ("", "1.2", "0.2.2", "0.-1", "0.", "0.4294967296", "0,1"):
-        with pytest.raises(orderfile.OrderFileError, match="line 2: "):
-            orderfile.parse([orderfile.MAGIC.encode(), f"f\tblocks={wrong}".encode()])
 
 
 def test_few_calls_do_not_make_those_of_the_code_small() -> None:

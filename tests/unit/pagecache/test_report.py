@@ -8,6 +8,7 @@ import pytest
 
 from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.errors import HugealignError
 from hugealign.pagecache import report
 from hugealign.pagecache.measure import CacheState
 from hugealign.pagecache.report import document, lines, ranges, shortened, total
@@ -16,6 +17,7 @@ from hugealign.pagecache.warming import Warmth
 
 SCHEMA = json.loads((Path(report.__file__).with_name("warm-1.schema.json")).read_text(encoding="utf-8"))
 W = 2 << 20
+NOTE = Diagnosis("text.windows-meant", "f", {"windows": 1})
 IN_USE = Diagnosis("cache.in-use", "f", {"process": 7, "name": "x"}, Remedy("stop"))
 
 
@@ -33,10 +35,10 @@ def test_ranges(offsets: list[int], text: str) -> None:
 
 
 def test_lines() -> None:
-    part = CachedText("a\nb", W, [0, W, 2 * W], Warmth((True, False, False)), IN_USE, note="a note")
+    part = CachedText("a\nb", W, [0, W, 2 * W], Warmth((True, False, False)), IN_USE, notes=[NOTE])
     assert lines(part) == [
         "a\\nb: 1 of 3 windows huge (2.0 MiB)",
-        "  a note",
+        "  its build asks for 1 window; --windows asks for others",
         "  in use by process 7 (x); stop it and try again",
         "  not huge: file offsets 0x200000-0x600000",
     ]
@@ -58,7 +60,7 @@ def test_read_only_data_are_counted_apart() -> None:
     ]
     assert lines(both.changed(diagnosis=IN_USE))[-1] == "  read-only data: 1 of 2 windows huge (2.0 MiB)"
     assert not both.whole
-    found = document([both], set(), [], [], W)
+    found = document([both], set(), [], [])
     assert (found["huge_bytes"], found["rodata_huge_bytes"]) == (W, W)
     assert found["files"][0]["rodata"]["small_offsets"] == [2 * W]
 
@@ -78,7 +80,7 @@ def documented() -> dict[str, Any]:
         CachedText("a\x1b", W, [W, 2 * W], Warmth((True, False), ("readahead",), CacheState(1, 0, 0)), IN_USE),
         CachedText("b", W, [0], Warmth((True,)), replaced=True),
     ]
-    return document(texts, {"b"}, [("lib\n", "a")], [("c", "message")], W)
+    return document(texts, {"b"}, [("lib\n", "a")], [("c", HugealignError("message"))])
 
 
 def test_document() -> None:
@@ -88,9 +90,9 @@ def test_document() -> None:
     assert found["files"][0] == {
         "path": "a\\x1b", "library": False, "replaced": False, "windows": 2, "windows_huge": 1, "huge_bytes": W,
         "small_offsets": [2 * W], "methods": ["readahead"],
-        "diagnosis": render.document(IN_USE), "rodata": None,
+        "diagnosis": render.document(IN_USE), "notes": [], "rodata": None,
     }  # fmt: skip
     assert (found["files"][1]["library"], found["files"][1]["diagnosis"]) == (True, None)
     assert found["libraries_missing"] == [{"name": "lib\\n", "needed_by": "a"}]
-    assert found["errors"] == [{"target": "c", "message": "message"}]
+    assert found["errors"] == [{"target": "c", "message": "message", "diagnosis": None}]
     assert json.loads(json.dumps(found)) == found

@@ -186,7 +186,7 @@ def test_a_cap_bounds_a_host_in_every_kind_of_line(tmp_path: Path, lies: Counts)
 
 
 def test_one_host_in_a_hundred_lies(tmp_path: Path) -> None:
-    """It moves the sum wherever it likes, a capped sum by as much as its samples, the median hardly."""
+    """It moves the sum wherever it likes, a capped sum by as much as its samples."""
     chance = random.Random(27)
     weights = [1 / (n + 1) for n in range(300)]
     hosts = []
@@ -205,13 +205,6 @@ def test_one_host_in_a_hundred_lies(tmp_path: Path) -> None:
     assert true < 0.08
     assert share_of_lies(merged(tmp_path, *everybody)) > 0.99
     assert share_of_lies(merged(tmp_path, *everybody, options=MergeOptions(cap=2000))) < true + 0.0101
-    median = merged(tmp_path, *everybody, options=MergeOptions(groups=9))
-    assert abs(share_of_lies(median) - true) < 0.01
-    kept = median[b"ab\tx"]
-    assert len(kept) == 300  # none of the names that it made up
-    for key, count in honest.items():
-        assert 0.5 * count < kept[key] < 1.5 * count
-    assert median == merged(tmp_path, *everybody[::-1], options=MergeOptions(groups=9))
 
 
 def test_packed_and_not_are_the_same(tmp_path: Path) -> None:
@@ -221,7 +214,7 @@ def test_packed_and_not_are_the_same(tmp_path: Path) -> None:
     assert gzip.decompress(packed.read_bytes()) == plain.read_bytes()
     assert merge_counts([str(packed), str(plain)]).counts == added(_SMALL, _SMALL)
     packed.write_bytes(packed.read_bytes()[:-9])
-    with pytest.raises(HugealignError, match="damaged or cut short"):
+    with pytest.raises(HugealignError, match="truncated"):
         merge_counts([str(packed)])
 
 

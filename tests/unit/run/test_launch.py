@@ -1,42 +1,43 @@
-"""What `hugealign run` prints of texts that are not huge."""
+"""What `hugealign run` finds of texts that are not huge, and which of them it tells of."""
 
 from pathlib import Path
 
 import pytest
 
-from hugealign.run.launch import IN_PLACE, STAGE, Launch, TextResult, worth_saying
+from hugealign.diagnosis.values import Diagnosis
+from hugealign.run.launch import IN_PLACE, STAGE, Launch, LaunchOptions, TextResult, prepare
+
+WHY = Diagnosis("thp.partial", "/a", {"huge": 1, "windows": 3})
+WHOLE, SHORT = TextResult("/a", STAGE, 3, 3), TextResult("/b", IN_PLACE, 3, 1, WHY)
+NONE = TextResult("/c", IN_PLACE, diagnosis=Diagnosis("text.small", "/c", {"text": 1, "least": 2}))
 
 
 @pytest.mark.parametrize(
-    ("texts", "line"),
-    [
-        ((), ""),
-        ((TextResult("/a", STAGE, 3, 3),), ""),
-        ((TextResult("/a", IN_PLACE, 3, 1, "why"),), "/a: 1 of 3 windows huge: why"),
-        ((TextResult("/a", STAGE, 3, 3), TextResult("/b", IN_PLACE, 2, 0, "why")), "/b: 0 of 2 windows huge: why"),
-        ((TextResult("/nonexistent", IN_PLACE, problem="why"),), ""),
-        ((TextResult("/a\n", IN_PLACE, 3, 1, "why"),), "/a\\n: 1 of 3 windows huge: why"),
-    ],
+    ("texts", "worst"),
+    [([], []), ([WHOLE], []), ([WHOLE, SHORT], [SHORT]), ([NONE, WHOLE, SHORT], [SHORT]), ([NONE, WHOLE], [NONE])],
 )
-def test_one_line_for_what_is_not_huge(texts: tuple[TextResult, ...], line: str) -> None:
-    assert worth_saying(Launch(texts)) == line
+def test_windows_that_are_not_huge_are_told_of_first(texts: list[TextResult], worst: list[TextResult]) -> None:
+    assert list(Launch(texts).worst) == worst
 
 
 @pytest.mark.parametrize(
-    ("size", "words"),
-    [
-        (200 << 10, "has too little text for huge pages (200.0 KiB); what it starts or loads was not examined"),
-        (300 << 10, "none of 300.0 KiB of text huge: no whole window"),
-    ],
+    ("size", "named", "code"),
+    [(200 << 10, False, "program.small"), (200 << 10, True, "text.small"), (300 << 10, False, "text.no-window")],
 )
-def test_of_little_text_the_line_says_what_was_not_examined(tmp_path: Path, size: int, words: str) -> None:
-    path = str(tmp_path / "program")
-    Path(path).write_bytes(_program(size))
-    program = TextResult(path, IN_PLACE)
-    assert words in worth_saying(Launch([program]))
-    huge, small = TextResult("/a", STAGE, 3, 3), TextResult("/b", IN_PLACE, problem="no window can be made of it")
-    assert (worth_saying(Launch([program, huge], named=["/a"])) == "") == (size < 256 << 10)
-    assert worth_saying(Launch([program, huge, small], named=["/a", "/b"])) == "/b: no window can be made of it"
+def test_a_program_without_windows(tmp_path: Path, size: int, named: bool, code: str) -> None:
+    path = tmp_path / "program"
+    path.write_bytes(_program(size))
+    path.chmod(0o755)
+    command, options = ("/nonexistent", LaunchOptions(files=[str(path)])) if named else (str(path), LaunchOptions())
+    (text,) = prepare(command, options).texts
+    assert text.diagnosis
+    assert text.diagnosis.code == code
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (text,) = prepare("/nonexistent", LaunchOptions(files=[str(tmp_path / "missing")])).texts
+    assert text.diagnosis
+    assert (text.diagnosis.code, text.diagnosis.facts) == ("file.unreadable", {"error": "ENOENT"})
 
 
 def _program(size: int) -> bytes:

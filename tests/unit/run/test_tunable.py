@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.run.tunable import added, known
+from hugealign.run.launch import has_tunable, with_tunable
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from hugealign.run.tunable import added, known
 def test_added(given: bytes | None, found: bytes) -> None:
     environ = {b"A": b"1"} | ({} if given is None else {b"GLIBC_TUNABLES": given})
     before = dict(environ)
-    assert added(environ) == {b"A": b"1", b"GLIBC_TUNABLES": found}
+    assert with_tunable(environ) == {b"A": b"1", b"GLIBC_TUNABLES": found}
     assert environ == before
 
 
@@ -31,4 +31,4 @@ def test_a_program_whose_loader_has_no_name(offset: int, tmp_path: Path) -> None
     header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\2\1\1", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
     segment = struct.pack("<IIQQQQQQ", 3, 4, offset, 0, 0, 0 if offset == 0 else 16, 16, 1)
     (tmp_path / "program").write_bytes(header + segment)
-    assert not known(str(tmp_path / "program"))
+    assert not has_tunable(str(tmp_path / "program"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hugealign.errors import HugealignError
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.services import dropins
 from hugealign.services.dropins import MARK, ServiceSetup, texts
 
@@ -61,5 +61,6 @@ def test_names_are_escaped() -> None:
     "path", ["/a\nExecStart=/bin/sh", '/a"b', "/a\\b", "/a'b", "relative", "/\x7f", "/ä", "/a;b", "/a#"]
 )
 def test_names_that_could_mean_more_are_refused(path: str) -> None:
-    with pytest.raises(HugealignError, match="cannot hold such a name"):
+    with pytest.raises(RefusalError) as refusal:
         texts(ServiceSetup("demo.service", [path]), "/usr/bin/hugealign")
+    assert (refusal.value.diagnosis.code, refusal.value.diagnosis.facts) == ("service.odd-name", {"file": path})

@@ -17,7 +17,8 @@ def _sigchld(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def test_what_a_function_returns() -> None:
-    assert children.result(lambda: b"done") == b"done"
+    assert children.result(lambda: ("done", 3, None)) == ("done", 3, None)
+    assert children.result(lambda: 1 // 0) is None
 
 
 def _hang() -> bytes:
@@ -28,6 +29,6 @@ def _hang() -> bytes:
 def test_commands_and_functions_are_collected() -> None:
     said = children.command(["echo", "said"])
     assert said is not None
-    hung = children.function(_hang)
-    children.collect([said, hung], 2.0)
-    assert (said.output, hung.output, hung.status) == (b"said\n", b"", None)
+    hung, done = children.function(_hang), children.function(lambda: [7])
+    children.collect([said, hung, done], 2.0)
+    assert (said.output, hung.output, hung.status, hung.value, done.value) == (b"said\n", b"", None, None, [7])

@@ -21,9 +21,13 @@ def configured(directory: Path, text: str, name: str = "hugealign.toml") -> conf
 
 def test_an_option_counts_before_the_file_and_the_file_before_the_default(tmp_path: Path) -> None:
     config = configured(tmp_path, '[verify]\nfail-on = "note"\n')
-    assert config.chosen("fail-on", "never", "error") == ("never", "--fail-on")
-    assert config.chosen("fail-on", None, "error") == ("note", f"{tmp_path}/hugealign.toml: verify.fail-on")
-    assert config.chosen("jobs", None, "1") == ("1", "--jobs")
+    where = f"{tmp_path}/hugealign.toml: verify.fail-on"
+    for key, option, chosen in (
+        ("fail-on", "never", ("never", "--fail-on")),
+        ("fail-on", None, ("note", where)),
+        ("jobs", None, ("error", "--jobs")),
+    ):
+        assert tuple(config.chosen(key, option, "error")) == chosen
 
 
 def test_the_nearest_file_upward_is_found(tmp_path: Path) -> None:
@@ -90,8 +94,8 @@ def test_exceptions_cover_files_by_pattern(pattern: str, path: str, covered: boo
 def test_an_exception_accepts_its_rules_and_no_others(tmp_path: Path) -> None:
     selection = Selection(exceptions=configured(tmp_path, EXCEPTION.format("x")).exceptions)
     judged = selection.judge(report("x", "HA001", "HA003"))
-    assert [finding.rule.id for finding in judged.findings] == ["HA003"]
-    assert [(one.finding.rule.id, one.reason) for one in judged.accepted] == [("HA001", "the vendor built it")]
+    assert [diagnosis.code for diagnosis in judged.diagnoses] == ["HA003"]
+    assert [(one.diagnosis.code, one.reason) for one in judged.accepted] == [("HA001", "the vendor built it")]
     assert not selection.judge(report("y", "HA001")).accepted
 
 

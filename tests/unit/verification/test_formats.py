@@ -10,16 +10,14 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.coverage import Coverage
 from hugealign.elf.image import Segment
 from hugealign.io.units import printable
 from hugealign.verification.compare import Comparison, Pair
-from hugealign.verification.formats import comparison, gcc, github, junit, sarif, text
-from hugealign.verification.formats import json as json_format
-from hugealign.verification.formats.words import log_lines
-from hugealign.verification.model import FileReport
-from hugealign.verification.result import Verification
-from hugealign.verification.rules import RULES, Finding, Policy
+from hugealign.verification.formats import comparison, render, text
+from hugealign.verification.result import FileReport, Verification
+from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
 
 M = 2 << 20
@@ -33,16 +31,36 @@ NAMES = (
 )  # fmt: skip
 
 
-def report(path: str, *rules: str, reason: str = "", huge: int = 0, flags: int = 5, size: int = 3 * M) -> FileReport:
-    """A report made by hand, with one segment."""
-    if reason:
-        return FileReport(path, reason=reason)
+#: Facts of all rules that stand here.
+FACTS: dict[str, int | str] = {
+    "align": 4096,
+    "page_size": M,
+    "head": 1,
+    "tail": 2,
+    "other": 3,
+    "other_flags": "RW-",
+    "missing": 4,
+}
+
+
+def report(
+    path: str,
+    *codes: str,
+    problem: str = "",
+    huge: int = 0,
+    flags: int = 5,
+    size: int = 3 * M,
+    section: str = ".rodata",
+) -> FileReport:
+    """A report made by hand, with one segment, and *section* in it; or with a *problem*."""
+    if problem:
+        return FileReport(path, problem=Diagnosis("file.damaged", path, {"error": problem}))
     segment = Segment(1, flags, M, M, size, size, M, index=2)
     part = Coverage(size, huge, huge // M, 0)
-    findings = [Finding(rule, segment, f"what is wrong: {RULES[rule].title}") for rule in rules]
-    return FileReport(
-        path, part, tuple(findings), (segment,), size < 1 << 18, coverages=(part,), file_size=5 * M, build_id="00ff"
-    )
+    facts = {"segment": segment.index, "flags": segment.flags, **FACTS, "section": section, "more": 0}
+    found = tuple(Diagnosis(code, path, facts) for code in codes)
+    small = size < 1 << 18
+    return FileReport(path, part, found, (segment,), small, coverages=(part,), file_size=5 * M, build_id="00ff")
 
 
 def outcome(*reports: FileReport, **selection: Any) -> Verification:
@@ -101,7 +119,7 @@ def no_commands(output: str) -> None:
 
 def gcc_names(output: str) -> list[str]:
     no_commands(output)
-    found = [re.fullmatch(r"(.*):1:1: error: (?:could not check: .*|.* \[HA001\])", x) for x in output.splitlines()]
+    found = [re.fullmatch(r"(.*):1:1: error: .* \[(?:file.[a-z-]+|HA001)\]", x) for x in output.splitlines()]
     return [match[1] if match else "" for match in found]
 
 
@@ -113,42 +131,45 @@ def text_names(output: str) -> list[str]:
 
 
 def in_logs(name: str) -> str:
-    return log_lines([printable(name)])[:-1]
+    return text.log_lines([printable(name)])[:-1]
 
 
-#: form -> (its render, its reader, the name as it must come back)
-FORMS: dict[str, tuple[Callable[[Verification], str], Callable[[str], list[str]], Callable[[str], str]]] = {
-    "json": (json_format.render, json_names, printable),
-    "sarif": (lambda o: sarif.render(o, "/base"), sarif_names, printable),
-    "github": (lambda o: github.render(o, "/base"), github_names, printable),
-    "junit": (junit.render, junit_names, printable),
-    "gcc": (gcc.render, gcc_names, in_logs),
-    "text": (lambda o: text.render(o, text.Style()), text_names, in_logs),
+#: form -> (its reader, the name as it must come back)
+FORMS: dict[str, tuple[Callable[[str], list[str]], Callable[[str], str]]] = {
+    "json": (json_names, printable),
+    "sarif": (sarif_names, printable),
+    "github": (github_names, printable),
+    "junit": (junit_names, printable),
+    "gcc": (gcc_names, in_logs),
+    "text": (text_names, in_logs),
 }
+
+
+def rendered(form: str, outcome: Verification, base: str = "/base", **style: bool) -> str:
+    return render(form, outcome, text.Style(**style), base)
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 @pytest.mark.parametrize("form", FORMS)
 def test_hostile_names(form: str, name: str) -> None:
-    render, read, shown = FORMS[form]
-    output = render(outcome(report(name, "HA001"), report(name, reason=f"what is {name}?")))
+    read, shown = FORMS[form]
+    output = rendered(form, outcome(report(name, "HA001"), report(name, problem="what is it?")))
     assert read(output) == [shown(name), shown(name)]
     assert all(line.isprintable() for line in output.split("\n"))
 
 
 def test_hostile_messages() -> None:
     """Names inside of ELF files end up in messages."""
-    one = report("x", "HA001")
-    one.findings[0].message = printable("::error::x ##[error] " + "y " * 40 + "::stop-commands::z ]]> \udcff\n")
+    one = outcome(report("x", "HA009", section="::error::x ##[error] " + "y " * 40 + "::stop-commands::z ]]> \udcff\n"))
     for form in ("text", "gcc"):
-        no_commands(FORMS[form][0](outcome(one)))
-    assert len(github_commands(FORMS["github"][0](outcome(one)))) == 1
-    assert len(junit_names(FORMS["junit"][0](outcome(one)))) == 1
+        no_commands(rendered(form, one))
+    assert len(github_commands(rendered("github", one))) == 1
+    assert len(junit_names(rendered("junit", one))) == 1
 
 
 def test_text_fits_and_adds_up() -> None:
-    reports = [report("a", huge=2 * M), report("b", "HA001", "HA009"), report("c", reason="no"), report("d", size=100)]
-    output = text.render(outcome(*reports), text.Style(verbose=True))
+    reports = [report("a", huge=2 * M), report("b", "HA001", "HA009"), report("c", problem="no"), report("d", size=100)]
+    output = rendered("text", outcome(*reports), verbose=True)
     assert max(map(len, output.splitlines())) <= 80
     assert "4 files: 2 ok, 1 failed, 1 not checked; 1 error, 1 warning\n" in output
     assert "33.3 % of 12.0 MiB of text in whole windows; 100 B of it in small files\n" in output
@@ -163,9 +184,9 @@ def test_text_fits_and_adds_up() -> None:
 
 
 def test_colours_are_all_that_colour_adds() -> None:
-    reports = outcome(report("a"), report("b", "HA001", "HA009"), report("c", reason="no"))
-    plain = text.render(reports, text.Style())
-    coloured = text.render(reports, text.Style(colour=True))
+    reports = outcome(report("a"), report("b", "HA001", "HA009"), report("c", problem="no"))
+    plain = rendered("text", reports)
+    coloured = rendered("text", reports, colour=True)
     assert "\x1b" not in plain
     assert "\x1b[1;31merror[HA001]\x1b[0m: " in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
@@ -173,9 +194,9 @@ def test_colours_are_all_that_colour_adds() -> None:
 
 def test_junit_counts() -> None:
     files = outcome(
-        report("good", huge=3 * M), report("bad", "HA001"), report("none", reason="no"), report("s", size=9)
+        report("good", huge=3 * M), report("bad", "HA001"), report("none", problem="no"), report("s", size=9)
     )
-    root = ET.fromstring(junit.render(files))  # noqa: S314
+    root = ET.fromstring(rendered("junit", files))  # noqa: S314
     suite = root[0]
     assert {key: suite.attrib[key] for key in ("tests", "failures", "errors", "skipped")} == {
         "tests": "4", "failures": "1", "errors": "1", "skipped": "1",
@@ -221,7 +242,7 @@ def check_sarif(document: Any) -> None:
 
 def test_sarif_is_what_the_specification_says() -> None:
     files = outcome(report("./a", "HA001", "HA009"), report("/base/b/c", "HA004"), report("/x/d", "HA001"))
-    document = json.loads(sarif.render(files, "/base"))
+    document = json.loads(rendered("sarif", files))
     check_sarif(document)
     results = document["runs"][0]["results"]
     uris = [r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in results]
@@ -239,12 +260,12 @@ def test_sarif_is_what_the_specification_says() -> None:
 def test_sarif_of_a_segment_beyond_the_file() -> None:
     one = report("x", "HA006")
     one.segments[0].p_offset = (1 << 64) - 1
-    (result,) = json.loads(sarif.render(outcome(one), "/"))["runs"][0]["results"]
+    (result,) = json.loads(rendered("sarif", outcome(one)))["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 1}
 
 
 def test_github_levels_and_places() -> None:
-    output = github.render(outcome(report("/base/a", "HA001", "HA009")), "/base")
+    output = rendered("github", outcome(report("/base/a", "HA001", "HA009")))
     assert [(name, p["file"]) for name, p, _ in github_commands(output)] == [("error", "a"), ("warning", "a")]
     assert "fix: " in github_commands(output)[0][2].split("%0A")[1]
 

@@ -4,16 +4,17 @@ import io
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import UsageError
 from hugealign.verification import rules
-from hugealign.verification.archives.counts import Counts
 from hugealign.verification.inputs import names_from, parse_jobs
-from hugealign.verification.model import FileReport
+from hugealign.verification.result import FileReport
 from hugealign.verification.verify import check_all
 from tests.support import HUGEALIGN, run
 from tests.trees import PROGRAM, make, tar
@@ -21,9 +22,9 @@ from tests.trees import PROGRAM, make, tar
 JOBS = pytest.mark.parametrize("jobs", [1, 2, 5])
 
 
-def check(*paths: object, jobs: int = 1, counts: Counts | None = None) -> list[FileReport]:
+def check(*paths: object, jobs: int = 1, passed: "Counter[str] | None" = None) -> list[FileReport]:
     words = [str(path) for path in paths]
-    return list(check_all(words, rules.Policy(), recursive=True, jobs=jobs, counts=counts))
+    return list(check_all(words, rules.Policy(), recursive=True, jobs=jobs, passed=passed))
 
 
 @pytest.fixture
@@ -37,11 +38,11 @@ WALKED = ["a/deep/er/program", "b/1", "b/2", "c.tar!m", "z", "\udcff\nodd"]
 @JOBS
 def test_a_walk(tree: Path, jobs: int) -> None:
     """Sorted; symbolic links are not followed, so loops end; a hard link to what was checked is only counted."""
-    counts = Counts()
-    reports = check(tree, jobs=jobs, counts=counts)
+    passed: Counter[str] = Counter()
+    reports = check(tree, jobs=jobs, passed=passed)
     assert [os.path.relpath(r.path, tree) for r in reports] == WALKED
     assert {r.verdict for r in reports} == {"ok"}
-    assert counts.skipped() == "2 other files, 1 further hard link"
+    assert passed == {"others": 2, "links": 1}
 
 
 @JOBS
@@ -60,10 +61,10 @@ def test_order_is_that_of_the_words(tree: Path, jobs: int) -> None:
     paths = [os.path.relpath(r.path, tree) for r in reports]
     missing = os.path.relpath("/no/such", tree)
     assert paths == ["z", "b/1", "b/2", missing, "link", "c.tar!m", "empty", "text", "b/1", "b/2"]
-    assert {path: r.reason for path, r in zip(paths, reports, strict=True) if r.reason} == {
-        missing: "No such file or directory",
-        "empty": "no program or shared library in it",
-        "text": "not an ELF file",
+    assert {path: r.problem.code for path, r in zip(paths, reports, strict=True) if r.problem} == {
+        missing: "file.unreadable",
+        "empty": "file.empty",
+        "text": "file.not-elf",
     }
 
 
@@ -72,12 +73,12 @@ def test_nothing_to_check_says_what_was_there(tree: Path, jobs: int) -> None:
     (tree / "empty" / "x").write_text("x" * 100)
     (tree / "empty" / "y").write_text("x")
     (report,) = check(tree / "empty", jobs=jobs)
-    assert report.reason == "no program or shared library in it (2 other files)"
+    assert report.problem == Diagnosis("file.empty", str(tree / "empty"), {"others": 2})
 
 
 def test_a_directory_needs_permission(tree: Path) -> None:
     (report,) = check_all([str(tree)], rules.Policy())
-    assert report.reason == "a directory; give -r to check what is in it"
+    assert report.problem == Diagnosis("file.directory", str(tree), {}, Remedy("recurse"))
 
 
 def test_links_that_were_named_are_followed(tree: Path) -> None:
@@ -87,7 +88,10 @@ def test_links_that_were_named_are_followed(tree: Path) -> None:
 
 def test_a_process_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "hugealign ps 4711" in check("4711")[0].reason
+    problem = check("4711")[0].problem
+    assert problem == Diagnosis(
+        "file.unreadable", "4711", {"error": "ENOENT"}, Remedy("process", ("hugealign", "ps", "4711"))
+    )
     shutil.copy(PROGRAM, "4711")
     assert check("4711")[0].verdict == "ok"
 
@@ -107,9 +111,9 @@ def deep(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_very_deep_directories(deep: Path) -> None:
-    """One reason, and the rest is checked."""
+    """One problem, and the rest is checked."""
     shutil.copy(PROGRAM, deep / "z")
-    assert [r.reason for r in check(deep)] == ["File name too long", ""]
+    assert [r.problem and r.problem.facts for r in check(deep)] == [{"error": "ENAMETOOLONG"}, None]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +161,7 @@ def test_many_files(tmp_path: Path, jobs: int) -> None:
 
 
 def test_a_worker_that_is_killed(tmp_path: Path) -> None:
-    """A reason for the file that it was at, and reports on all others: no hang, no traceback.
+    """A report on the file that it was at, and on all others: no hang, no traceback.
 
     The worker kills itself at some names; this stands for the kernel, out of memory.
     """
@@ -172,15 +176,14 @@ def check_fd(fd, name, policy):
     return real(fd, name, policy)
 opening.check_fd = check_fd
 for report in verify.check_all([sys.argv[1]], rules.Policy(), recursive=True, jobs=2):
-    print(os.path.basename(report.path), report.reason or report.verdict)
+    print(os.path.basename(report.path), report.problem.code if report.problem else report.verdict)
 """
     for number in range(100):
         shutil.copy(PROGRAM, tmp_path / f"{number:02}")
     done = run(sys.executable, "-c", script, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    killed = "the process that checked it was killed by "
-    reasons = dict.fromkeys(range(5, 100, 10), f"{killed}SIGKILL: out of memory?") | {77: f"{killed}SIGINT"}
-    assert done.stdout.splitlines() == [f"{n:02} {reasons.get(n, 'ok')}" for n in range(100)]
+    died = {*range(5, 100, 10), 77}
+    assert done.stdout.splitlines() == [f"{n:02} {'file.worker' if n in died else 'ok'}" for n in range(100)]
 
 
 def test_a_large_file_costs_no_memory(tmp_path: Path) -> None:

@@ -6,16 +6,14 @@ import pytest
 
 from hugealign.errors import UsageError
 from hugealign.verification import baseline, compare
-from hugealign.verification.formats import json as json_format
-from hugealign.verification.model import FileReport
-from hugealign.verification.result import FileResult, Verification
+from hugealign.verification.result import FileReport, Verification
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
-from tests.unit.verification.test_formats import M, outcome, report
+from tests.unit.verification.test_formats import M, outcome, rendered, report
 
 
-def ids(file: FileResult) -> list[str]:
-    return [finding.rule.id for finding in file.findings]
+def ids(file: FileReport) -> list[str]:
+    return [diagnosis.code for diagnosis in file.diagnoses]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +65,7 @@ def test_fail_on(rules: tuple[str, ...], fail_on: str, verdict: str, status: int
 
 
 def test_what_could_not_be_checked_yields_to_findings() -> None:
-    unknown = report("y", reason="unreadable")
+    unknown = report("y", problem="unreadable")
     assert outcome(unknown).status == 3
     assert outcome(unknown, report("x")).status == 3
     assert outcome(unknown, report("x", "HA001")).status == 1
@@ -76,10 +74,10 @@ def test_what_could_not_be_checked_yields_to_findings() -> None:
 
 
 def known(*reports: FileReport) -> baseline.Baseline:
-    return baseline.parse(json_format.render(outcome(*reports)).encode(), "known.json")
+    return baseline.parse(rendered("json", outcome(*reports)).encode(), "known.json")
 
 
-def judge(accepted: baseline.Baseline, *reports: FileReport) -> list[FileResult]:
+def judge(accepted: baseline.Baseline, *reports: FileReport) -> list[FileReport]:
     return [Selection().judge(one, accepted) for one in reports]
 
 
@@ -87,7 +85,7 @@ def test_known_findings_are_accepted_and_new_ones_are_not() -> None:
     accepted = known(report("./a", "HA001", "HA003"))
     (file,) = judge(accepted, report("a", "HA001", "HA004"))
     assert ids(file) == ["HA004"]
-    assert [accepted.finding.rule.id for accepted in file.accepted] == ["HA001"]
+    assert [accepted.diagnosis.code for accepted in file.accepted] == ["HA001"]
     assert file.verdict == "failed"
     assert accepted.fixed(["a"], Selection().rules) == [("a", "HA003", "R-E")]
     assert accepted.fixed(["a"], Selection(ignore=["HA003"]).rules) == []
@@ -107,7 +105,7 @@ def test_another_path_rule_or_protection_is_new(other: FileReport) -> None:
 
 def test_a_report_under_a_baseline_is_a_baseline() -> None:
     first = known(report("a", "HA001"))
-    second = json_format.render(Verification(tuple(judge(first, report("a", "HA001", "HA004"))), M))
+    second = rendered("json", Verification(tuple(judge(first, report("a", "HA001", "HA004"))), M))
     (file,) = judge(baseline.parse(second.encode(), "x"), report("a", "HA001", "HA004"))
     assert file.verdict == "ok"
 
@@ -117,8 +115,8 @@ def test_a_report_under_a_baseline_is_a_baseline() -> None:
     [
         b"", b"{", b"[]", b"null", b"3", b"\xff\xfe", b"[" * 100_000, b'{"schema": "hugealign.verify/1"}',
         b'{"schema": "hugealign.verify/2", "files": []}', b'{"schema": "hugealign.verify/1", "files": [3]}',
-        b'{"schema": "hugealign.verify/1", "files": [{"path": "x", "findings": [{"id": "HA001"}]}]}',
-        b'{"schema": "hugealign.verify/1", "files": [{"path": "x", "findings": 3}]}',
+        b'{"schema": "hugealign.verify/1", "files": [{"path": "x", "diagnoses": [{"code": "HA001"}]}]}',
+        b'{"schema": "hugealign.verify/1", "files": [{"path": "x", "diagnoses": 3}]}',
     ],
 )  # fmt: skip
 def test_what_is_no_baseline(data: bytes) -> None:
@@ -145,8 +143,8 @@ def pair(new: FileReport | None, old: FileReport | None, fail_on: str = "error")
         (report("n", huge=3 * M - 4096), report("o", huge=3 * M), "same", 0),  # a tail that the policy forgives
         (report("n", huge=3 * M - 8192), report("o", huge=3 * M), "worse", 1),
         (report("n", size=100_000), report("o", huge=3 * M), "same", 0),  # small by now
-        (report("n", reason="no"), report("o"), "unknown", 3),
-        (report("n"), report("o", reason="no"), "unknown", 3),
+        (report("n", problem="no"), report("o"), "unknown", 3),
+        (report("n"), report("o", problem="no"), "unknown", 3),
         (report("n", "HA001"), None, "worse", 1),
         (report("n"), None, "same", 0),
         (None, report("o", "HA001"), "same", 0),
@@ -155,7 +153,7 @@ def pair(new: FileReport | None, old: FileReport | None, fail_on: str = "error")
 def test_before_and_after(new: FileReport | None, old: FileReport | None, verdict: str, status: int) -> None:
     compared = pair(new, old)
     assert (compared.verdict, compare.Comparison((compared,), M).status) == (verdict, status)
-    assert bool(compared.worse) == (verdict == "worse")
+    assert (compared.graver or compared.lower) == (verdict == "worse")
     assert compare.Comparison((compared,), M, "never").status in (0, 3)
 
 
@@ -164,12 +162,12 @@ def test_gained_warnings_count_when_asked() -> None:
 
 
 def test_pairing() -> None:
-    def side(*names: str) -> list[tuple[str, FileResult]]:
+    def side(*names: str) -> list[tuple[str, FileReport]]:
         return [(name, Selection().judge(report(name))) for name in names]
 
-    def names(new: list[tuple[str, FileResult]], old: list[tuple[str, FileResult]]) -> list[tuple[str | None, ...]]:
+    def names(new: list[tuple[str, FileReport]], old: list[tuple[str, FileReport]]) -> list[tuple[str | None, ...]]:
         found = compare.pairs(new, old, "error", Policy())
-        return [tuple(side.report.path if side else None for side in (p.new, p.old)) for p in found]
+        return [tuple(side.path if side else None for side in (p.new, p.old)) for p in found]
 
     assert names(side("x"), side("y")) == [("x", "y")]
     assert names(side("a", "b"), side("b", "c")) == [("a", None), ("b", "b"), (None, "c")]
@@ -177,5 +175,5 @@ def test_pairing() -> None:
 
 
 def test_json_of_a_baseline_run_names_what_is_fixed() -> None:
-    document = json.loads(json_format.render(Verification((), M, fixed=(("a", "HA001", "R-E"),))))
-    assert document["fixed"] == [{"path": "a", "id": "HA001", "flags": "R-E"}]
+    document = json.loads(rendered("json", Verification((), M, fixed=(("a", "HA001", "R-E"),))))
+    assert document["fixed"] == [{"path": "a", "code": "HA001", "flags": "R-E"}]

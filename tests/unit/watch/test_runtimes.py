@@ -1,8 +1,8 @@
-"""Which runtime compiled code without a file, and what is to be done about it."""
+"""Which runtime compiled code without a file."""
 
 import pytest
 
-from hugealign.watch.runtimes import code_name, mend, runtime
+from hugealign.watch.runtimes import runtime
 
 
 @pytest.mark.parametrize(
@@ -27,23 +27,3 @@ from hugealign.watch.runtimes import code_name, mend, runtime
 def test_runtimes_are_known_by_whole_names(exe: str, files: tuple[str, ...], name: str | None) -> None:
     found = runtime(exe, files)
     assert (found.name if found else None) == name
-    assert code_name(found) == (f"{name} code" if name else "code without a file")
-
-
-@pytest.mark.parametrize(
-    ("exe", "files", "windows", "words"),
-    [
-        ("/x/java", ("/x/libjvm.so",), True, "run: hugealign adapt 7, or start it with -XX:+UseTransparentHugePages"),
-        ("/x/java", ("/x/libjvm.so",), False, "start it with -XX:+UseTransparentHugePages"),
-        ("/x/php8.2", (), True, "run: hugealign adapt 7"),
-        ("/x/php8.2", (), False, ""),
-        ("/x/luajit", (), True, "run: hugealign adapt 7"),
-        ("/x/luajit", (), False, "start it with -Osizemcode=4096 -Omaxmcode=16384 (jit.opt.start in a program)"),
-        ("/x/node", (), True, "run: hugealign adapt 7"),
-        ("/x/node", (), False, ""),
-        ("/x/other", (), True, "run: hugealign adapt 7"),
-        ("/x/other", (), False, ""),
-    ],
-)
-def test_what_is_done_depends_on_the_runtime(exe: str, files: tuple[str, ...], windows: bool, words: str) -> None:
-    assert mend(runtime(exe, files), "7", windows=windows) == words

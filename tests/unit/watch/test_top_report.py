@@ -3,44 +3,52 @@
 import re
 from dataclasses import replace
 
+from hugealign.cli.output import plain
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.system.budget import Budget
 from hugealign.watch import adapt_report
 from hugealign.watch import top_report as report
 from hugealign.watch.adapt import Adapted
-from hugealign.watch.rows import ProgramRow
-from hugealign.watch.top import Machine
+from hugealign.watch.parts import CodeKind
+from hugealign.watch.top import Machine, ProgramRow
 
 M = 1 << 20
 HOSTILE = 'x"\\\n\x1b[2J{y="\udcff"} 1'
-ROW = ProgramRow("/srv/app", "", "program", "/srv/app", (7, 9), 0.5, 12 * M, 4 * M, 2, 6, 6, "why", "do this")
-MACHINE = Machine((ROW,), 2, 99, 1, (), Budget(8, 1, "skylake"), 2 * M, 1764000000.25, 0.125, 5.0, privileged=False)
+WHY = Diagnosis("cache.small-pages", "/srv/app", {}, Remedy("run", ("do", "this"), "", 2, 6))
+ROW = ProgramRow("/srv/app", "", CodeKind.PROGRAM, "/srv/app", (7, 9), 0.5, 12 * M, 4 * M, 2, 6, 6, WHY)
+MACHINE = Machine((ROW,), 2, 99, 1, (), Budget(7, "skylake", 8), 2 * M, 1764000000.25, 0.125, 5.0, privileged=False)
+
+
+def table(machine: Machine, **options: int) -> list[str]:
+    """Return the table without colours."""
+    return [plain(line) for line in report.table(machine, **options)]
 
 
 def hostile() -> Machine:
     row = replace(ROW, program=HOSTILE, part=HOSTILE, container=HOSTILE)
-    return replace(MACHINE, rows=(row, replace(ROW, kind="code", part="HotSpot code")), silent=(5,))
+    return replace(MACHINE, rows=(row, replace(ROW, kind=CodeKind.CODE, part="HotSpot")), silent=(5,))
 
 
 def test_table() -> None:
-    lines = report.table(MACHINE)
+    lines = table(MACHINE)
     assert lines[0].endswith("  8 entries for 2.0 MiB pages (skylake)")
     assert lines[1] == (
         "2 processes with 2.0 MiB of text or more: 2 windows are huge, 6 could be; 99 processes with less"
     )
     assert lines[2] == "not ours to look at: 1 process; root sees more"
-    assert lines[-1].split() == ["2", "50.0", "/srv/app", "text", "12.0", "MiB", "2", "6", "6", "do", "this"]
+    assert lines[-1].split() == ["2", "50.0", "/srv/app", "text", "12.0", "MiB", "2", "6", "6", "run:", "do", "this"]
     assert lines[-2].split() == ["PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "ACTION"]
 
 
 def test_one_window_is_huge() -> None:
-    assert ": 1 window is huge, 6 could be; " in report.table(replace(MACHINE, rows=(replace(ROW, windows_huge=1),)))[1]
+    assert ": 1 window is huge, 6 could be; " in table(replace(MACHINE, rows=(replace(ROW, windows_huge=1),)))[1]
     adapted = Adapted(7, "app", 5, 0, huge=1)
     assert adapt_report.lines(adapted) == ["app[7]: 1 of at most 5 windows is huge"]
     assert adapt_report.lines(replace(adapted, huge=2)) == ["app[7]: 2 of at most 5 windows are huge"]
 
 
 def test_table_fits_a_screen() -> None:
-    lines = report.table(replace(MACHINE, rows=(ROW,) * 50), width=80, height=10)
+    lines = table(replace(MACHINE, rows=(ROW,) * 50), width=80, height=10)
     assert (len(lines), lines[-1]) == (10, "… 46 more")
     assert max(map(len, lines)) == 80
 
@@ -48,26 +56,27 @@ def test_table_fits_a_screen() -> None:
 def test_actions_are_read_on_a_narrow_screen() -> None:
     """They are the last column, and what the command is for."""
     long = replace(
-        ROW, program="/usr/lib/jvm/java-17-openjdk-amd64/bin/java", part="libstdc++.so.6.0.30", kind="library"
+        ROW, program="/usr/lib/jvm/java-17-openjdk-amd64/bin/java", part="libstdc++.so.6.0.30", kind=CodeKind.LIBRARY
     )
-    rows = (replace(long, action="start it with: hugealign run --fix -- java"), replace(long, action="", reason=""))
-    lines = report.table(replace(MACHINE, rows=rows), width=80)
+    start = Diagnosis("cache.small-pages", "", {}, Remedy("start", ("hugealign", "run", "--fix", "--", "java")))
+    rows = (replace(long, diagnosis=start), replace(long, diagnosis=None))
+    lines = table(replace(MACHINE, rows=rows), width=80)
     assert lines[-4].endswith("  HUGE  CAN  COULD")
     assert lines[-3].split()[2:4] == ["…dk-amd64/bin/java", "libstdc++.so.6.0.30"]
     assert lines[-2] == "       start it with: hugealign run --fix -- java"
     assert lines[-1].split()[-3:] == ["2", "6", "6"]
     assert max(map(len, lines[3:])) <= 80
     for height in range(1, 12):
-        found = report.table(replace(MACHINE, rows=(long,) * 50), width=80, height=height)
+        found = table(replace(MACHINE, rows=(long,) * 50), width=80, height=height)
         assert len(found) <= height
         shown = sum("libstdc++" in line for line in found)
         assert height < 7 or found[-1] == f"… {50 - shown} more"
 
 
 def test_table_of_hostile_names() -> None:
-    text = "\n".join(report.table(hostile()))
+    text = "\n".join(table(hostile()))
     assert "\x1b" not in text
-    assert len(text.splitlines()) == len(report.table(hostile()))
+    assert len(text.splitlines()) == len(table(hostile()))
     assert "CONTAINER" in text
     assert "no answer about 1 process: 5 (a file system that hangs?)" in text
 

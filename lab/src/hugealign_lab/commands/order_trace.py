@@ -3,16 +3,16 @@
 import argparse
 import gc
 
-from hugealign.cli import messages, output, profiled
+from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_format
-from hugealign.cli.order import finish
+from hugealign.cli.order import budget, finish
 from hugealign.errors import UsageError
 
 EPILOG = """\
 order-trace replays TRACE under the order that `hugealign order` would make of it,
 once for each number of huge windows, and takes the number that misses least on all
 processors together.  --cpu may be repeated, and may also describe a TLB:
-4k=128/8,2m=8,l2=1536/12.  With --itlb-2m it simulates nothing and takes the trace
+4k=128/8,2m=8,l2=1536/12.  With --windows it simulates nothing and takes the trace
 as a profile; so it does with --old-binary, since another build cannot be replayed.
 
   hugealign trace -o server.trace -- ./server
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-b", "--binary", metavar="EXE", help="the program or library to order (default: the program that was traced)")
     add("--old-binary", metavar="OLD", help="the build that ran, if EXE is another build of the program")
     add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
-    add("--emit", choices=("order", "lld", "list", "json"), default="order", help="format of FILE (default: order)")
+    add("--emit", choices=("order", "lld"), default="order", help="format of FILE (default: order)")
     add_format(add, "format of the report (default: text)")
     add("--blocks", action="store_true", help="split functions into hot and cold blocks, by clang's map in EXE")
     add("--force", action="store_true", help="go on even if most of what ran is not in EXE")
@@ -39,8 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--cpu", action="append", metavar="NAME", help="simulate this processor (default: this machine's)"
     )
-    which.add_argument("--itlb-2m", metavar="N", help="budget for N entries; 0: no huge windows")
-    group.add_argument("--reserve", default="1", metavar="N", help="entries to leave to others (default: 1)")
+    which.add_argument("--windows", metavar="N", help="at most N huge windows; 0: an order for small pages")
     group.add_argument("--no-fill", action="store_true", help="order only functions that the trace saw")
 
 
@@ -51,12 +50,11 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("order-trace: --old-binary needs -b, the build to make an order for")
     output.keep_apart({"-o": args.output}, [args.trace, args.binary, args.old_binary])
     from hugealign.io.progress import Progress
-    from hugealign.system.budget import budget_of
     from hugealign_lab.order import order_of_trace
 
     cpus, args.cpu = args.cpu, None
-    given = args.itlb_2m is not None
-    here = None if cpus else profiled.budget(args) if given else budget_of(reserve=profiled.reserve(args))
+    given = args.windows is not None
+    here = None if cpus else budget(args)
     if here and not here.cpu and not given:
         raise UsageError("order-trace: no source gives the TLB of this machine's processor; name one (--cpu)")
     with Progress("hugealign: order-trace") as progress:
@@ -65,7 +63,6 @@ def run(args: argparse.Namespace) -> int:
             cpus or ([here.cpu] if here and here.cpu else []),
             args.binary,
             budget=here,
-            reserve=profiled.reserve(args),
             fill=not args.no_fill,
             blocks=args.blocks,
             old_binary=args.old_binary,

@@ -5,7 +5,7 @@ import shutil
 import sys
 
 from hugealign.cli import output
-from hugealign.cli.words import command_words
+from hugealign.cli.launching import command_words
 from hugealign.errors import UsageError
 from hugealign.io.units import format_size, parse_size, printable
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
+from hugealign.io.unpacking import Budget, FileSource, LimitError
 from hugealign.verification.archives.containers import layers
-from hugealign.verification.archives.limits import Allowance, LimitError, Work
-from hugealign.verification.archives.source import FileSource
 
 OCI = "blobs/sha256/"
 
 
-def names(documents: dict[str, Any], path: Path, size: int = 1 << 20) -> dict[str, str]:
+def names(documents: dict[str, Any], path: Path, most: int | None = None) -> dict[str, str]:
     with tarfile.open(path, "w") as archive:
         for name, document in documents.items():
             data = document if isinstance(document, bytes) else json.dumps(document).encode()
@@ -23,7 +22,7 @@ def names(documents: dict[str, Any], path: Path, size: int = 1 << 20) -> dict[st
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
     with path.open("rb") as stream:
-        return layers(FileSource(stream.fileno(), 0, path.stat().st_size), Work(size, 1 << 30, Allowance()))
+        return layers(FileSource(stream.fileno(), 0, path.stat().st_size), Budget(path.stat().st_size, most))
 
 
 def refers(*digests: str, key: str = "manifests") -> dict[str, Any]:
@@ -61,5 +60,9 @@ def test_what_is_no_manifest(odd: bytes, tmp_path: Path) -> None:
 
 
 def test_names_are_paid_for(tmp_path: Path) -> None:
-    with pytest.raises(LimitError, match="too many files"):
-        names({"index.json": refers(*["a"] * 40_000, key="layers"), "y": refers(*["b"] * 40_000)}, tmp_path / "x", 0)
+    with pytest.raises(LimitError, match="unpacks to more than"):
+        names(
+            {"index.json": refers(*["a"] * 40_000, key="layers"), "y": refers(*["b"] * 40_000)},
+            tmp_path / "x",
+            64 << 20,
+        )

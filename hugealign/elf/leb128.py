@@ -1,0 +1,30 @@
+"""Unsigned LEB128 numbers: seven bits a byte, lowest first (DWARF 5, section 7.6); varints of protocol buffers."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import mmap
+
+_LONGEST = 10  # bytes of a number of 64 bits
+_LAST = 63  # the shift of the tenth byte
+_MASK = (1 << 64) - 1
+
+
+def read_unsigned(data: "bytes | mmap.mmap", at: int, end: int, count: int = 1) -> tuple[list[int], int]:
+    """Return *count* numbers, the first at *at*, and where the last ends; bits beyond the 64th are dropped.
+
+    Raises ValueError if they do not end before *end*, or one has more than ten bytes.
+    """
+    found: list[int] = []
+    value = shift = 0
+    for place, byte in enumerate(data[at : min(at + _LONGEST * count, end)], at + 1):
+        if byte >= 0x80 and shift < _LAST:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        elif byte < 0x80:
+            found.append(value | byte << shift if shift < _LAST else (value | byte << shift) & _MASK)
+            if len(found) == count:
+                return found, place
+            value = shift = 0
+        else:
+            break
+    raise ValueError("a LEB128 number does not end")

@@ -1,0 +1,124 @@
+"""Which addresses the text of a fixed file has: whole windows, and no section cut that tools read as a whole.  Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from hugealign.elf.fixrecord import ALIGN, MERGE
+from hugealign.elf.image import PF_X, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, windows_holding
+from hugealign.fixing.understood import end_of, is_read_only, overlap, page_end
+from hugealign.records import Record
+
+_SHT_PROGBITS, _SHT_RELA = 1, 4
+#: Sections that may be cut in two, besides relocations: debuggers and profilers read all others as a whole.
+_DIVISIBLE_NAMES = (".rodata", ".lrodata", ".gcc_except_table")
+
+
+class JoinedText(Record):
+    """The segments *first* to *last* become one text from the address *low* to *high*, under the header of *at*."""
+
+    first: int
+    last: int
+    at: int
+    low: int
+    high: int
+
+
+def texts_of(image: Image, loads: Sequence[Segment], page_size: int, level: str) -> list[JoinedText]:
+    """Return the texts that get whole windows of code, by address."""
+    texts: list[JoinedText] = []
+    for run in _runs(loads, 1 if level == ALIGN else page_size):
+        low, high = loads[run[0]].p_vaddr, end_of(loads[run[-1]])
+        if level != ALIGN:
+            low, high = _range(image, loads, run, page_size, level)
+        # Read-only data between two texts go to the first; no section that must not be cut reaches across its end.  No
+        # two texts share a page, of which the kernel would map the last.
+        low = max(low, align_up(texts[-1].high, BASE_PAGE) if texts else low)
+        first = align_up(align_down(low, BASE_PAGE), page_size)
+        last = align_down(align_up(high, BASE_PAGE), page_size)
+        if last > first and windows_holding(image.code, first, last, page_size):
+            at = max((i for i in run if loads[i].p_flags & PF_X), key=lambda i: loads[i].p_memsz)
+            texts.append(JoinedText(run[0], run[-1], at, low, high))
+    return texts
+
+
+def _runs(loads: Sequence[Segment], page_size: int) -> Iterator[range]:
+    """Yield runs of segments that become one text: executable ones in one window, with read-only ones between them."""
+    run = range(0)
+    for i in _texts(loads):
+        between = all(is_read_only(s) for s in loads[run.stop : i])
+        if run and between and page_end(loads[run[-1]]) > align_down(loads[i].p_vaddr, page_size):
+            run = range(run.start, i + 1)
+        else:
+            if run:
+                yield run
+            run = range(i, i + 1)
+    yield run
+
+
+def _range(image: Image, loads: Sequence[Segment], run: range, page_size: int, level: str) -> tuple[int, int]:
+    """Return where the text made of *run* will begin and end."""
+    first, last = run[0], run[-1]
+    start, end = loads[first].p_vaddr, end_of(loads[last])
+    if level == MERGE:
+        while first and is_read_only(loads[first - 1]):
+            first -= 1
+        while last + 1 < len(loads) and is_read_only(loads[last + 1]):
+            last += 1
+    code = windows_holding(image.code, start, end, 1)
+    if not code:
+        return start, end
+    low, high = align_down(code[0][0], page_size), align_up(align_up(code[-1][1], BASE_PAGE), page_size)
+    if level == MERGE:
+        low, high = align_down(loads[first].p_vaddr, page_size), align_up(page_end(loads[last]), page_size)
+    # Writable segments and other texts stay out of the windows; so do addresses before the first byte of the image.
+    limits = [align_up(align_down(loads[0].p_vaddr, BASE_PAGE), page_size)]
+    limits += [align_up(page_end(s), page_size) for s in loads[: run.start] if not is_read_only(s)]
+    low = min(start, max(low, *limits))
+    limits = [align_down(s.p_vaddr, page_size) for s in loads[run.stop :] if not is_read_only(s)]
+    high = max(end, min([high, *limits]))
+    outer_low, outer_high = _uncut(image, loads, low, high)
+    # Around a section that must not be cut, nothing writable and no window of mere data becomes executable: rather a
+    # part of a window of the text stays on small pages.
+    others = [s for s in loads if not s.p_flags & PF_X and not is_read_only(s)]
+    if any(overlap(s, outer_low, start) for s in others) or (level != MERGE and align_up(outer_low, page_size) < low):
+        outer_low = start
+    if any(overlap(s, end, outer_high) for s in others) or (
+        level != MERGE and align_down(outer_high, page_size) > high
+    ):
+        outer_high = end
+    return outer_low, outer_high
+
+
+def _uncut(image: Image, loads: Sequence[Segment], low: int, high: int) -> tuple[int, int]:
+    """Return *low* and *high*, moved apart until they cut no section that tools read as a whole.
+
+    A section that already lies in two segments is not cut where one ends and the other begins.
+    """
+    edges = {segment.p_vaddr for segment in loads}
+    whole = sorted(
+        (section.sh_addr, section.sh_addr + section.sh_size)
+        for section in image.sections
+        if section.sh_flags & SHF_ALLOC and section.sh_type != SHT_NOBITS and not divisible(section)
+    )
+    for begins, ends in reversed(whole):
+        if begins < low < ends and low not in edges:
+            for segment in loads:
+                if segment.p_vaddr <= begins < end_of(segment):
+                    low = max(segment.p_vaddr, align_down(begins, segment.p_align))
+    for begins, ends in whole:
+        if begins < high < ends and high not in edges:
+            for segment in loads:
+                if segment.p_vaddr < ends <= end_of(segment):
+                    high = min(end_of(segment), align_up(ends, segment.p_align))
+    return low, high
+
+
+def divisible(section: Section) -> bool:
+    """Return whether *section* may be cut in two: readers need no such section as a whole."""
+    return section.sh_type == _SHT_RELA or (
+        section.sh_type == _SHT_PROGBITS and section.name.startswith(_DIVISIBLE_NAMES)
+    )
+
+
+def _texts(loads: Sequence[Segment]) -> list[int]:
+    return [i for i, segment in enumerate(loads) if segment.p_flags & PF_X]

@@ -1,0 +1,206 @@
+"""`hugealign ps` as functions: look at processes once, until they meet a goal, or repeatedly."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.errors import HugealignError
+from hugealign.process import processes as proc
+from hugealign.process import running, texts
+from hugealign.process.processes import Process
+from hugealign.process.smaps import Mapping
+from hugealign.system import kernel
+from hugealign.watch import mapped_files, runtimes, staged
+from hugealign.watch.parts import CodeKind, CodePart, split
+from hugealign.watch.runtimes import Runtime
+from hugealign.watch.verdict import Observed, Verdict, judge, judge_part
+
+_PAUSE = 0.1  # seconds between looks while waiting
+
+Errors = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PsOptions:
+    """What counts as text: the program's, or *all* that it executes, in libraries and without a file.
+
+    *rodata*: look at read-only data, too.  With *min_coverage*, that many per cent of the bytes have to be huge;
+    without it, all windows.
+    """
+
+    all: bool = False
+    min_coverage: float | None = None
+    rodata: bool = False
+
+    def look(self, pid: int) -> Process:
+        """Look at one process.  Raises ProcessError."""
+        return mapped_files.with_code(proc.look(pid, self.all, self.all, self.rodata), kernel.huge_page_size())
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The *verdicts* on the processes that were found, and in *errors* each target that failed, with the reason."""
+
+    verdicts: tuple[Verdict, ...]
+    errors: Errors = ()
+
+    @property
+    def met(self) -> bool:
+        """Whether all these processes have enough huge text."""
+        return all(verdict.met for verdict in self.verdicts)
+
+
+def processes(targets: Sequence[str], options: PsOptions | None = None, wait: float = 0.0) -> Seen:
+    """Look at the processes that *targets* name, by PID or name.
+
+    Look again for at most *wait* seconds, until all have enough huge text.  Targets that fail are in the result.
+    """
+    options = options or PsOptions()
+    end = time.monotonic() + wait
+    while True:
+        seen, errors, coming = _look(targets, options)
+        left = end - time.monotonic()
+        met = not errors and all(_judge(options, process).met for process in seen)
+        # Waiting helps with windows, and with names that no process has yet; with nothing else.
+        if met or left <= 0 or (errors and not coming):
+            return _explained(options, seen, errors)
+        time.sleep(min(_PAUSE, left))
+
+
+def command(words: Sequence[str], options: PsOptions | None = None, wait: float | None = None) -> Seen:
+    """Run the command *words* and return the last look at it, see `hugealign.process.running.look_until`.
+
+    With *wait*, look for up to that many seconds, until enough is huge, and end it.  Raises ProcessError.
+    """
+    options = options or PsOptions()
+
+    def enough(process: Process) -> bool:
+        return _judge(options, process).met
+
+    return _explained(options, [running.look_until(words, wait, enough if wait is not None else None, options.look)])
+
+
+def watch(targets: Sequence[str], interval: float, options: PsOptions | None = None) -> Iterator[Seen]:
+    """Yield the state of *targets* every *interval* seconds until they have ended; at least once."""
+    options = options or PsOptions()
+    known: dict[int, int] = {}
+    seen, errors, _ = _look(targets, options)
+    yield _explained(options, seen, errors)
+    while seen:
+        known |= {process.pid: process.started for process in seen}
+        time.sleep(interval)
+        found, _, _ = _look(targets, options)
+        # A PID in *targets* means the process that had it first.
+        seen = [p for p in found if known.get(p.pid, p.started) == p.started or str(p.pid) not in targets]
+        if seen:
+            yield _explained(options, seen)
+
+
+def watch_command(words: Sequence[str], interval: float, options: PsOptions | None = None) -> Iterator[Seen]:
+    """Run the command *words* and yield a look at it every *interval* seconds until it ends.  Raises ProcessError."""
+    options = options or PsOptions()
+    for process in running.look_every(words, interval, options.look):
+        yield _explained(options, [process])
+
+
+def _explained(options: PsOptions, seen: Sequence[Process], errors: Errors = ()) -> Seen:
+    return Seen(tuple(_judge(options, process, explain=True) for process in seen), errors)
+
+
+def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Verdict:
+    """Judge *process*; with *explain*, also read the page cache for the reasons, and look at other large parts."""
+    window = kernel.huge_page_size()
+    mappings = process.text(options.all, options.all)
+    short = [m for m in mappings if m.windows_huge(window) < m.windows_possible(window)]
+    wanted = mapped_files.wanted(process.pid, mappings if short else (), window, process.is_program, process.elsewhere)
+    observed = Observed(process.exe, process.thp_disabled, wanted=wanted)
+    constants = process.rodata(options.all) if options.rodata else None
+    if not explain:
+        return replace(judge(process, mappings, window, options.min_coverage, observed), rodata=constants)
+    cached: dict[int, bool] = {}
+    for mapping in () if process.thp_disabled else mappings:
+        of_program = process.is_program(mapping)
+        missing = mapping.missing(window)
+        cached |= mapped_files.cached(
+            process.pid, mapping, missing, window, program=of_program, elsewhere=process.elsewhere
+        )
+    found, runtime = _other_parts(process, mappings, window)
+    copies = staged.states(process.pid, mappings)
+    outdated = frozenset(start for start, state in copies.items() if state != staged.CURRENT)
+    observed = replace(observed, cached=cached, outdated=outdated, runtime=runtime)
+    verdict = judge(process, mappings, window, options.min_coverage, observed)
+    others = tuple(judge_part(part, window, observed) for part in found)
+    general = list(verdict.general)
+    if outdated and all(one.wanted_huge >= one.wanted for one in verdict.parts):
+        general.append(Diagnosis("copy.outdated", process.exe, {}))  # huge, but of an earlier file
+    if general and not options.all and not mappings:
+        look = Remedy("look", ("hugealign", "ps", "--all", str(process.pid)))
+        general[0] = general[0].changed(remedy=look)
+    verdict = replace(verdict, others=others, general=tuple(general), staged=copies, rodata=constants)
+    return _remedied(verdict)
+
+
+def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> tuple[list[CodePart], Runtime | None]:
+    """Return the large parts of *process* without the mappings that are *shown* already, and its runtime."""
+    with suppress(OSError, HugealignError):
+        seen = texts.look(process.pid, page_size, page_size)
+        if seen is not None:
+            starts = {mapping.start for mapping in shown}
+            parts = [
+                replace(part, mappings=tuple(m for m in part.mappings if m.start not in starts))
+                for part in split(process.exe, seen.mappings)
+                if part.kind != CodeKind.PROGRAM
+            ]
+            return [part for part in parts if part.text >= page_size], runtimes.runtime(process.exe, seen.files)
+    return [], None
+
+
+def _remedied(verdict: Verdict) -> Verdict:
+    """Return *verdict* with a remedy for each diagnosis, and one command for all that a start helps."""
+    all_parts = (*verdict.parts, *verdict.others)
+    if not verdict.general and not any(one.diagnoses for one in all_parts):
+        return verdict
+    from hugealign.watch.remedies import Owner, Remedies, together  # only if a window is missing
+
+    process = verdict.process
+    owner = Owner.of(process.pid, process.exe, texts.called(process.pid, process.exe_id) or process.exe)
+    remedies = Remedies(verdict.page_size)
+    found = together([remedies.find(owner, one.part, d, one.wanted) for one in all_parts for d in one.diagnoses])
+    remedied = iter(found)
+    parts = [replace(one, diagnoses=tuple(next(remedied).diagnosis for _ in one.diagnoses)) for one in all_parts]
+    count = len(verdict.parts)
+    general = tuple(
+        remedies.find(owner, verdict.parts[0].part, one, 0).diagnosis if one.code == "copy.outdated" else one
+        for one in verdict.general
+    )
+    return replace(verdict, parts=tuple(parts[:count]), others=tuple(parts[count:]), general=general)
+
+
+def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:
+    """Return the processes, the errors, and whether all errors are names that no process has yet."""
+    seen: dict[int, Process] = {}
+    errors: list[tuple[str, str]] = []
+    coming = True
+    for target in targets:
+        try:
+            found = proc.find(target)
+        except HugealignError as error:
+            errors.append((target, str(error)))
+            coming &= isinstance(error, proc.GoneError)
+            continue
+        named = [str(pid) for pid in found] != [target]
+        failed: list[tuple[str, str]] = []
+        for pid in found:
+            try:
+                seen[pid] = options.look(pid)
+            except proc.GoneError as error:
+                # Some processes of a name may end meanwhile.  If all do, the last one reports it.
+                if not named or (pid == found[-1] and not failed and not seen.keys() & set(found)):
+                    failed.append((target, str(error)))
+            except HugealignError as error:
+                failed.append((target, str(error)))
+        coming &= not failed
+        errors += failed
+    return list(seen.values()), tuple(errors), coming

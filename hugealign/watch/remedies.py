@@ -1,0 +1,232 @@
+"""Find the remedy that gains most for a diagnosis about a running process."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Self
+
+from hugealign.diagnosis.values import ARGUMENTS, ROOT, Diagnosis, Remedy
+from hugealign.elf.dynamic import read_dynamic
+from hugealign.elf.image import read_image
+from hugealign.errors import HugealignError
+from hugealign.fixing import remedies
+from hugealign.io import mounts
+from hugealign.io.execution import which
+from hugealign.io.regular import opened
+from hugealign.pagecache import diagnose
+from hugealign.process import groups, processes
+from hugealign.process.smaps import Mapping
+from hugealign.watch import staged
+from hugealign.watch.parts import CodeKind, CodePart
+
+_HERE = -100  # AT_FDCWD
+#: Nobody starts these through hugealign.
+_MANAGERS = ("systemd", "init")
+_RESTART = ("process.text-written", "process.mapped-small", "file.replaced", "copy.outdated", "copy.in-memory")
+_ADAPT = ("runtime.small-pages", "process.text-copied")
+_OF_FILE = ("cache.small-pages", "text.no-window", "text.unaligned")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The process of a part: how to start its *program*, and the system *service* that does, empty if none.
+
+    *adapt* is the PID or name by which `hugealign adapt` finds it.
+    """
+
+    pid: int
+    exe: str
+    program: str
+    service: str
+    adapt: str
+
+    @classmethod
+    def of(cls, pid: int, exe: str, program: str, adapt: str = "") -> Self:
+        """Return the owner with the PID *pid*."""
+        service = groups.service(groups.of_process(pid))
+        return cls(pid, exe, program, service, service or adapt or str(pid))
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A start from huge text: of the *service* if there is one, else of the *program*, in its container if *inside*.
+
+    *fix*: from files with edited headers; *files*: with these libraries.
+    """
+
+    program: str
+    service: str
+    inside: bool
+    fix: bool
+    files: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """The service, if it can be enabled from here."""
+        return "" if self.inside else self.service
+
+    @property
+    def whose(self) -> tuple[str, bool]:
+        """The service or program to start, and whether it is in a container."""
+        return self.unit or self.program, self.inside
+
+    def remedy(self, before: int | None, after: int | None) -> Remedy:
+        """Return the command that makes the text huge; for a service, now and after each upgrade."""
+        fix = ("--fix",) if self.fix else ()
+        if self.unit:
+            enable = shlex.join(("hugealign", "enable", *fix, *(("--libs",) if self.files else ()), self.unit))
+            script = f"{enable} && {shlex.join(('systemctl', 'restart', self.unit))}"
+            return Remedy("run", ("sh", "-c", script), _root(), before, after)
+        name = os.path.basename(self.program)
+        if not self.inside and which(name) != self.program:
+            name = self.program
+        # A library is named by its file: the program may be linked with it, or open it later.
+        files = [word for path in self.files for word in ("--file", path)]
+        argv = ("hugealign", "run", *fix, *files, "--", name)
+        if self.inside:
+            return Remedy("start-inside", argv, ARGUMENTS, before, after)
+        return Remedy("start", argv, ARGUMENTS, before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Remedied:
+    """A *diagnosis* with its remedy; *start* is set if that is a start."""
+
+    diagnosis: Diagnosis
+    start: Start | None = None
+
+
+def together(found: Sequence[Remedied], kept: Sequence[Start] = ()) -> list[Remedied]:
+    """Return *found* with one command for all parts of a service or program: each start forgets the one before.
+
+    *kept* are the starts that made other parts huge.
+    """
+    starts: dict[tuple[str, bool], Start] = {}
+    for start in (*kept, *(one.start for one in found if one.start)):
+        known = starts.get(start.whose, start)
+        files = tuple(dict.fromkeys((*known.files, *start.files)))
+        starts[start.whose] = replace(known, fix=known.fix or start.fix, files=files)
+    return [
+        replace(one, diagnosis=one.diagnosis.changed(remedy=starts[one.start.whose].remedy(old.before, old.after)))
+        if one.start and (old := one.diagnosis.remedy)
+        else one
+        for one in found
+    ]
+
+
+class Remedies:
+    """Find remedies, and remember facts about files and services until they change."""
+
+    def __init__(self, page_size: int) -> None:
+        self._page_size = page_size
+        self._files: dict[tuple[int, int, int], Diagnosis] = {}
+        self._early: dict[str, bool] = {}
+
+    def find(self, owner: Owner, part: CodePart, diagnosis: Diagnosis, wanted: int) -> Remedied:
+        """Return the *diagnosis* of a *part* with its remedy; *wanted* windows can be huge as the file is."""
+        huge = part.huge(self._page_size)
+        remedy = None
+        if diagnosis.code in _OF_FILE:
+            return self._of_file(owner, part, diagnosis, wanted)
+        if diagnosis.code == "process.text-written" and self._relocated(owner, part):
+            return Remedied(diagnosis.changed(code="text.relocations", remedy=Remedy("compile-pic")))
+        if diagnosis.code == "process.thp-disabled":
+            remedy = Remedy("allow-huge-pages")
+            lifted = diagnose.disabled(part.path).remedy
+            if lifted and not owner.service:
+                remedy = Remedy("start", (*lifted.argv, owner.program), ARGUMENTS, huge, wanted)
+        elif diagnosis.code in _RESTART:
+            remedy = Remedy("restart")
+            if owner.service:
+                remedy = Remedy("run", ("systemctl", "restart", owner.service), _root())
+            if diagnosis.code == "process.mapped-small":  # of other files it is not known what the page cache has
+                remedy = remedy.changed(before=huge, after=wanted)
+        elif diagnosis.code in _ADAPT:
+            remedy = Remedy("run", ("hugealign", "adapt", owner.adapt), _root())
+            if diagnosis.facts.get("option"):
+                remedy = Remedy("adapt-or-option", remedy.argv, remedy.needs)
+        elif diagnosis.code == "runtime.no-window" and diagnosis.facts["option"]:
+            remedy = Remedy("set-option", before=0, after=part.text // self._page_size)
+        return Remedied(diagnosis.changed(remedy=remedy))
+
+    def kept(self, owner: Owner, part: CodePart) -> Start | None:
+        """Return the start that made a *part* huge, None if none did."""
+        if part.kind == CodeKind.CODE or part.path not in staged.covered(owner.pid):
+            return None
+        files = (part.path,) if part.kind == CodeKind.LIBRARY else ()
+        return Start(owner.program, owner.service, inside=False, fix=True, files=files)
+
+    def _of_file(self, owner: Owner, part: CodePart, diagnosis: Diagnosis, wanted: int) -> Remedied:
+        size = self._page_size
+        huge, possible = part.huge(size), part.possible(size)
+        largest = max(part.mappings, key=lambda mapping: (mapping.is_file, mapping.size))
+        path, inside = _reached(owner.pid, largest)
+        file = None
+        with suppress(HugealignError, OSError):
+            file = self._file(path, largest.inode) if path else None
+        if file is None:
+            return Remedied(Diagnosis("file.out-of-reach", part.path, {"windows": possible - huge}))
+        if self._starts_early(owner):
+            facts: dict[str, int | str] = {"service": owner.service, "windows": possible - huge}
+            return Remedied(Diagnosis("service.starts-early", part.path, facts))
+        edited = file.remedy.after or 0 if file.remedy else 0
+        if not possible and not edited:
+            # The file itself says why, and what to do.
+            remedy = file.remedy and file.remedy.changed(before=0, after=-(-part.text // size))
+            return Remedied((diagnosis if remedy else file.changed(subject=part.path)).changed(remedy=remedy))
+        copied = part.path in staged.covered(owner.pid)
+        files = (part.path,) if part.kind == CodeKind.LIBRARY else ()
+        fix = copied or edited > possible
+        start = Start(owner.program, owner.service, inside and not copied, fix, files)
+        remedy = start.remedy(huge, edited if edited > possible else wanted)
+        return Remedied(diagnosis.changed(remedy=remedy), start)
+
+    def _file(self, path: str, inode: int) -> Diagnosis | None:
+        """Return what `remedies.diagnose` says about the file at *path*, None if it is another file than *inode*."""
+        with opened(path) as fd:
+            info = os.fstat(fd)
+        if info.st_ino != inode:  # a link of the process's may have led elsewhere meanwhile
+            return None
+        identity = info.st_dev, info.st_ino, info.st_ctime_ns
+        if identity not in self._files:
+            self._files[identity] = remedies.diagnose(path, self._page_size)
+        return self._files[identity]
+
+    def _relocated(self, owner: Owner, part: CodePart) -> bool:
+        """Return whether the loader writes to the text of a *part*."""
+        path, _ = _reached(owner.pid, part.mappings[0])
+        with suppress(HugealignError, OSError), opened(path) as fd:
+            return read_dynamic(fd, read_image(fd)).textrel
+        return False
+
+    def _starts_early(self, owner: Owner) -> bool:
+        """Return whether the program is the system's manager, or a service that starts before hugealign could."""
+        if os.path.basename(owner.exe) in _MANAGERS:
+            return True
+        if owner.service and owner.service not in self._early:
+            from hugealign.services import programs as services  # only on machines with services
+
+            self._early[owner.service] = False
+            with suppress(HugealignError):
+                self._early[owner.service] = services.starts_early(owner.service)
+        return self._early.get(owner.service, False)
+
+
+def _root() -> str:
+    return ROOT if os.geteuid() else ""
+
+
+def _reached(pid: int, mapping: Mapping) -> tuple[str, bool]:
+    """Return the path by which hugealign reaches the file of *mapping*, or "", and whether only the process sees it."""
+    if mounts.served(os.makedev(*mapping.device), pid):
+        return "", False
+    for whose, path in (("self", mapping.path), (str(pid), f"/proc/{pid}/root{mapping.path}")):
+        if mounts.behind_server(mapping.path, whose):
+            continue
+        with suppress(OSError, ValueError):
+            device, inode = processes.identity(path, _HERE)
+            if inode == mapping.inode and not mounts.served(device, whose):
+                return path, whose != "self"
+    return "", False

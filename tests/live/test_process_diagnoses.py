@@ -1,0 +1,197 @@
+"""Each diagnosis of a process: made, asked for, its remedy taken as it is named, and gone, as many windows huge."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.programs import NO_THP, ROOT, WINDOW, Programs, chill, hugealign, running
+from tests.live.test_ps_own_text import SOURCE, TEXT
+
+#: Touches the text while huge pages are disabled for it, and allows them afterwards.
+_DISABLING = """\
+#include <sys/prctl.h>
+#include <unistd.h>
+extern const volatile char walk[] __attribute__((visibility("hidden")));
+int main(int argc, char **argv) {
+  prctl(PR_SET_THP_DISABLE, argc > 2, 0, 0, 0);
+  for (long at = 0; at < 5 << 20; at += 4096) (void)walk[at];
+  prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
+  if (write(1, "ready\\n", 6) == 6) pause();
+}
+"""
+
+#: Words that start a program, and what happens to the process before anybody asks.
+Situation = tuple[Sequence[str | Path], Callable[[int], object]]
+
+
+def nothing(_: int) -> None:
+    """Leave the process as it is."""
+
+
+@pytest.fixture
+def place(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
+    directory = programs.directory / f"d{abs(hash(request.node.name)) % 10**6}"
+    directory.mkdir()
+    yield directory
+    shutil.rmtree(directory)
+
+
+def copied(programs: Programs, place: Path, name: str, *, warm: bool = False) -> Path:
+    path = place / name
+    shutil.copy(programs.directory / name, path)
+    chill(path)
+    if warm:
+        assert hugealign("warm", path).returncode == 0
+    return path
+
+
+def small(programs: Programs, place: Path) -> Situation:
+    return (copied(programs, place, "good"), "5"), nothing
+
+
+def small_and_fixable(programs: Programs, place: Path) -> Situation:
+    return (copied(programs, place, "fixed"), "5"), nothing
+
+
+def unaligned(programs: Programs, place: Path) -> Situation:
+    return ("setarch", "-R", copied(programs, place, "plain"), "5"), nothing
+
+
+def replaced(programs: Programs, place: Path) -> Situation:
+    path = copied(programs, place, "good")
+
+    def replace(_: int) -> None:
+        shutil.copy(programs.good, place / "upgrade")
+        (place / "upgrade").replace(path)
+        hugealign("warm", path)
+
+    return (path, "5"), replace
+
+
+def written(programs: Programs, place: Path) -> Situation:
+    path = copied(programs, place, "good", warm=True)
+
+    def write(pid: int) -> None:
+        maps = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines()
+        start = next(int(line.split("-")[0], 16) for line in maps if str(path) in line and " r-xp " in line)
+        with Path(f"/proc/{pid}/mem").open("r+b", buffering=0) as memory:
+            memory.seek(start + WINDOW)  # as gdb sets a breakpoint; the byte is in text that never runs
+            memory.write(b"\xcc")
+
+    return (path, "5"), write
+
+
+def disabled(programs: Programs, place: Path) -> Situation:
+    return (*NO_THP, copied(programs, place, "good", warm=True), "5"), nothing
+
+
+def mapped_small(programs: Programs, place: Path) -> Situation:
+    (programs.directory / "disabling.c").write_text(_DISABLING, encoding="ascii")
+    command = "gcc -fuse-ld=bfd -o disabling disabling.c text.o pad.o -Wl,-T,pad.ld -Wl,-z,max-page-size=0x200000"
+    subprocess.run([*command.split(), "-Wl,-z,separate-code"], cwd=programs.directory, check=True)
+    return (copied(programs, place, "disabling", warm=True), "5", "disable"), nothing
+
+
+def text_copied(_: Programs, place: Path) -> Situation:
+    # PR_SET_THP_DISABLE while it copies, not advice against huge pages, which would stay.
+    source = SOURCE.replace("madvise(to, size, c > 2 ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)", "prctl(41, 1, 0, 0, 0)")
+    source = source.replace("mprotect(to", "prctl(41, 0, 0, 0, 0); mprotect(to").replace('"x", 1)', '"ready\\n", 6)')
+    source = source.replace("#include <unistd.h>", "#include <sys/prctl.h>\n#include <unistd.h>")
+    (place / "main.c").write_text(source, encoding="ascii")
+    (place / "text.s").write_text(TEXT, encoding="ascii")
+    words = ("-pie", "-fPIE", "-Wl,-z,max-page-size=0x200000", place / "main.c", place / "text.s", "-o", place / "own")
+    subprocess.run(["gcc", *words], check=True)
+    hugealign("warm", place / "own")
+    return (place / "own", "2"), nothing
+
+
+def arena(_: Programs, place: Path) -> Situation:
+    subprocess.run(["gcc", "-O2", "-o", place / "arena", ROOT / "tests" / "live" / "arena.c"], check=True)
+    os.mkfifo(place / "orders")
+    return ("sh", "-c", f"exec {place}/arena 2 1 <>{place}/orders"), nothing
+
+
+def partly_touched(programs: Programs, place: Path) -> Situation:
+    return (copied(programs, place, "good", warm=True), "1"), nothing
+
+
+def too_small(_: Programs, __: Path) -> Situation:
+    return (shutil.which("env") or "", "sh", "-c", "echo ready; exec sleep 60"), nothing
+
+
+def process(pid: int) -> dict[str, Any]:
+    (found,) = json.loads(hugealign("ps", "--json", "--all", str(pid)).stdout)["processes"]
+    return dict(found)
+
+
+def diagnosis(pid: int, code: str) -> dict[str, Any] | None:
+    return next((one for one in process(pid)["diagnoses"] if one["code"] == code), None)
+
+
+@contextmanager
+def started(*words: str | Path) -> Iterator[int]:
+    """Start what was named, as somebody would who types it."""
+    path = f"PATH={ROOT / 'bin'}:{os.environ['PATH']}"
+    with running("env", path, *words) as child:
+        yield child.pid
+
+
+@pytest.mark.parametrize(
+    ("code", "situation", "kind"),
+    [
+        ("cache.small-pages", small, "start"),
+        ("cache.small-pages", small_and_fixable, "start"),
+        ("text.unaligned", unaligned, "start"),
+        ("file.replaced", replaced, "restart"),
+        ("process.text-written", written, "restart"),
+        ("process.mapped-small", mapped_small, "restart"),
+        ("process.thp-disabled", disabled, "start"),
+        ("process.text-copied", text_copied, "run"),
+        ("runtime.small-pages", arena, "run"),
+        ("process.not-touched", partly_touched, None),
+        ("text.below-window", too_small, None),
+    ],
+)
+def test_remedy_that_is_named_helps(
+    programs: Programs,
+    place: Path,
+    code: str,
+    situation: Callable[[Programs, Path], Situation],
+    kind: str | None,
+) -> None:
+    words, happens = situation(programs, place)
+    own = [word for word in words if isinstance(word, Path)]
+    arguments = words[words.index(own[-1]) + 1 :] if own else ()
+    with running(*words) as child:
+        happens(child.pid)
+        found = diagnosis(child.pid, code)
+        assert found, process(child.pid)["diagnoses"]
+        remedy = found["remedy"]
+        assert (remedy["kind"] if remedy else None) == kind
+        if kind == "run":
+            assert os.geteuid() or not remedy["needs"]
+            done = hugealign(*remedy["argv"][1:])
+            assert remedy["argv"][0] == "hugealign"
+            if "cannot" in done.stderr:
+                pytest.skip(done.stderr)
+            after = process(child.pid)
+            assert after["windows_huge"] > 0
+            assert code not in [one["code"] for one in after["diagnoses"]]
+            return
+    if not remedy:
+        return
+    again: AbstractContextManager[int] = started(*own[-1:], *[word for word in arguments if word != "disable"])
+    if kind == "start":
+        assert remedy["needs"] == "arguments"
+        again = started(*remedy["argv"], *arguments)
+    with again as pid:
+        after = process(pid)
+    assert after["diagnoses"] == []
+    assert remedy["after"] in (None, after["windows_huge"])

@@ -1,0 +1,1 @@
+"""What our C does, in Python."""

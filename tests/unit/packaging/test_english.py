@@ -1,0 +1,45 @@
+"""What `make check` takes for code that reads sentences, and what not."""
+
+import importlib
+import sys
+
+import pytest
+
+from tests.support import ROOT
+
+sys.path.append(str(ROOT / "packaging"))
+english = importlib.import_module("english")
+
+HEAD = "import re\nfrom hugealign.diagnosis import render\nfrom hugealign.errors import cause\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'render.text(x).startswith("no")',
+        '"page" in render.sentence(x)',
+        'a = cause(x); a.partition(": ")',
+        'x.message.endswith("!")',
+        'reason == "no window"',
+        're.search("no", x.reason)',
+        '(said := render.cure(x)) and said.removeprefix("run: ")',
+    ],
+)
+def test_reads(line: str) -> None:
+    assert list(english.found(HEAD + line)) == [4]
+    assert list(english.found(f"{HEAD}def f(x):\n    {line}\n")) == [5]
+
+
+def test_reads_an_exception() -> None:
+    body = "try:\n    pass\nexcept OSError as error:\n    "
+    assert list(english.found(f'{body}"no" in str(error)')) == [4]
+    assert not list(english.found(f'{body}"no" in str(other)'))
+    assert not list(english.found(f"{body}error.errno == 2"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["render.text(x)", 'x.code == "HA001"', 'x.code.startswith("HA")', "if reason: pass", "reason in accepted"],
+)
+def test_does_not(line: str) -> None:
+    assert not list(english.found(HEAD + line))

@@ -1,0 +1,129 @@
+"""What is recommended about a running process: values, and one start for all parts of a program."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hugealign.diagnosis import render
+from hugealign.diagnosis.values import ARGUMENTS, Diagnosis, Remedy
+from hugealign.process.smaps import Mapping
+from hugealign.watch.parts import CodeKind, CodePart
+from hugealign.watch.remedies import Owner, Remedied, Remedies, Start, together
+
+W = 2 << 20
+SERVICE = Start("/usr/sbin/mariadbd", "mariadb.service", inside=False, fix=True)
+NOBODY = 1 << 23  # more than a PID can be
+
+
+def argv(start: Start) -> tuple[str, ...]:
+    return start.remedy(0, 3).argv
+
+
+def test_start_is_a_command_that_a_shell_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    restart = "systemctl restart mariadb.service"
+    assert argv(SERVICE) == ("sh", "-c", f"hugealign enable --fix mariadb.service && {restart}")
+    escaped = replace(SERVICE, service=r"a\x2db.service", fix=False)  # a-b, as systemd-escape(1) writes it
+    assert argv(escaped)[2] == r"hugealign enable 'a\x2db.service' && systemctl restart 'a\x2db.service'"
+    start = replace(SERVICE, service="", fix=False, files=("/lib/a b.so",))
+    front = ("hugealign", "run", "--file", "/lib/a b.so", "--")
+    assert start.remedy(0, 3) == Remedy("start", (*front, "/usr/sbin/mariadbd"), ARGUMENTS, 0, 3)
+    for place in ("elsewhere", "sbin"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "mariadbd").write_text("")
+        (tmp_path / place / "mariadbd").chmod(0o755)
+    here = replace(start, program=str(tmp_path / "sbin/mariadbd"))
+    monkeypatch.setenv("PATH", f"{tmp_path}/sbin")
+    assert argv(here)[-1] == "mariadbd"
+    monkeypatch.setenv("PATH", f"{tmp_path}/elsewhere:{tmp_path}/sbin")
+    assert argv(here)[-1] == f"{tmp_path}/sbin/mariadbd"
+    inside = replace(SERVICE, inside=True).remedy(0, 3)
+    assert (inside.kind, inside.argv) == ("start-inside", ("hugealign", "run", "--fix", "--", "mariadbd"))
+
+
+def remedied(start: Start) -> Remedied:
+    return Remedied(Diagnosis("cache.small-pages", "/f", {}, start.remedy(0, 3)), start)
+
+
+def test_parts_of_a_service_have_one_command_in_whatever_order_they_come() -> None:
+    libs = replace(SERVICE, fix=False, files=("/lib/a.so",))
+    other, inside = replace(SERVICE, service="nginx.service"), replace(libs, inside=True)
+    plain = Remedied(Diagnosis("file.replaced", "/f", {}, Remedy("restart")))
+    found = together([remedied(SERVICE), plain, *map(remedied, (libs, other, inside))])
+    both = replace(SERVICE, files=("/lib/a.so",))
+    assert found[1] == plain
+    assert [one.diagnosis.remedy and one.diagnosis.remedy.argv for one in (found[0], *found[2:])] == [
+        argv(both), argv(both), argv(other), argv(inside)
+    ]  # fmt: skip
+
+
+def test_what_an_earlier_start_made_huge_is_in_the_next_command() -> None:
+    """A library is huge by `run --file`; the command for another one names it too, or it would be small again."""
+    program = replace(SERVICE, service="", fix=False)
+    done, lacking = replace(program, fix=True, files=("/lib/a.so",)), replace(program, files=("/lib/b.so",))
+    (found,) = together([remedied(lacking)], [done])
+    assert found.diagnosis.remedy
+    words = ("--fix", "--file", "/lib/a.so", "--file", "/lib/b.so", "--", "/usr/sbin/mariadbd")
+    assert found.diagnosis.remedy.argv == ("hugealign", "run", *words)
+
+
+PART = CodePart(CodeKind.PROGRAM, "/srv/app", (Mapping(W, 4 * W, 0, "/srv/app", pages=()),))
+OWNER = Owner(NOBODY, "/srv/app", "/srv/app", "", "app")
+
+
+@pytest.mark.parametrize(
+    ("code", "facts", "kind", "words"),
+    [
+        ("process.thp-disabled", {}, "start", "hugealign run -- /srv/app"),
+        ("process.text-written", {}, "restart", ""),
+        ("process.mapped-small", {}, "restart", ""),
+        ("file.replaced", {}, "restart", ""),
+        ("copy.outdated", {}, "restart", ""),
+        ("copy.in-memory", {}, "restart", ""),
+        ("runtime.small-pages", {"runtime": "", "option": ""}, "run", "hugealign adapt app"),
+        ("runtime.small-pages", {"runtime": "x", "option": "-x"}, "adapt-or-option", "hugealign adapt app"),
+        ("process.text-copied", {}, "run", "hugealign adapt app"),
+        ("runtime.no-window", {"runtime": "x", "option": "-x"}, "set-option", ""),
+        ("runtime.no-window", {"runtime": "", "option": ""}, None, ""),
+        ("program.small-pages", {}, None, ""),
+        ("process.not-touched", {}, None, ""),
+        ("text.below-window", {}, None, ""),
+    ],
+)
+def test_remedy_of_each_code(code: str, facts: dict[str, int | str], kind: str | None, words: str) -> None:
+    found = Remedies(W).find(OWNER, PART, Diagnosis(code, "/srv/app", facts), 3).diagnosis
+    assert (found.code, found.remedy.kind if found.remedy else None) == (code, kind)
+    named = " ".join(found.remedy.argv if found.remedy else ())
+    assert (named.endswith(words), bool(named)) == (True, bool(words))
+
+
+def test_a_service_is_restarted_by_its_manager() -> None:
+    owner = replace(OWNER, service="a.service")
+    found = Remedies(W).find(owner, PART, Diagnosis("file.replaced", "/srv/app", {}), 3).diagnosis
+    assert found.remedy
+    assert (found.remedy.kind, render.command(found.remedy).endswith("systemctl restart a.service")) == ("run", True)
+    found = Remedies(W).find(owner, PART, Diagnosis("process.thp-disabled", "/srv/app", {}), 3).diagnosis
+    assert found.remedy == Remedy("allow-huge-pages")
+
+
+def test_a_file_that_cannot_be_reached_is_told_apart() -> None:
+    found = Remedies(W).find(OWNER, PART, Diagnosis("cache.small-pages", "/srv/app", {}), 3)
+    assert (found.diagnosis.code, found.diagnosis.remedy, found.start) == ("file.out-of-reach", None, None)
+
+
+def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("hugealign.services.programs.starts_early", lambda name: name == "journal.service")
+    path = tmp_path / "app"
+    path.write_bytes(b"no program")
+    info = path.stat()
+    mapping = Mapping(W, 4 * W, 0, str(path), inode=info.st_ino, pages=())
+    part = CodePart(CodeKind.PROGRAM, str(path), (mapping,))
+    for exe, service, early in (
+        ("/srv/app", "journal.service", True),
+        ("/srv/app", "site.service", False),
+        ("/lib/systemd/systemd", "", True),
+    ):
+        owner = replace(OWNER, exe=exe, service=service)
+        found = Remedies(W).find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
+        assert (found.code == "service.starts-early", found.remedy is None) == (early, early)
