@@ -11,7 +11,7 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import parse_page_size, printable
 
-_LEVELS = ("align", "shift", "merge")
+_LEVELS = ("align", "shift", "merge", "separate")
 EPILOG = """\
 levels, from the least invasive to the most:
   align   only the alignment of the text segment

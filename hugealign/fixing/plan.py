@@ -16,6 +16,7 @@ from hugealign.elf.fixrecord import ALIGN, LEVELS, SHIFT, Piece
 from hugealign.elf.image import PF_X, PT_LOAD, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, rodata_windows, text_windows
 from hugealign.fixing.moves import Span, laid_out, moved, pads_of, place, spans_of
+from hugealign.fixing.step import Step
 from hugealign.fixing.texts import JoinedText, divisible, texts_of
 from hugealign.fixing.understood import PHENTSIZE, checked, end_of, file_end, is_read_only, overlap
 from hugealign.records import Record
@@ -45,6 +46,7 @@ class Plan(Record):
     will; *windows_before* and *windows* are counts of windows that hold code.  *edits* are the segments that change,
     none if there is nothing to do.  *most* is how many windows the default level gives the text, if that is more.
     *rodata* counts the windows of read-only data, before and after; None if nobody asked for them.
+    *step* is how addresses move, None if none does; the bytes at *dropped*, offsets in the old file, are then left out.
     """
 
     page_size: int
@@ -63,6 +65,8 @@ class Plan(Record):
     edits: tuple[Edit, ...]
     most: int
     rodata: tuple[int, int] | None = None
+    step: Step | None = None
+    dropped: tuple[int, int] = (0, 0)
 
 
 def make_plan(

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterator
 from typing import NoReturn
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.image import (
     PF_X,
     PT_DYNAMIC,
@@ -25,8 +26,8 @@ from hugealign.elf.image import (
     read_image,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
-from hugealign.fixing.plan import PT_PHDR, RefusalError
-from hugealign.fixing.separation.step import Step
+from hugealign.fixing.plan import PT_PHDR
+from hugealign.fixing.step import Step
 
 _PIECE = 1 << 20
 _ENTRY = struct.Struct("<QQ")

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import (
     EM_X86_64,
@@ -27,7 +28,6 @@ from hugealign.elf.image import (
     Section,
 )
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.plan import RefusalError
 
 _PIECE = 1 << 20  # bytes of code or data that are searched together
 _AROUND = 16  # bytes that are read beyond a piece on both sides: no instruction is longer

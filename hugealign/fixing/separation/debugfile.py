@@ -3,17 +3,19 @@
 import os
 import struct
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.fixrecord import SECTION, Piece, contents, reader
 from hugealign.elf.image import SHF_ALLOC, Image, read_image
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.plan import RefusalError
-from hugealign.fixing.separation.output import Output, build_id, compose, new_build_id, replace_contents
+from hugealign.fixing import writing
+from hugealign.fixing.output import Output
+from hugealign.fixing.separation.output import build_id, new_build_id, replace_contents
 from hugealign.fixing.separation.record import unpack
-from hugealign.fixing.separation.step import Step
 from hugealign.fixing.separation.words import find_words_of_debug_file
+from hugealign.fixing.step import Step
 from hugealign.io import replacing
 from hugealign.io.regular import opened
 
@@ -40,7 +42,8 @@ def move_debug_file(path: str, program: str, output: str) -> str:
         if not old or new_build_id(old, step) != identity:
             raise RefusalError("fix.other-debug-file", Remedy("original-debug-file"), build_id=old.hex())
         made = _moved(fd, image, step, (at, identity))
-        replacing.create(output, fd, lambda source, target, _: compose(source, target, made))
+        with replacing.created(output, fd) as new:
+            writing.compose(fd, new, made)
     return identity.hex()
 
 
@@ -64,7 +67,8 @@ def _moved(fd: int, image: Image, step: Step, identity: tuple[int, bytes]) -> Ou
         (ehdr[5], b"".join(_PHDR.pack(*segment) for segment in segments)),
         (0, _EHDR.pack(*ehdr)),
     )
-    return Output((Piece(0, 0, image.file_size),), words.places, writes, at + len(appended))
+    pieces, size = (Piece(0, 0, image.file_size),), at + len(appended)
+    return Output(pieces, writes, size, tuple(words.places.items()))
 
 
 def _read(fd: int, size: int, offset: int) -> bytes:

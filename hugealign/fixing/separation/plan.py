@@ -10,19 +10,14 @@ See System V ABI, chapter 5 (program loading).
 """
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
+from hugealign import settings
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.coverage import text_size
-from hugealign.elf.fixrecord import Piece
+from hugealign.elf.fixrecord import SEPARATE, Piece
 from hugealign.elf.image import (
-    EM_AARCH64,
-    EM_X86_64,
-    ET_CORE,
-    ET_DYN,
     ET_EXEC,
-    ET_REL,
-    PF_R,
     PF_W,
     PF_X,
     PT_DYNAMIC,
@@ -34,12 +29,11 @@ from hugealign.elf.image import (
     Segment,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, text_windows
-from hugealign.fixing.plan import PT_PHDR, RefusalError, end_of_contents
-from hugealign.fixing.separation.step import Step
+from hugealign.fixing.plan import PT_PHDR, Edit, Plan
+from hugealign.fixing.step import Step
+from hugealign.fixing.understood import PHENTSIZE, checked, end_of
 
-_PHENTSIZE, _EHDR_SIZE = 56, 64
-_LOADS_LIMIT = 64  # linkers make up to six
-_ALIGN_LIMIT = 1 << 30  # bytes, of p_align
+_EHDR_SIZE = 64
 _ADDRESS_LIMIT = 1 << 46  # beyond what Linux gives a program on any of these processors
 _GROWTH_LIMIT = 1 << 28  # bytes of holes; twice a window if that is more
 _PT_TLS = 7
@@ -61,53 +55,12 @@ _LOADERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What becomes of a file.
-
-    *segments* are the new program headers.  *pieces* cover the old file, in order; *size* is that of the new one before
-    anything is appended.  *pads* are the ranges of new addresses that traps fill; the bytes at *dropped*, offsets in
-    the old file behind the text, are not in the new one.  *text* is the size of the code in bytes, *before* and *after*
-    the windows that hold code.
-    """
-
-    page_size: int
-    step: Step
-    segments: tuple[Segment, ...]
-    pieces: tuple[Piece, ...]
-    size: int
-    pads: tuple[tuple[int, int], ...]
-    dropped: tuple[int, int]
-    text: int
-    before: int
-    after: int
-
-    def place(self, address: int) -> int:
-        """Return where the byte at the new *address* is in the new file, -1 if no segment maps it."""
-        return next(
-            (
-                s.p_offset + address - s.p_vaddr
-                for s in self.segments
-                if s.p_type == PT_LOAD and s.p_vaddr <= address < s.p_vaddr + s.p_memsz
-            ),
-            -1,
-        )
-
-    def moved(self, offset: int) -> int:
-        """Return where the byte at *offset* of the old file is in the new one."""
-        found = self.pieces[0]
-        for piece in self.pieces:
-            if piece.source <= offset:
-                found = piece
-        return offset + found.target - found.source
-
-
-def make_layout(image: Image, page_size: int, min_text: int) -> Layout | None:
-    """Return the layout that gives the code of *image* the most windows; None if it has them already.
+def make_separation(image: Image, page_size: int, min_text: int = settings.MIN_TEXT) -> Plan:
+    """Return the plan that gives the code of *image* the most windows; without edits if it has them already.
 
     Raises RefusalError.
     """
-    loads = _checked(image)
+    loads = _checked(image, page_size)
     code = text_size(image)
     if code < min_text:
         raise RefusalError("text.small", text=code, least=min_text)
@@ -115,99 +68,74 @@ def make_layout(image: Image, page_size: int, min_text: int) -> Layout | None:
     start, index = _break(image, loads, text)
     split = start > loads[index].p_vaddr
     alignment = _alignment(image, loads, page_size)
-    behind = image.segments[0].header + _PHENTSIZE * len(image.segments)
+    behind = image.segments[0].header + PHENTSIZE * len(image.segments)
     # A multiple of the alignment of all that moves by it.
-    room = align_up(_PHENTSIZE, max([8, *(s.sh_addralign for s in _between(image, 0, start))])) if split else 0
-    if split and (room > BASE_PAGE or loads[0].p_vaddr or loads[0].p_offset or image.segments[0].header != _EHDR_SIZE):
+    room = align_up(PHENTSIZE, max([8, *(s.sh_addralign for s in _between(image, 0, start))])) if split else 0
+    if split and (room > BASE_PAGE or loads[0].p_vaddr or image.segments[0].header != _EHDR_SIZE):
         raise RefusalError("fix.header-tables")
     end, stretched = _end_of_code(image, loads, text, alignment)
     delta = -end % page_size
-    low = align_down(loads[text].p_vaddr if index < text or not split else start, alignment)
-    first = start + room if split else _end(loads[index - 1])
     # The two parts share no page of memory; in front of the text, traps fill the window.
-    while not _apart(align_up(first, alignment), start, low, delta, alignment, page_size, fill=text == index):
+    filled = text == index
+    first = align_up(start + room if split else end_of(loads[index - 1]), alignment)
+    while align_down(align_down(start, alignment) + delta, page_size if filled else alignment) < first:
         delta += page_size
     step = Step(start, delta, behind, room)
     _refuse_growth(loads, step, page_size)
     segments, pads = _segments(image, loads, (text, index, split), step, (end, stretched), page_size)
     pieces, dropped = _pieces(image, loads, (text, index, start), segments, step)
     size = max(pieces[-1].target + pieces[-1].size, *(s.p_offset + s.p_filesz for s in segments))
-    after = _windows(_moved_image(image, segments, step, size), page_size)
-    before = _windows(image, page_size)
-    if after <= before:
-        if before:
-            return None
+    before, after = text_windows(image, page_size), text_windows(_moved(image, segments, step, size), page_size)
+    low, high = loads[text].p_vaddr, end_of(loads[text])
+    windows_before, windows = (sum((b - a) // page_size for _, a, b in runs) for runs in (before, after))
+    if not max(windows, windows_before):
         raise RefusalError("fix.no-window", page_size=page_size, higher="")
-    return Layout(page_size, step, segments, pieces, size, pads, dropped, code, before, after)
+    return Plan(
+        page_size,
+        SEPARATE,
+        segments,
+        pieces,
+        size,
+        cuts=(),
+        pads=pads,
+        executable=0,
+        text=high - low,
+        covered_before=sum(min(b, high) - max(a, low) for _, a, b in before),
+        covered=sum(min(b, step(high)) - max(a, step(max(low, start))) for _, a, b in after),
+        windows_before=windows_before,
+        windows=windows,
+        edits=tuple(_edits(loads, segments, step)) if windows > windows_before else (),
+        most=windows,
+        step=step,
+        dropped=dropped,
+    )
 
 
-def _apart(first: int, start: int, low: int, delta: int, alignment: int, page_size: int, *, fill: bool) -> bool:
-    """Return whether the first part, which ends at *first*, and the second, from *start* on, are apart in memory."""
-    if fill:
-        return align_down(low + delta, page_size) >= first
-    return align_down(start + delta, alignment) >= first
+def _edits(loads: Sequence[Segment], segments: Sequence[Segment], step: Step) -> Iterator[Edit]:
+    """Yield what becomes of the segments that move, of one that is split the second part."""
+    for old in loads:
+        at = step(end_of(old) - 1)
+        new = next(s for s in segments if s.p_type == PT_LOAD and s.p_vaddr <= at < end_of(s))
+        if (new.p_vaddr, new.p_memsz, new.p_align) != (old.p_vaddr, old.p_memsz, old.p_align):
+            yield Edit(old, new.p_vaddr, end_of(new), new.p_align)
 
 
-def _windows(image: Image, page_size: int) -> int:
-    return sum((last - first) // page_size for _, first, last in text_windows(image, page_size))
-
-
-def _checked(image: Image) -> list[Segment]:
+def _checked(image: Image, page_size: int) -> list[Segment]:
     """Return the ``PT_LOAD`` segments by address if the file is one that can be separated, as far as headers show."""
     if image.e_type == ET_EXEC:
         raise RefusalError("fix.fixed-address")
-    if image.e_type != ET_DYN:
-        raise RefusalError({ET_REL: "file.object", ET_CORE: "file.core"}.get(image.e_type, "file.no-program"))
-    if image.e_machine not in (EM_X86_64, EM_AARCH64) or not image.is64 or not image.little:
-        raise RefusalError("fix.other-processor")
-    if not image.sections:
-        raise RefusalError("fix.no-sections")
-    loads = [s for s in image.load_segments if s.p_memsz]
+    loads = checked(image, page_size)
     text = [i for i, s in enumerate(loads) if s.p_flags & PF_X]
-    if not text:
-        raise RefusalError("text.none")
     if len(text) > 1:
         raise RefusalError("fix.several-texts", segments=len(text))
-    segment = loads[text[0]]
-    if segment.p_flags & PF_W:
-        raise RefusalError("text.writable")
-    if not segment.p_flags & PF_R:
-        raise RefusalError("text.execute-only")
-    if segment.p_filesz != segment.p_memsz:
-        raise RefusalError("text.not-in-file")
-    if len(loads) > _LOADS_LIMIT:
-        raise RefusalError("fix.many-segments", segments=len(loads))
     if any(s.p_flags & PF_W for s in loads[: text[0]]):
         raise RefusalError("fix.writable-first")
-    for load in image.load_segments:
-        _check_load(image, load)
     for before, after in itertools.pairwise(loads):
-        if align_up(_end(before), BASE_PAGE) > align_down(after.p_vaddr, BASE_PAGE) or (
-            after.p_filesz and before.p_offset + before.p_filesz > after.p_offset
-        ):
-            raise RefusalError("fix.segments-overlap", first=before.index, second=after.index)
         if after.p_filesz and after.p_vaddr - after.p_offset < before.p_vaddr - before.p_offset:
             raise RefusalError("fix.segments-overlap", first=before.index, second=after.index)
     if not any(s.p_type == PT_DYNAMIC for s in image.segments):
         raise RefusalError("fix.no-dynamic")
-    end = end_of_contents(image)
-    if end > image.file_size:
-        raise RefusalError("file.truncated", missing=end - image.file_size)
-    if end < image.file_size:
-        raise RefusalError("file.appended", appended=image.file_size - end)
     return loads
-
-
-def _check_load(image: Image, segment: Segment) -> None:
-    index, align = segment.index, segment.p_align
-    if segment.p_filesz > segment.p_memsz or segment.p_offset + segment.p_filesz > image.file_size:
-        raise RefusalError("fix.segment-outside-file", segment=index)
-    if _end(segment) > _ADDRESS_LIMIT:
-        raise RefusalError("fix.segment-outside-memory", segment=index)
-    if align & (align - 1) or not BASE_PAGE <= align <= _ALIGN_LIMIT:
-        raise RefusalError("fix.segment-alignment", segment=index, alignment=f"{align:#x}")
-    if (segment.p_vaddr - segment.p_offset) % align:
-        raise RefusalError("fix.segment-shifted", segment=index)
 
 
 def _alignment(image: Image, loads: Sequence[Segment], page_size: int) -> int:
@@ -216,7 +144,7 @@ def _alignment(image: Image, loads: Sequence[Segment], page_size: int) -> int:
     asked += [s.sh_addralign for s in image.sections if s.sh_flags & SHF_ALLOC]
     if odd := next((a for a in asked if a & (a - 1) or a > page_size), 0):
         raise RefusalError("fix.segment-alignment", segment=loads[0].index, alignment=f"{odd:#x}")
-    if (loads[0].p_vaddr - loads[0].p_offset) % page_size:
+    if loads[0].p_offset or loads[0].p_vaddr % page_size:
         raise RefusalError("fix.image-base", page_size=page_size)
     return max(BASE_PAGE, *asked)
 
@@ -226,10 +154,10 @@ def _break(image: Image, loads: Sequence[Segment], text: int) -> tuple[int, int]
 
     It is where the first section begins that somebody else than the loader reads.
     """
-    for section in sorted(_between(image, 0, _end(loads[text])), key=lambda s: (s.sh_addr, s.sh_size)):
+    for section in sorted(_between(image, 0, end_of(loads[text])), key=lambda s: (s.sh_addr, s.sh_size)):
         if section.sh_type in _LOADERS or section.name == ".interp" or not section.sh_size:
             continue
-        index = next((i for i, s in enumerate(loads) if s.p_vaddr <= section.sh_addr < _end(s)), -1)
+        index = next((i for i, s in enumerate(loads) if s.p_vaddr <= section.sh_addr < end_of(s)), -1)
         if not 0 <= index <= text:
             break
         # With separate code, what the text segment holds before its first section moves, too.
@@ -248,11 +176,15 @@ def _end_of_code(image: Image, loads: Sequence[Segment], text: int, alignment: i
     """Return the address that becomes the boundary of a window, and whether the text has to be stretched to it."""
     segment = loads[text]
     code = max(
-        (s.sh_addr + s.sh_size for s in _between(image, segment.p_vaddr, _end(segment)) if s.sh_flags & SHF_EXECINSTR),
-        default=_end(segment),
+        (
+            s.sh_addr + s.sh_size
+            for s in _between(image, segment.p_vaddr, end_of(segment))
+            if s.sh_flags & SHF_EXECINSTR
+        ),
+        default=end_of(segment),
     )
     end = align_up(code, alignment)
-    if end < _end(segment):
+    if end < end_of(segment):
         return end, False  # data follow in the same segment
     following = align_down(loads[text + 1].p_vaddr, BASE_PAGE) if text + 1 < len(loads) else end
     if end > following:
@@ -267,7 +199,7 @@ def _refuse_growth(loads: Sequence[Segment], step: Step, page_size: int) -> None
     limit = max(_GROWTH_LIMIT, 4 * page_size)
     if size > limit:
         raise RefusalError("fix.grows", limit=limit)
-    if step(max(map(_end, loads))) > _ADDRESS_LIMIT:
+    if step(max(map(end_of, loads))) > _ADDRESS_LIMIT:
         raise RefusalError("fix.segment-outside-memory", segment=last.index)
 
 
@@ -294,7 +226,7 @@ def _segments(
 
     def add_load(old: Segment, i: int, start: int) -> None:
         """Add the segment *old* from its old address *start* on."""
-        new, size, memory = step(start), _file_end(old) - start, _end(old) - start
+        new, size, memory = step(start), old.p_vaddr + old.p_filesz - start, end_of(old) - start
         align = old.p_align
         if i == text:
             align = max(align, page_size)
@@ -314,7 +246,7 @@ def _segments(
             new = step(old.p_vaddr)
             size, memory = old.p_filesz, old.p_memsz
             if old.p_type == PT_PHDR:
-                size = memory = _PHENTSIZE * (len(image.segments) + split)
+                size = memory = PHENTSIZE * (len(image.segments) + split)
             add(old, new, size, memory, old.p_align, old.p_flags)
             if not old.p_memsz:
                 made[-1].p_offset = old.p_offset
@@ -358,18 +290,10 @@ def _pieces(
     return tuple(Piece(at, to, end - at) for at, to, end in parts if end > at), (text_end, following)
 
 
-def _moved_image(image: Image, segments: tuple[Segment, ...], step: Step, size: int) -> Image:
+def _moved(image: Image, segments: tuple[Segment, ...], step: Step, size: int) -> Image:
     """Return the headers of the new file, as far as windows depend on them."""
     sections = tuple(
         Section(s.name, s.sh_type, s.sh_flags, step(s.sh_addr), 0, s.sh_size) if s.sh_flags & SHF_ALLOC else s
         for s in image.sections
     )
     return image.changed(segments=segments, sections=sections, file_size=size)
-
-
-def _end(segment: Segment) -> int:
-    return segment.p_vaddr + segment.p_memsz
-
-
-def _file_end(segment: Segment) -> int:
-    return segment.p_vaddr + segment.p_filesz

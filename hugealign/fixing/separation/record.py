@@ -11,22 +11,20 @@ import sys
 import zlib
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import sub
 
-from hugealign.elf.fixrecord import MAGIC, Piece
+from hugealign.elf.fixrecord import MAGIC, SEPARATE, Piece
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.separation.step import Step
+from hugealign.fixing.step import Step
+from hugealign.records import Record
 
-LEVEL = "separate"
 WORDS_SECTION = ".hugealign.words"
 _LIMIT = 1 << 20  # bytes of the record; a file's own words take more
 _WORDS_LIMIT = 1 << 27  # words
 _OFFSET_LIMIT = 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
-class Separated:
+class Separated(Record):
     """What undoes a separation.
 
     *size* is the length of the original file, of whose headers the last *headers* bytes before the end of the section
@@ -49,7 +47,7 @@ class Separated:
 def pack(record: Separated) -> bytes:
     """Return the contents of the section."""
     document = {
-        "level": LEVEL,
+        "level": SEPARATE,
         "page_size": record.page_size,
         "size": record.size,
         "headers": record.headers,
@@ -82,7 +80,7 @@ def unpack(data: bytes) -> Separated:
         )
     except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
         raise MalformedElfError("the record of the fix is damaged") from error
-    if document.get("level") != LEVEL or not _sound(record):
+    if document.get("level") != SEPARATE or not _sound(record):
         raise MalformedElfError("the record of the fix is damaged")
     return record
 
@@ -90,7 +88,7 @@ def unpack(data: bytes) -> Separated:
 def is_separated(data: bytes) -> bool:
     """Return whether the contents of the section are those of a separation."""
     try:
-        return data.startswith(MAGIC) and json.loads(data[len(MAGIC) :])["level"] == LEVEL
+        return data.startswith(MAGIC) and json.loads(data[len(MAGIC) :])["level"] == SEPARATE
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
 

@@ -1,10 +1,9 @@
 """The step function of addresses, which is all that a separation changes."""
 
-from dataclasses import dataclass
+from hugealign.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record):
     """Addresses from *start* on move by *delta* bytes.
 
     Those from *behind* to *start*, what the loader reads beside the program headers, move by *room*: 0, or enough for
