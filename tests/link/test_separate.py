@@ -12,11 +12,12 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection, RelrRelocationSection
 from elftools.elf.sections import SymbolTableSection
 
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.fixrecord import SEPARATE
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.plan import RefusalError
-from hugealign.fixing.separation import check, debugfile, separate
-from hugealign.fixing.separation.separate import Result
-from hugealign.fixing.separation.step import Step
+from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
+from hugealign.fixing.separation import check, debugfile
+from hugealign.fixing.step import Step
 from tests.link import test_aarch64
 from tests.link.bulk import bulk_object
 from tests.support import PAGE, PYTHON, SRC, Elf, Toolchain, environment, need_compiler, run
@@ -36,21 +37,26 @@ def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 def separated(path: Path, output: Path | None = None) -> tuple[Path, Step]:
     """Separate *path*; hold the result against what pyelftools reads, and undo it."""
     output = output or path.with_name(f"{path.name}.separated")
-    done: Result = separate.separate(str(path), str(output))
-    assert done.layout, "nothing to do"
-    assert (done.before, done.after) == (path.stat().st_size, output.stat().st_size)
-    assert_stepped(path, output, done.layout.step)
-    back = path.with_name(f"{path.name}.back")
-    separate.undo(str(output), str(back))
-    assert back.read_bytes() == path.read_bytes()
-    back.unlink()
-    return output, done.layout.step
+    done = fix(str(path), FixOptions(SEPARATE, output=str(output)))
+    assert done.plan
+    assert done.plan.step
+    assert (done.action, done.plan.executable, done.after) == (FIX, 0, output.stat().st_size)
+    assert_stepped(path, output, done.plan.step)
+    assert undone(output).read_bytes() == path.read_bytes()
+    return output, done.plan.step
+
+
+def undone(path: Path) -> Path:
+    """Return what undoing makes of the separated file at *path*."""
+    back = path.with_name("undone")
+    fix(str(path), FixOptions(undo=True, output=str(back)))
+    return back
 
 
 def refusal(path: Path) -> tuple[str, dict[str, int | str]]:
     """Return code and facts of what keeps *path* from being separated; nothing is written."""
     with pytest.raises(RefusalError) as caught:
-        separate.separate(str(path), str(path.with_name("refused")))
+        fix(str(path), FixOptions(SEPARATE, output=str(path.with_name("refused"))))
     assert not path.with_name("refused").exists()
     return caught.value.diagnosis.code, dict(caught.value.diagnosis.facts)
 
@@ -58,7 +64,7 @@ def refusal(path: Path) -> tuple[str, dict[str, int | str]]:
 def code_of(path: Path) -> str:
     """Return why *path* is refused, empty if it is not."""
     try:
-        separate.separate(str(path), str(path.with_name("made")))
+        fix(str(path), FixOptions(SEPARATE, output=str(path.with_name("made"))))
     except RefusalError as refused:
         return refused.diagnosis.code
     return ""
@@ -526,9 +532,8 @@ def test_twice_is_nothing_to_do(bulk: Path, main: Path, tmp_path: Path) -> None:
     path = tmp_path / "program"
     run("gcc", "-pie", main, bulk, "-o", path, check=True)
     output, _ = separated(path)
-    done = separate.separate(str(output), str(tmp_path / "again"))
-    assert done.layout is None
-    assert not (tmp_path / "again").exists()
+    done = fix(str(output), FixOptions(SEPARATE, in_place=True))
+    assert done.action == NOTHING
 
 
 def test_stripped_afterwards(bulk: Path, main: Path, tmp_path: Path) -> None:
@@ -540,7 +545,7 @@ def test_stripped_afterwards(bulk: Path, main: Path, tmp_path: Path) -> None:
     assert Elf(output).faults() == []
     assert run(output).returncode == 0
     with pytest.raises(RefusalError) as caught:
-        separate.undo(str(output), str(tmp_path / "back"))
+        undone(output)
     assert caught.value.diagnosis.code == "fix.changed-since"
 
 
@@ -585,7 +590,7 @@ def test_damaged_record(tmp_path: Path) -> None:
             wrong[at] ^= 0x41
             (tmp_path / "wrong").write_bytes(wrong)
             try:
-                separate.undo(str(tmp_path / "wrong"), str(tmp_path / "back"))
+                undone(tmp_path / "wrong")
             except (RefusalError, MalformedElfError):
                 continue
 
@@ -803,11 +808,11 @@ def test_system(tmp_path: Path) -> None:
     for path in system_files():
         output = tmp_path / path.name
         try:
-            done = separate.separate(str(path), str(output))
+            done = fix(str(path), FixOptions(SEPARATE, output=str(output)))
         except RefusalError as refused:
             counts[refused.diagnosis.code] = counts.get(refused.diagnosis.code, 0) + 1
             continue
-        if done.layout is None:
+        if done.action == NOTHING:
             continue
         interpreted = Elf(path).has("PT_INTERP") and ".so" not in path.name
         variables = environment(LD_LIBRARY_PATH=str(path.parent))
@@ -820,8 +825,7 @@ def test_system(tmp_path: Path) -> None:
         seen = [run(*([] if interpreted else [loader]), file, env=variables) for file in (copy, output)]
         told = [(one.returncode, masked(one.stdout + one.stderr).replace(".copy", "")) for one in seen]
         assert told[0] == told[1], path
-        separate.undo(str(output), str(copy))
-        assert copy.read_bytes() == path.read_bytes(), path
+        assert undone(output).read_bytes() == path.read_bytes(), path
         output.unlink()
         copy.unlink()
         counts["separated"] = counts.get("separated", 0) + 1
@@ -844,5 +848,5 @@ def system_files() -> list[Path]:
 
 
 def masked(text: str) -> str:
-    """Return *text* without addresses."""
-    return re.sub("0x[0-9a-f]+", "ADDRESS", text)
+    """Return *text* without addresses and process numbers."""
+    return re.sub("0x[0-9a-f]+|==[0-9]+==", "NUMBER", text)

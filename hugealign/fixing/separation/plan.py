@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.elf.coverage import text_size
+from hugealign.elf.coverage import code_size, text_size
 from hugealign.elf.fixrecord import SEPARATE, Piece
 from hugealign.elf.image import (
     ET_EXEC,
@@ -85,8 +85,8 @@ def make_separation(image: Image, page_size: int, min_text: int = settings.MIN_T
     segments, pads = _segments(image, loads, (text, index, split), step, (end, stretched), page_size)
     pieces, dropped = _pieces(image, loads, (text, index, start), segments, step)
     size = max(pieces[-1].target + pieces[-1].size, *(s.p_offset + s.p_filesz for s in segments))
-    before, after = text_windows(image, page_size), text_windows(_moved(image, segments, step, size), page_size)
-    low, high = loads[text].p_vaddr, end_of(loads[text])
+    new = _moved(image, segments, step, size)
+    before, after = text_windows(image, page_size), text_windows(new, page_size)
     windows_before, windows = (sum((b - a) // page_size for _, a, b in runs) for runs in (before, after))
     if not max(windows, windows_before):
         raise RefusalError("fix.no-window", page_size=page_size, higher="")
@@ -99,9 +99,9 @@ def make_separation(image: Image, page_size: int, min_text: int = settings.MIN_T
         cuts=(),
         pads=pads,
         executable=0,
-        text=high - low,
-        covered_before=sum(min(b, high) - max(a, low) for _, a, b in before),
-        covered=sum(min(b, step(high)) - max(a, step(max(low, start))) for _, a, b in after),
+        text=code,
+        covered_before=sum(code_size(image, a, b) for _, a, b in before),
+        covered=sum(code_size(new, a, b) for _, a, b in after),
         windows_before=windows_before,
         windows=windows,
         edits=tuple(_edits(loads, segments, step)) if windows > windows_before else (),
