@@ -2,9 +2,12 @@
 
 import importlib.util
 import signal
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.support import TOOLCHAINS
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -21,6 +24,24 @@ if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
     settings.load_profile("tests")
 
 _LIVE = "tests/live/"
+_TURNS = 2  # toolchains of each test in `make test`
+_NAMES = [toolchain.name for toolchain in TOOLCHAINS]
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is obeyed
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave each test of links with two toolchains, those whose turn it is; its others are of the long matrix."""
+    tests: dict[str, dict[str, list[pytest.Item]]] = {}
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        for value in parameters.params.values() if parameters else ():
+            if (name := getattr(value, "name", value)) in _NAMES:
+                tests.setdefault(item.nodeid.partition("[")[0], {}).setdefault(name, []).append(item)
+    for test, toolchains in tests.items():
+        turn, step = zlib.crc32(test.encode()), -(-len(toolchains) // _TURNS)
+        for number, cases in enumerate(toolchains.values()):
+            for case in cases if (number + turn) % step else ():
+                case.add_marker("matrix")
 
 
 @pytest.hookimpl(optionalhook=True)  # `pytest` alone needs no xdist

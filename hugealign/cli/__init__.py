@@ -109,11 +109,13 @@ def parser() -> "argparse.ArgumentParser":
     """Return the parser for words that are not a command; its help lists the commands."""
     import argparse
 
+    from hugealign.cli.arguments import HelpFormatter
+
     made = argparse.ArgumentParser(
         prog="hugealign",
         description="Put a program's text on huge pages, and prove it.",
         epilog=_epilog(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     made.add_argument("-V", "--version", action="version", version=f"hugealign {__version__}")
     made.add_argument("command", metavar="COMMAND", help="one of these; hugealign help COMMAND prints its options")
@@ -124,6 +126,8 @@ def command_parser(name: str) -> "argparse.ArgumentParser":
     """Return the parser of the command *name*.  Raises NotInstalledError for one of hugealign-lab's without it."""
     import argparse
 
+    from hugealign.cli.arguments import HelpFormatter
+
     summary = (COMMANDS | LABORATORY)[name]
     module = _module(name)
     statuses = _statuses(getattr(module, "STATUS", {}))
@@ -132,7 +136,7 @@ def command_parser(name: str) -> "argparse.ArgumentParser":
         description=f"{summary[0].upper()}{summary[1:]}.",
         usage=getattr(module, "USAGE", None),
         epilog="\n".join(filter(None, (getattr(module, "EPILOG", ""), f"exit status:\n{statuses}"))),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     module.configure(made)
     return made

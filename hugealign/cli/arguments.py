@@ -1,7 +1,9 @@
 """Helpers that the command lines of several commands share."""
 
 import argparse
+import os
 import re
+import sys
 
 from hugealign.io.numbers import decimal
 from hugealign.io.units import printable
@@ -17,6 +19,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
+
+
+# argparse translates its own words, and only those: help in two languages, for 3 ms of each command.
+setattr(argparse, "_", str)  # noqa: B010 - no name of its interface
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal.  argparse asks shutil for that, for each option, which loads three compressors."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """Return the width of the terminal, or COLUMNS, as `shutil.get_terminal_size` does."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and columns.strip("0"):
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):
+        return 80
 
 
 class StrictParser(argparse.ArgumentParser):

@@ -7,7 +7,6 @@ and its separate debug file have in common (``find_prelink_address_sync`` in lib
 changes nothing else in the file, so the two sections undo it byte for byte.
 """
 
-import json
 import os
 from collections.abc import Callable, Sequence
 
@@ -74,6 +73,8 @@ def pack(record: FixRecord) -> bytes:
         "pieces": [[p.source, p.target, p.size] for p in record.pieces],
         "windows": record.windows,
     }
+    import json  # 3 ms, and a plan needs no record
+
     return MAGIC + json.dumps(document).encode()
 
 
@@ -81,6 +82,8 @@ def unpack(data: bytes) -> FixRecord:
     """Return the record in the contents of the section.  Raises MalformedElfError."""
     if not data.startswith(MAGIC) or len(data) > _LIMIT:
         raise MalformedElfError("the record of the fix is damaged or of a later version")
+    import json
+
     try:
         document = json.loads(data[len(MAGIC) :])
         page_size, size, headers, windows = (

@@ -5,9 +5,7 @@ restore the first bytes and the length.
 """
 
 import struct
-from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import (
@@ -32,6 +30,10 @@ from hugealign.fixing.plan import Plan
 from hugealign.fixing.texts import divisible
 from hugealign.fixing.understood import end_of_contents
 from hugealign.records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS = 1
@@ -113,13 +115,13 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     return Output(pieces, (*traps, tail, *_written(new_headers)), at_record + len(appended))
 
 
-class OldHeaders(NamedTuple):
+class OldHeaders(Record):
     """The present headers of a file: the *fields* of the ELF header; its bytes and the program headers (*headers*).
 
     *tables* are the section headers, *strings* the names of sections.
     """
 
-    fields: tuple[Any, ...]
+    fields: tuple[int, ...]
     headers: bytes
     tables: bytes
     strings: bytes

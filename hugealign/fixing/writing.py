@@ -3,13 +3,16 @@
 import os
 import struct
 import sys
-from array import array
 from bisect import bisect_left
 
 from hugealign.errors import HugealignError, MalformedElfError
 from hugealign.fixing.output import Output
 from hugealign.io.descriptors import write_all
 from hugealign.io.replacing import ReplaceError, copy_range, created, replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
 
 #: Contents that move are first copied up to a multiple of this in the new file: the page cache takes larger folios for
 #: writes that begin on a boundary (fgf_set_order in include/linux/pagemap.h), and `copy_range` keeps to it afterwards.
