@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Sequence
 from operator import sub
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import MAGIC, SEPARATE, Piece
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.step import Step
@@ -94,10 +95,16 @@ def is_separated(data: bytes) -> bool:
 
 
 def pack_words(places: dict[int, "array[int]"]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
-    """Return the contents of the section for the *places* by distance, ascending, and how many each distance has."""
+    """Return the contents of the section for the *places* by distance, ascending, and how many each distance has.
+
+    Raises RefusalError.
+    """
     steps = array("I")
-    for found in places.values():
-        steps.extend(_steps(found))
+    try:
+        for found in places.values():
+            steps.extend(_steps(found))
+    except OverflowError as error:  # more than 4 GiB without an address
+        raise RefusalError("fix.many-addresses") from error
     return zlib.compress(_little(steps), 1), tuple((distance, len(found)) for distance, found in places.items())
 
 

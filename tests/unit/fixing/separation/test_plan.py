@@ -1,5 +1,8 @@
 """Where a file breaks and how far it moves, on tables of segments and sections as the linkers lay them out."""
 
+import itertools
+from typing import Any
+
 import pytest
 
 from hugealign.diagnosis.refusal import RefusalError
@@ -52,7 +55,7 @@ LAYOUTS = {
             (".rodata", PROGBITS, ALLOC, 0x300000, 0x1000),
         ],
         4096,
-        (0x1800, 2 * M - 0x202000, 56, (M - 0, 2 * M + 2 * M - 0x202000), 1),
+        (0x1800, 2 * M - 0x202000, 56, (M, 4 * M - 0x202000), 2),
     ),
     "constants before the text": (
         [(R, 0, 0, 0x9000), (RX, 0xA000, 0x9000, 2 * M), (RW, 2 * M + 0xB000, 2 * M + 0x9000, 0x1000)],
@@ -91,13 +94,13 @@ def test_layout(name: str) -> None:
 def assert_apart(plan: Plan, align: int) -> None:
     """No two segments share a page, each is congruent to its place in the file, and pieces do not overlap."""
     loads = [s for s in plan.segments if s.p_type == 1]
-    for one, other in zip(loads, loads[1:], strict=False):
+    for one, other in itertools.pairwise(loads):
         assert -(-(one.p_vaddr + one.p_memsz) // align) * align <= other.p_vaddr // align * align
     for load in loads:
         assert (load.p_vaddr - load.p_offset) % load.p_align == 0
-    for one, other in zip(plan.pieces, plan.pieces[1:], strict=False):
-        assert one.source + one.size <= other.source
-        assert one.target + one.size <= other.target
+    for before, after in itertools.pairwise(plan.pieces):
+        assert before.source + before.size <= after.source
+        assert before.target + before.size <= after.target
 
 
 def test_nothing_to_do() -> None:
@@ -112,7 +115,7 @@ def test_nothing_to_do() -> None:
 
 
 #: What is refused: a change of the first layout, and the code.
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "text.small": {"least": 4 * M},
     "fix.no-window": {"page": 16 * M},
     "fix.fixed-address": {"kind": 2},
@@ -128,9 +131,8 @@ REFUSED = {
 def test_refused(code: str) -> None:
     change = REFUSED[code]
     loads, sections, align, _ = LAYOUTS["constants before the text" if code == "fix.no-window" else "separate code"]
-    loads = [
-        (change.get("flags", {}).get(i, flags), at, offset, size) for i, (flags, at, offset, size) in enumerate(loads)
-    ]
+    flags = change.get("flags", {})
+    loads = [(flags.get(i, old), at, offset, size) for i, (old, at, offset, size) in enumerate(loads)]
     if "address" in change:
         loads[-1] = (loads[-1][0], change["address"] + loads[-1][2], *loads[-1][2:])
     old = image(loads, sections, align)

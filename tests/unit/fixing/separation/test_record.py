@@ -4,6 +4,7 @@ from array import array
 
 import pytest
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import Piece
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.separation.record import Separated, pack, pack_words, unpack, unpack_words
@@ -45,10 +46,15 @@ def test_contradictions_are_refused(change: dict[str, object]) -> None:
 
 
 def test_words_come_back() -> None:
-    places = {0x4000: array("Q", [8, 16, 1 << 33]), 56: array("Q", [0, 9])}
+    places = {0x4000: array("Q", [8, 16, 1 << 31]), 56: array("Q", [0, 9])}
     data, counts = pack_words(places)
     assert counts == ((0x4000, 3), (56, 2))
     assert unpack_words(data, counts) == places
+
+
+def test_words_too_far_apart_are_refused() -> None:
+    with pytest.raises(RefusalError):
+        pack_words({1: array("Q", [8, 1 << 33])})
 
 
 @pytest.mark.parametrize("counts", [((1, 4),), ((1, 6),), ((1, 1 << 40),)])
