@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from elftools.dwarf.locationlists import LocationParser
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection, RelrRelocationSection
@@ -608,6 +609,10 @@ FORMS = {
     "gcc frames": ("g++", "-fno-asynchronous-unwind-tables", "-fno-exceptions"),
     "clang 5": ("clang++-19", "-gdwarf-5"),
     "clang 4": ("clang++-19", "-gdwarf-4"),
+    "clang bases": (
+        *("clang++-19", "-gdwarf-4", "-ffunction-sections"),
+        *("-mllvm", "-use-dwarf-ranges-base-address-specifier=1"),
+    ),
     "clang aranges": ("clang++-19", "-gdwarf-5", "-gdwarf-aranges"),
 }
 TRACED = """
@@ -669,7 +674,7 @@ def debug_addresses(path: Path) -> list[tuple[str, int, object]]:
     found: list[tuple[str, int, object]] = []
     with path.open("rb") as stream:
         information = ELFFile(stream).get_dwarf_info()
-        ranges = information.range_lists()
+        ranges, locations = information.range_lists(), LocationParser(information.location_lists())
         for unit in information.iter_CUs():
             base = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
             for entry in unit.iter_DIEs():
@@ -683,6 +688,16 @@ def debug_addresses(path: Path) -> list[tuple[str, int, object]]:
                             begin = part.begin_offset + (0 if part.is_absolute else at)
                             found.append(("range", begin, part.end_offset - part.begin_offset))
                 for name, value in entry.attributes.items():
+                    if value.form.startswith("DW_FORM_addrx"):
+                        found.append(("table", information.get_addr(unit, value.raw_value), name))
+                    if locations.attribute_has_location(value, unit["version"]) and value.form == "DW_FORM_sec_offset":
+                        at = base.value if base else 0
+                        for part in locations.parse_from_attribute(value, unit["version"], entry):
+                            if hasattr(part, "base_address"):
+                                at = part.base_address
+                            elif hasattr(part, "begin_offset"):
+                                begin = part.begin_offset + (0 if part.is_absolute else at)
+                                found.append(("place", begin, part.end_offset - part.begin_offset))
                     if value.form == "DW_FORM_addr":
                         found.append(("entry", value.value, name))
                     elif value.form == "DW_FORM_exprloc" and value.value[:1] == [3]:
