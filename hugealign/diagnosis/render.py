@@ -18,9 +18,11 @@ _COLOURS = {"error": "31", "warning": "33", "ok": "32", "command": "36"}
 _SHELL = ("sh", "-c")
 
 
-def text(diagnosis: Diagnosis) -> str:
+def text(diagnosis: Diagnosis, *, colour: bool = False) -> str:
     """Return what is wrong and, after a semicolon, what to do."""
-    return "; ".join(part for part in (sentence(diagnosis), cure(diagnosis)) if part)
+    wrong = sentence(diagnosis)
+    parts = (painted(wrong, row(diagnosis.code).severity) if colour else wrong, cure(diagnosis, colour=colour))
+    return "; ".join(filter(None, parts))
 
 
 def sentence(diagnosis: Diagnosis) -> str:
@@ -48,8 +50,9 @@ def remedy(what: Remedy, facts: "Mapping[str, int | str] | None" = None, *, colo
 
 def lines(diagnosis: Diagnosis) -> list[str]:
     """Return a line for what is wrong and one for what to do, both `painted`."""
-    found = [painted(sentence(diagnosis), row(diagnosis.code).severity)]
-    return [*found, remedy(diagnosis.remedy, diagnosis.facts, colour=True)] if diagnosis.remedy else found
+    return list(
+        filter(None, (painted(sentence(diagnosis), row(diagnosis.code).severity), cure(diagnosis, colour=True)))
+    )
 
 
 def painted(words: str, meaning: str) -> str:
@@ -58,6 +61,11 @@ def painted(words: str, meaning: str) -> str:
     Names have no escape sequences left, so `hugealign.cli.output` can take the colours out again.
     """
     return f"\x1b[{_COLOURS[meaning]}m{words}\x1b[0m" if words and meaning in _COLOURS else words
+
+
+def counted_huge(words: str, huge: int, possible: int) -> str:
+    """Return the *words* that say that *huge* windows of *possible* are huge, in the colour of that."""
+    return painted(words, "ok" if huge == possible > 0 else "error" if not huge else "warning")
 
 
 def command(what: Remedy) -> str:

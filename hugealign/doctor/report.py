@@ -12,6 +12,7 @@ from hugealign.version import __version__
 SCHEMA = "hugealign.doctor/1"
 
 _MARKS = {OK: "✓", OBSTACLE: "✗", NOTE: "–", UNKNOWN: "?"}  # noqa: RUF001 - the dash is meant
+_MEANINGS = {OK: "ok", OBSTACLE: "error", NOTE: "note", UNKNOWN: "warning"}
 _ASCII = {OK: "+", OBSTACLE: "x", NOTE: "-", UNKNOWN: "?"}
 
 
@@ -27,9 +28,10 @@ def text(found: list[Check], encoding: str) -> str:
     for one in found:
         what = one.diagnosis
         subject = f"{printable(what.subject)}: " if what.subject else ""
-        lines.append(f"{marks[one.status]} {_area(one).ljust(width)}  {subject}{render.sentence(what)}")
+        mark = render.painted(marks[one.status], _MEANINGS[one.status])
+        lines.append(f"{mark} {_area(one).ljust(width)}  {subject}{render.sentence(what)}")
         if what.remedy:
-            lines.append(f"  {'':{width}}  {render.remedy(what.remedy, what.facts)}")
+            lines.append(f"  {'':{width}}  {render.remedy(what.remedy, what.facts, colour=True)}")
     obstacles, unseen = (sum(one.status == status for one in found) for status in (OBSTACLE, UNKNOWN))
     lines.append(f"{obstacles or 'nothing'} in the way of huge text" + (f", {unseen} not seen" if unseen else ""))
     return "".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding)

@@ -19,17 +19,18 @@ _SHOWN = 4  # ranges or names in a line
 def lines(text: CachedText) -> list[str]:
     """Return the lines for people: the count, then reason and windows."""
     size = format_size(text.huge * text.page_size)
-    found = [f"{printable(text.path)}: {text.huge} of {len(text.offsets)} windows huge ({size})"]
+    windows = f"{text.huge} of {len(text.offsets)} windows huge"
+    found = [f"{printable(text.path)}: {render.counted_huge(windows, text.huge, len(text.offsets))} ({size})"]
     found += [f"  {render.sentence(note)}" for note in text.notes]
     if text.diagnosis:
-        found.append(f"  {render.text(text.diagnosis)}")
+        found.append(f"  {render.text(text.diagnosis, colour=True)}")
     if text.huge and text.small:
         found.append(f"  not huge: file offsets {ranges(text.small, text.page_size)}")
     if text.rodata:
         size = format_size(text.rodata.huge * text.page_size)
         found.append(f"  read-only data: {text.rodata.huge} of {len(text.rodata.offsets)} windows huge ({size})")
         if text.rodata.diagnosis and text.rodata.diagnosis != text.diagnosis:
-            found.append(f"    {render.text(text.rodata.diagnosis)}")
+            found.append(f"    {render.text(text.rodata.diagnosis, colour=True)}")
     return found
 
 

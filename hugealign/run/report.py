@@ -17,15 +17,17 @@ def lines(staged: Staged) -> list[str]:
     """Return the lines for people about one file."""
     path = printable(staged.path)
     if staged.state == NO_WINDOW:
-        return [f"{path}: not staged: {render.text(staged.diagnosis)}" if staged.diagnosis else f"{path}: not staged"]
+        why = f": {render.text(staged.diagnosis, colour=True)}" if staged.diagnosis else ""
+        return [f"{path}: not staged{why}"]
     kind = " of the fixed file" if staged.fixed else ""
     how = "there already" if staged.state == THERE else "copied"
     size = format_size(staged.size)
-    found = [f"{path}: {staged.huge} of {staged.windows} windows{kind} huge ({size}, {how})"]
+    windows = f"{staged.huge} of {staged.windows} windows{kind} huge"
+    found = [f"{path}: {render.counted_huge(windows, staged.huge, staged.windows)} ({size}, {how})"]
     if staged.rodata:
         found.append(f"  read-only data: {staged.rodata[0]} of {staged.rodata[1]} windows huge")
     if staged.diagnosis:
-        found.append(f"  {render.text(staged.diagnosis)}")
+        found.append(f"  {render.text(staged.diagnosis, colour=True)}")
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hugealign import settings
+from hugealign.cli.output import plain
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.doctor import checks, probes, report
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check, MachineFacts, Place
@@ -40,7 +41,7 @@ def test_nothing_in_the_way() -> None:
     every = list(found().values())
     assert {one.status for one in every} == {OK}
     assert checks.exit_status(every) == 0
-    assert report.text(every, "utf-8").endswith("\nnothing in the way of huge text\n")
+    assert plain(report.text(every, "utf-8")).endswith("\nnothing in the way of huge text\n")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_hostile_text_is_escaped() -> None:
         places=(Place(evil, "/", evil, evil, 2, 2),), processor=Said(0, 0, "", evil), loader=evil, release=evil,
         modes={"enabled": evil}, variables={f"HUGEALIGN_{evil}": evil},
     )  # fmt: skip
-    text = report.text(list(every.values()), "utf-8")
+    text = plain(report.text(list(every.values()), "utf-8"))
     assert "\x1b" not in text
     assert "\n✗ forged" not in text
     assert "\x1b" not in report.to_json(list(every.values()))
@@ -115,7 +116,7 @@ def test_hostile_text_is_escaped() -> None:
 @pytest.mark.parametrize(("encoding", "mark"), [("utf-8", "✗"), ("ascii", "x"), ("latin-1", "x"), ("no-such", "x")])
 def test_marks(encoding: str, mark: str) -> None:
     every = checks.check(dataclasses.replace(GOOD, places=(NO_FOLIOS, Place("/y", error="EIO"))))
-    written = report.text(every, encoding)
+    written = plain(report.text(every, encoding))
     assert re.search(rf"\n{mark} file-system  /x: .*\n {{15}}run: hugealign run", written)
     assert re.search(r"\n\? file-system  /y: .*\n", written)
     assert written.endswith("\n1 in the way of huge text, 1 not seen\n")

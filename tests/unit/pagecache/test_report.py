@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from hugealign.cli.output import plain
 from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
 from hugealign.pagecache import report
 from hugealign.pagecache.measure import CacheState
-from hugealign.pagecache.report import document, lines, ranges, shortened, total
+from hugealign.pagecache.report import document, ranges, shortened, total
 from hugealign.pagecache.text import CachedRodata, CachedText
 from hugealign.pagecache.warming import Warmth
 
@@ -32,6 +33,10 @@ IN_USE = Diagnosis("cache.in-use", "f", {"process": 7, "name": "x"}, Remedy("sto
 )  # fmt: skip
 def test_ranges(offsets: list[int], text: str) -> None:
     assert ranges(offsets, W) == text
+
+
+def lines(text: CachedText) -> list[str]:
+    return [plain(line) for line in report.lines(text)]
 
 
 def test_lines() -> None:

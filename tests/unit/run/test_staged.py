@@ -11,7 +11,7 @@ from hugealign.run.store import MADE, Staged
 def test_the_reason_is_a_diagnosis() -> None:
     why = Diagnosis("thp.partial", "/a", {"huge": 1, "windows": 3}, Remedy("retry"))
     staged = Staged("/a", MADE, 3, 1, 6 << 20, diagnosis=why)
-    assert report.lines(staged)[1:] == [f"  {render.text(why)}"]
+    assert report.lines(staged)[1:] == [f"  {render.text(why, colour=True)}"]
     whole = Staged("/b", MADE, 3, 3, 6 << 20)
     assert report.lines(whole)[1:] == []
     found = json.loads(report.document("/run/x", [staged, whole], []))
