@@ -263,7 +263,7 @@ KINDS = {
         ("-fPIC", "-ftls-model=global-dynamic", "-Wl,--no-relax"),
     ),
     "tls of many pages": (
-        "__thread char a[1 << 16] = {1}; __thread long t = 4; long value(int n) { a[n << 15]++; return t + a[n << 15]; }",
+        "__thread char a[1 << 16] = {1}; __thread long t = 4; long value(int n) { return t + ++a[n << 15]; }",
         ("-ftls-model=initial-exec",),
     ),
     "header by a pointer": (
