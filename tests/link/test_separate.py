@@ -4,6 +4,7 @@ import re
 import shutil
 import stat
 import struct
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from hugealign.fixing.separation import check, debugfile
 from hugealign.fixing.step import Step
 from tests.link import test_aarch64
 from tests.link.bulk import bulk_object
-from tests.support import PAGE, PYTHON, SRC, Elf, Toolchain, environment, need_compiler, run
+from tests.support import HUGEALIGN, PAGE, PYTHON, SRC, Elf, Toolchain, environment, need_compiler, run
 
 #: Linkers that put constants before the text, so that its head cannot be padded.
 CONSTANTS_FIRST = ("lld14", "lld19", "mold")
@@ -827,6 +828,35 @@ def test_debug_file_of_another_program(tmp_path: Path) -> None:
         with pytest.raises(RefusalError) as caught:
             debugfile.move_debug_file(str(tmp_path / name), str(program), str(tmp_path / "moved"))
         assert caught.value.diagnosis.code == code
+
+
+def test_command(tmp_path: Path) -> None:
+    """What the commands print, and where things go."""
+    (tmp_path / "traced.cc").write_text(TRACED)
+    full, program, debug, output, moved = (tmp_path / name for name in ("full", "program", "debug", "output", "moved"))
+    run("g++", *DEBUG, "-Wl,--build-id", tmp_path / "traced.cc", "-o", full, check=True)
+    run("objcopy", "--only-keep-debug", full, debug, check=True)
+    run("strip", "-o", program, full, check=True)
+    done = run(HUGEALIGN, "fix", "--level=separate", program, "-o", output, HUGEALIGN_MIN_TEXT="0")
+    if run(PYTHON, "-c", "import capstone").returncode:
+        assert done.returncode == 1
+        assert "python3-capstone" in done.stderr
+        return
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 B of read-only data become executable" in done.stdout
+    assert run(output, check=True).stdout == run(program, check=True).stdout
+    told = run(HUGEALIGN, "fix", "--debug-file-of", output, debug, "-o", moved, check=True).stdout
+    assert told.split()[-1] in run("readelf", "-n", output, check=True).stdout
+    run(HUGEALIGN, "fix", "--undo", output, check=True)
+    assert output.read_bytes() == program.read_bytes()
+    wrong = run(HUGEALIGN, "fix", "--level=separate", "--rodata", program, "-o", output)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def test_without_a_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0])
+    monkeypatch.setitem(sys.modules, "capstone", None)
+    assert refusal(path)[0] == "fix.no-decoder"
 
 
 SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu")
