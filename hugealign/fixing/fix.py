@@ -115,7 +115,7 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     if not plan.edits:
         return NOTHING, unchanged(read, image), plan
     if plan.step:
-        from hugealign.fixing.separation.separate import separated
+        from hugealign.fixing.separation.output import separated
 
         output = separated(fd, image, plan, plan.step)
     else:

@@ -1,6 +1,6 @@
 """Which program headers to change so that text lies in whole windows.  Pure: integers in, integers out.
 
-No address ever changes.  Only the boundaries between segments move (which bytes are mapped with which protection) and,
+No address ever changes here, only in `hugealign.fixing.separation`.  Only the boundaries between segments move (which bytes are mapped with which protection) and,
 if a linker packed the file, the places of the contents in the file.  So relocations, symbols, unwinding tables and
 debug information stay right.  Names and conditions are those of the System V ABI, chapter 5 (program loading).
 """
@@ -16,12 +16,32 @@ from hugealign.elf.fixrecord import ALIGN, LEVELS, SHIFT, Piece
 from hugealign.elf.image import PF_X, PT_LOAD, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, rodata_windows, text_windows
 from hugealign.fixing.moves import Span, laid_out, moved, pads_of, place, spans_of
-from hugealign.fixing.step import Step
 from hugealign.fixing.texts import JoinedText, divisible, texts_of
 from hugealign.fixing.understood import PHENTSIZE, checked, end_of, file_end, is_read_only, overlap
 from hugealign.records import Record
 
 PT_PHDR = 6
+
+
+class Step(Record):
+    """Addresses from *start* on move by *delta* bytes.
+
+    Those from *behind* to *start*, what the loader reads beside the program headers, move by *room*: 0, or enough for
+    one more program header.
+    """
+
+    start: int
+    delta: int
+    behind: int = 0
+    room: int = 0
+
+    def distance(self, address: int) -> int:
+        """Return by how much *address* moves."""
+        return self.delta if address >= self.start else self.room if address >= self.behind else 0
+
+    def __call__(self, address: int) -> int:
+        """Return where *address* is afterwards."""
+        return address + self.distance(address)
 
 
 class Edit(Record):

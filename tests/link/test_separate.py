@@ -18,8 +18,8 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import SEPARATE
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
+from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import check, debugfile
-from hugealign.fixing.step import Step
 from tests.link import test_aarch64
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, PAGE, PYTHON, SRC, Elf, Toolchain, environment, need_compiler, run

@@ -26,8 +26,7 @@ from hugealign.elf.image import (
     read_image,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
-from hugealign.fixing.plan import PT_PHDR
-from hugealign.fixing.step import Step
+from hugealign.fixing.plan import PT_PHDR, Step
 
 _PIECE = 1 << 20
 _ENTRY = struct.Struct("<QQ")

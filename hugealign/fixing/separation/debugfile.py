@@ -12,10 +12,10 @@ from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
 from hugealign.fixing import writing
 from hugealign.fixing.output import Output
+from hugealign.fixing.plan import Step
 from hugealign.fixing.separation.output import build_id, new_build_id, replace_contents
 from hugealign.fixing.separation.record import unpack
 from hugealign.fixing.separation.words import find_words_of_debug_file
-from hugealign.fixing.step import Step
 from hugealign.io import replacing
 from hugealign.io.regular import opened
 

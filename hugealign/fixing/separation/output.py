@@ -18,11 +18,11 @@ from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.moves import moved, place
 from hugealign.fixing.output import Output, old_headers
-from hugealign.fixing.plan import Plan
+from hugealign.fixing.plan import Plan, Step
 from hugealign.fixing.separation.check import check
+from hugealign.fixing.separation.crossings import refuse_crossings
 from hugealign.fixing.separation.record import WORDS_SECTION, Separated, pack, pack_words, unpack, unpack_words
-from hugealign.fixing.separation.words import Words
-from hugealign.fixing.step import Step
+from hugealign.fixing.separation.words import Words, find_words
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS, _SHT_NOTE, _NT_GNU_BUILD_ID = 1, 7, 3
@@ -33,8 +33,13 @@ _WORDS_LIMIT = 1 << 29  # bytes of the section of words
 _GAP_LIMIT = 1 << 21
 
 
-def separated(fd: int, image: Image, plan: Plan, step: Step, words: Words) -> Output:
-    """Return the file that *plan* makes of the one behind *fd*.  Raises RefusalError, MalformedElfError, OSError."""
+def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
+    """Return the file that *plan*, by which addresses move by *step*, makes of the one behind *fd*.
+
+    Raises RefusalError, MalformedElfError, OSError.
+    """
+    words = find_words(fd, image, step)
+    refuse_crossings(fd, image, step.start)
     old = old_headers(reader(fd), image, plan.pieces)
     ehdr, strings = list(old.fields), old.strings
     if ehdr[5] != _EHDR.size:

@@ -29,8 +29,7 @@ from hugealign.elf.image import (
     Segment,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, text_windows
-from hugealign.fixing.plan import PT_PHDR, Edit, Plan
-from hugealign.fixing.step import Step
+from hugealign.fixing.plan import PT_PHDR, Edit, Plan, Step
 from hugealign.fixing.understood import PHENTSIZE, checked, end_of
 
 _EHDR_SIZE = 64

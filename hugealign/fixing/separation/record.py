@@ -16,7 +16,7 @@ from operator import sub
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import MAGIC, SEPARATE, Piece
 from hugealign.errors import MalformedElfError
-from hugealign.fixing.step import Step
+from hugealign.fixing.plan import Step
 from hugealign.records import Record
 
 WORDS_SECTION = ".hugealign.words"

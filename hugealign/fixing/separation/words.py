@@ -18,8 +18,8 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import EM_X86_64, PT_DYNAMIC, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
 from hugealign.errors import MalformedElfError
+from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import dwarf
-from hugealign.fixing.step import Step
 
 _CHUNK = 1 << 16  # entries of a table that are looked at together
 _SPAN = 8 << 20  # bytes in which the places of one chunk of relocations are read together

@@ -7,8 +7,8 @@ import pytest
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import Piece
 from hugealign.errors import MalformedElfError
+from hugealign.fixing.plan import Step
 from hugealign.fixing.separation.record import Separated, pack, pack_words, unpack, unpack_words
-from hugealign.fixing.step import Step
 
 RECORD = Separated(
     2 << 20,
