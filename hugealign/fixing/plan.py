@@ -1,8 +1,9 @@
 """Which program headers to change so that text lies in whole windows.  Pure: integers in, integers out.
 
-No address ever changes here, only in `hugealign.fixing.separation`.  Only the boundaries between segments move (which bytes are mapped with which protection) and,
-if a linker packed the file, the places of the contents in the file.  So relocations, symbols, unwinding tables and
-debug information stay right.  Names and conditions are those of the System V ABI, chapter 5 (program loading).
+No address changes here, only in `hugealign.fixing.separation`: the boundaries between segments move (which bytes are
+mapped with which protection) and, if a linker packed the file, the places of the contents in the file.  So relocations,
+symbols, unwinding tables and debug information stay right.  Names and conditions are those of the System V ABI,
+chapter 5 (program loading).
 """
 
 import contextlib
