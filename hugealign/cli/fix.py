@@ -11,21 +11,31 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import parse_page_size, printable
 
-_LEVELS = ("align", "shift", "merge")
+SEPARATE = "separate"
+_LEVELS = ("align", "shift", "merge", SEPARATE)
 EPILOG = """\
 levels, from the least invasive to the most:
   align   only the alignment of the text segment
   shift   the text segment grows to window boundaries; the read-only data in
           between become executable (the default)
   merge   all read-only segments beside the text become part of it
+  separate
+          the text, and all that follows it, moves away from what only the
+          loader reads; traps fill its windows, no data become executable, and
+          text of less than a window is whole, too.  Needs capstone, which makes
+          sure that no code reaches across.  The build ID becomes another
 
 --rodata also aligns read-only segments, and moves them in the
 file where that gives them whole windows (not with align).  Their heads and
 tails stay: only a link can pad those.
 
-No address changes.  If the linker packed the file, contents move in it.  fix
-prints how much becomes executable.  --undo restores the file byte for byte.  fix
-refuses a file that might behave differently afterwards, or lose a protection.
+Only separate changes addresses, in relocations, symbols and debug information,
+too: --debug-file-of PROGRAM makes the same of the separate debug FILE of a
+program, for the separated PROGRAM.
+
+If the linker packed the file, contents move in it.  fix prints how much becomes
+executable.  --undo restores the file byte for byte.  fix refuses a file that
+might behave differently afterwards, or lose a protection.
 
 --in-place puts the fixed file in the place of FILE when it is complete and on
 the disk, with owner, mode, times, ACLs, capabilities and holes; running
@@ -59,6 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--undo", action="store_true", help="restore the file as it was before fix, in place without -o"
     )
     parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")
+    parser.add_argument(
+        "--debug-file-of", metavar="PROGRAM", help="FILE is the debug file of a program that was separated as PROGRAM"
+    )
     parser.add_argument("--rodata", action="store_true", help="also whole windows of read-only data")
     add_page_size(parser.add_argument)
     add_format(parser.add_argument, "json: schema hugealign.fix/1, of a directory hugealign.fix-report/1")
@@ -78,6 +91,10 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.fixing import report
     from hugealign.fixing.fix import FixOptions, OutputError, fix
 
+    if args.level == SEPARATE and args.rodata:
+        raise UsageError("fix: --level=separate moves no data apart; leave out --rodata")
+    if args.debug_file_of is not None:
+        return _debug_file(args)
     if args.output == "-":
         return _to_stdout(args, page_size)
     options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place, args.rodata)
@@ -101,6 +118,22 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(json.dumps(report.document(fixed, failures), indent=1))
     return status
+
+
+def _debug_file(args: argparse.Namespace) -> int:
+    """Write the moved copy of a debug file.  Raises HugealignError."""
+    from hugealign.fixing.separation.debugfile import move_debug_file
+
+    if args.output in (None, "-") or args.undo or args.format == "json":
+        raise UsageError("fix: --debug-file-of takes one FILE and -o OUT")
+    (path,) = args.files
+    try:
+        identity = move_debug_file(path, args.debug_file_of, args.output)
+    except HugealignError as error:
+        messages.error(f"{printable(path)}: {_with_remedy(path, error, undo=True)}")
+        return error.exit_status
+    print(f"{printable(args.output)}: the debug file of build ID {identity}")
+    return 0
 
 
 def _with_remedy(path: str, error: HugealignError, *, undo: bool) -> HugealignError:

@@ -17,6 +17,8 @@ from hugealign.records import Record
 
 #: How much a fix changes, from the least invasive to the most.
 ALIGN, SHIFT, MERGE = LEVELS = ("align", "shift", "merge")
+#: The level that moves addresses: `hugealign.fixing.separation` reads and writes the rest of its record.
+SEPARATE = "separate"
 
 SECTION = ".hugealign.fix"
 HEADERS_SECTION = ".gnu.prelink_undo"
@@ -92,7 +94,7 @@ def unpack(data: bytes) -> FixRecord:
         record = FixRecord(str(document["level"]), page_size, size, headers, str(document["digest"]), pieces, windows)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MalformedElfError("the record of the fix is damaged") from error
-    if record.level not in LEVELS or not _sound(record):
+    if record.level not in (*LEVELS, SEPARATE) or not _sound(record):
         raise MalformedElfError("the record of the fix is damaged")
     return record
 
@@ -126,7 +128,9 @@ def recorded(read: Read, image: Image) -> FixRecord | None:
 
 def loaded_before(read: Read, image: Image) -> tuple[Segment, ...]:
     """Return the PT_LOADs that a file had before it was fixed, none for any other.  Raises MalformedElfError."""
-    headers = contents(read, image, HEADERS_SECTION) if image.is64 and recorded(read, image) else None
+    record = recorded(read, image) if image.is64 else None
+    # Where addresses moved, those of the headers before are of no use for what is there now.
+    headers = contents(read, image, HEADERS_SECTION) if record and record.level != SEPARATE else None
     if headers is None or len(headers) < _EHDR_SIZE:
         return ()
     layout = HeaderFormat(is64=True)

@@ -8,7 +8,7 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import SUBJECT, Remedy
 from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.dynamic import read_dynamic
-from hugealign.elf.fixrecord import SHIFT, reader, recorded
+from hugealign.elf.fixrecord import SEPARATE, SHIFT, reader, recorded
 from hugealign.elf.guards import read_guards, weaker
 from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, Image, read_image
 from hugealign.errors import HugealignError
@@ -44,7 +44,12 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool
         raise RefusalError("fix.no-sections")
     if read_dynamic(fd, image).textrel:
         raise RefusalError("text.relocations", Remedy("compile-pic"))
-    made = make_plan(image, page_size, level, rodata, settings.min_text())
+    if level == SEPARATE:
+        from hugealign.fixing.separation.plan import make_separation  # `run`, which must start fast, does not need it
+
+        made = make_separation(image, page_size, settings.min_text())
+    else:
+        made = make_plan(image, page_size, level, rodata, settings.min_text())
     record = recorded(reader(fd), image)
     if record is None or not made.edits:
         return made

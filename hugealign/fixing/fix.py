@@ -4,7 +4,8 @@ import os
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import OUTPUT, Remedy
-from hugealign.elf.fixrecord import SHIFT, reader
+from hugealign.elf.fixrecord import SEPARATE, SHIFT, reader, recorded
+from hugealign.elf.image import Image
 from hugealign.errors import HugealignError, UsageError, cause
 from hugealign.fixing import examine, writing
 from hugealign.fixing.output import Output, fixed, original, unchanged
@@ -109,14 +110,29 @@ def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
     image = examine.read(fd)
     read = reader(fd)
     if options.undo:
-        return UNDO, original(read, image), None
+        return UNDO, _original(fd, image), None
     plan = examine.plan(fd, image, options.page_size, options.level, options.rodata)
     if not plan.edits:
         return NOTHING, unchanged(read, image), plan
-    output = fixed(read, image, plan)
+    if plan.step:
+        from hugealign.fixing.separation.output import separated
+
+        output = separated(fd, image, plan, plan.step)
+    else:
+        output = fixed(read, image, plan)
     if guard := examine.lost(fd, output):
         raise RefusalError("fix.weaker", guard=guard)
     return FIX, output, plan
+
+
+def _original(fd: int, image: Image) -> Output:
+    """Return the file as it was before it was fixed.  Raises RefusalError, MalformedElfError, OSError."""
+    record = recorded(reader(fd), image)
+    if record and record.level == SEPARATE:
+        from hugealign.fixing.separation import output
+
+        return output.original(fd, image)
+    return original(reader(fd), image)
 
 
 def refuse_copy(path: str, fd: int) -> None:

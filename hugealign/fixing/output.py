@@ -5,7 +5,7 @@ restore the first bytes and the length.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import (
@@ -31,6 +31,10 @@ from hugealign.fixing.texts import divisible
 from hugealign.fixing.understood import end_of_contents
 from hugealign.records import Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
+
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS = 1
 _KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR: the rest says how a tool may merge or link the section
@@ -43,16 +47,23 @@ _ALIGNMENT = 8  # of what is appended
 
 
 class Output(Record):
-    """A new file: *pieces* of the old one, then *writes* (offset, bytes) over them; what neither covers is a hole."""
+    """A new file: *pieces* of the old one, then *writes* (offset, bytes) over them; what neither covers is a hole.
+
+    *words* are numbers that are added, and the places in the new file of the words of eight bytes to which each is
+    added before the writes, ascending.  *check* gets the old and the new file, open, and raises RefusalError if the new
+    one is not what it should be.
+    """
 
     pieces: tuple[Piece, ...]
     writes: tuple[tuple[int, bytes], ...]
     size: int
+    words: "tuple[tuple[int, array[int]], ...]" = ()
+    check: Callable[[int, int], None] | None = None
 
 
 def fixed(read: Read, image: Image, plan: Plan) -> Output:
     """Return the file that *plan* makes of *image*.  Raises RefusalError, MalformedElfError."""
-    old = _old_headers(read, image, plan)
+    old = old_headers(read, image, plan.pieces)
     fields, headers, tables, strings = list(old.fields), old.headers, old.tables, old.strings
     e_phoff, e_shstrndx = fields[5], fields[13]
     pads = [(start, end, place(plan.segments, start)) for start, end in plan.pads]
@@ -104,7 +115,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     return Output(pieces, (*traps, tail, *_written(new_headers)), at_record + len(appended))
 
 
-class _Old(Record):
+class OldHeaders(Record):
     """The present headers of a file: the *fields* of the ELF header; its bytes and the program headers (*headers*).
 
     *tables* are the section headers, *strings* the names of sections.
@@ -116,8 +127,8 @@ class _Old(Record):
     strings: bytes
 
 
-def _old_headers(read: Read, image: Image, plan: Plan) -> _Old:
-    """Return the headers that *plan* is for.  Raises RefusalError for headers that we do not know how to rewrite."""
+def old_headers(read: Read, image: Image, pieces: Sequence[Piece]) -> OldHeaders:
+    """Return the present headers.  Raises RefusalError for those that we do not know how to rewrite."""
     fields = _EHDR.unpack(exactly(read, _EHDR.size, 0))
     e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
     if e_phnum != len(image.segments) or e_shnum != len(image.sections):
@@ -127,7 +138,7 @@ def _old_headers(read: Read, image: Image, plan: Plan) -> _Old:
     if any(section.name == HEADERS_SECTION for section in image.sections):
         raise RefusalError("fix.prelinked", section=HEADERS_SECTION)
     headers = exactly(read, _EHDR.size, 0) + exactly(read, e_phnum * _PHDR.size, e_phoff)
-    if len(headers) > plan.pieces[0].size or 0 < e_phoff < _EHDR.size:
+    if len(headers) > pieces[0].size or 0 < e_phoff < _EHDR.size:
         raise RefusalError("fix.headers-overlap")
     if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in _PHDR.iter_unpack(headers[_EHDR.size :])):
         raise RefusalError("fix.physical-addresses")
@@ -136,7 +147,7 @@ def _old_headers(read: Read, image: Image, plan: Plan) -> _Old:
     strings = exactly(read, names.sh_size, names.sh_offset)
     if any(sh_name >= len(strings) for sh_name, *_ in _SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
         raise RefusalError("fix.names-outside")
-    return _Old(fields, headers, tables, strings)
+    return OldHeaders(fields, headers, tables, strings)
 
 
 def _written(headers: bytes) -> tuple[tuple[int, bytes], ...]:

@@ -1,8 +1,9 @@
 """Which program headers to change so that text lies in whole windows.  Pure: integers in, integers out.
 
-No address ever changes.  Only the boundaries between segments move (which bytes are mapped with which protection) and,
-if a linker packed the file, the places of the contents in the file.  So relocations, symbols, unwinding tables and
-debug information stay right.  Names and conditions are those of the System V ABI, chapter 5 (program loading).
+No address changes here, only in `hugealign.fixing.separation`: the boundaries between segments move (which bytes are
+mapped with which protection) and, if a linker packed the file, the places of the contents in the file.  So relocations,
+symbols, unwinding tables and debug information stay right.  Names and conditions are those of the System V ABI,
+chapter 5 (program loading).
 """
 
 import contextlib
@@ -21,6 +22,27 @@ from hugealign.fixing.understood import PHENTSIZE, checked, end_of, file_end, is
 from hugealign.records import Record
 
 PT_PHDR = 6
+
+
+class Step(Record):
+    """Addresses from *start* on move by *delta* bytes.
+
+    Those from *behind* to *start*, what the loader reads beside the program headers, move by *room*: 0, or enough for
+    one more program header.
+    """
+
+    start: int
+    delta: int
+    behind: int = 0
+    room: int = 0
+
+    def distance(self, address: int) -> int:
+        """Return by how much *address* moves."""
+        return self.delta if address >= self.start else self.room if address >= self.behind else 0
+
+    def __call__(self, address: int) -> int:
+        """Return where *address* is afterwards."""
+        return address + self.distance(address)
 
 
 class Edit(Record):
@@ -45,6 +67,7 @@ class Plan(Record):
     will; *windows_before* and *windows* are counts of windows that hold code.  *edits* are the segments that change,
     none if there is nothing to do.  *most* is how many windows the default level gives the text, if that is more.
     *rodata* counts the windows of read-only data, before and after; None if nobody asked for them.
+    *step* is how addresses move, None if none does; the bytes at *dropped*, offsets in the old file, are then left out.
     """
 
     page_size: int
@@ -63,6 +86,8 @@ class Plan(Record):
     edits: tuple[Edit, ...]
     most: int
     rodata: tuple[int, int] | None = None
+    step: Step | None = None
+    dropped: tuple[int, int] = (0, 0)
 
 
 def make_plan(

@@ -86,6 +86,8 @@ def _data(plan: Plan) -> Iterator[str]:
 
 
 def _steps(plan: Plan) -> Iterator[str]:
+    if plan.step and plan.edits:
+        yield f"addresses from {plan.step.start:#x} on move by {plan.step.delta:#x}"
     for edit in plan.edits:
         old, name = edit.old, f"LOAD {edit.old.index} ({edit.old.flags})"
         if edit.start == edit.end:
@@ -129,6 +131,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "executable_bytes": plan.executable if plan.edits else 0,
         "rodata": _rodata(plan),
         "edits": [_edit(edit) for edit in plan.edits],
+        "step": {"start": plan.step.start, "bytes": plan.step.delta} if plan.step and plan.edits else None,
         "moves": [{"source": p.source, "target": p.target, "bytes": p.size} for p in moves],
     }
 

@@ -1,15 +1,23 @@
 """Write an output to disk: a new file, complete and synced, takes a name, which another file may have had."""
 
 import os
+import struct
+import sys
+from bisect import bisect_left
 
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, MalformedElfError
 from hugealign.fixing.output import Output
 from hugealign.io.descriptors import write_all
 from hugealign.io.replacing import ReplaceError, copy_range, created, replace
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
+
 #: Contents that move are first copied up to a multiple of this in the new file: the page cache takes larger folios for
 #: writes that begin on a boundary (fgf_set_order in include/linux/pagemap.h), and `copy_range` keeps to it afterwards.
 _BOUNDARY = 8 << 20  # bytes
+_BLOCK = 1 << 20  # bytes in which words are changed together
 
 #: In which state a failure leaves a file.
 UNCHANGED, _CHANGED = "the file is unchanged", "the file is changed, and complete"
@@ -43,14 +51,52 @@ def write_over(path: str, source: int, output: Output, planned: tuple[int, ...])
 
 
 def compose(source: int, target: int, output: Output) -> None:
-    """Write what *output* makes of the file behind *source* to the empty one behind *target*.  Raises OSError."""
+    """Write what *output* makes of the file behind *source* to the empty one behind *target*.
+
+    Raises OSError, and RefusalError if the result is not what it should be.
+    """
     for piece in output.pieces:
         first = min(piece.size, -piece.target % _BOUNDARY)
         for start, size in ((0, first), (first, piece.size - first)):
             copy_range(source, target, piece.source + start, piece.target + start, size)
     os.ftruncate(target, output.size)
+    for number, places in output.words:
+        _add(target, number, places)
     for offset, data in output.writes:
         write_all(target, data, offset)
+    if output.check:
+        output.check(source, target)
+
+
+def _add(fd: int, number: int, places: "array[int]") -> None:
+    """Add *number* to the words at *places* of the file behind *fd*."""
+    i = 0
+    while i < len(places):
+        low = places[i] & -8
+        stop = bisect_left(places, low + _BLOCK, i)
+        size = places[stop - 1] + 8 - low
+        block = bytearray(os.pread(fd, size, low))
+        if len(block) < size:
+            raise MalformedElfError("the file was cut while it was read")
+        here = places[i:stop]
+        try:
+            _add_within(block, number, here, low)
+        except (OverflowError, ValueError, struct.error) as error:
+            raise MalformedElfError("a word that would move holds no address") from error
+        write_all(fd, bytes(block), low)
+        i = stop
+
+
+def _add_within(block: bytearray, number: int, places: "array[int]", low: int) -> None:
+    """Add *number* to the words at *places* in *block*, whose first byte is at *low*, a multiple of eight."""
+    if sys.byteorder == "little" and not any(place & 7 for place in places):
+        with memoryview(block) as view, view.cast("Q") as words:
+            for place in places:
+                words[place - low >> 3] += number
+        return
+    word = struct.Struct("<Q")
+    for place in places:
+        word.pack_into(block, place - low, word.unpack_from(block, place - low)[0] + number)
 
 
 def state(fd: int) -> tuple[int, ...]:

@@ -1,0 +1,287 @@
+"""Read a separated file again, and compare it with the original: another way through both than the one that wrote it.
+
+The writer adds distances at places; this follows each file's own program headers and dynamic section, as a loader does,
+and holds what it finds in one against the step function of what it finds in the other.  What is not an address has to
+be the same, byte for byte.
+"""
+
+import itertools
+import os
+import struct
+import sys
+from array import array
+from collections.abc import Iterator
+from typing import NoReturn
+
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.image import (
+    PF_X,
+    PT_DYNAMIC,
+    PT_LOAD,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHT_NOBITS,
+    Image,
+    Section,
+    read_image,
+)
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up
+from hugealign.fixing.plan import PT_PHDR, Step
+
+_PIECE = 1 << 20
+_ENTRY = struct.Struct("<QQ")
+_SHT_SYMTAB, _SHT_NOTE, _SHT_DYNSYM = 2, 7, 11
+_DT_RELA, _DT_RELASZ, _DT_JMPREL, _DT_PLTRELSZ, _DT_RELR, _DT_RELRSZ = 7, 8, 23, 2, 36, 35
+#: Relocations whose addend is an address if they have no symbol: RELATIVE, IRELATIVE, 64; by processor.
+_ADDRESSES = {62: (8, 37, 1), 183: (1027, 1032, 257)}
+_STT_TLS, _SHN_ABS = 6, 0xFFF1
+
+
+class _File:
+    """One of the two files: its headers, its dynamic section, and its bytes by address."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.image: Image = read_image(fd)
+        (self.entry,) = struct.unpack("<Q", os.pread(fd, 8, 24))
+        segment = next(s for s in self.image.segments if s.p_type == PT_DYNAMIC)
+        self.dynamic = list(
+            itertools.takewhile(
+                lambda one: one[0], _ENTRY.iter_unpack(self.at(segment.p_vaddr, segment.p_filesz & ~15))
+            )
+        )
+        self.value = dict(reversed(self.dynamic))
+
+    def at(self, address: int, size: int) -> bytes:
+        """Return *size* bytes at *address*."""
+        for s in self.image.load_segments:
+            if s.p_vaddr <= address and address + size <= s.p_vaddr + s.p_filesz:
+                data = os.pread(self._fd, size, address - s.p_vaddr + s.p_offset)
+                if len(data) == size:
+                    return data
+        return _fail("bytes", address)
+
+    def words(self, address: int, size: int) -> "array[int]":
+        """Return the words of *size* bytes at *address*."""
+        return _words(self.at(address, size))
+
+    def of(self, section: Section, start: int, size: int) -> "array[int]":
+        """Return words of the *section* of any kind, *size* bytes from *start* on."""
+        return _words(os.pread(self._fd, size, section.sh_offset + start))
+
+    def places(self) -> list[int]:
+        """Return the addresses that packed relative relocations give."""
+        places: list[int] = []
+        following = 0
+        if size := self.value.get(_DT_RELRSZ, 0):
+            for word in self.words(self.value[_DT_RELR], size):
+                if word % 2 == 0:
+                    places.append(word)
+                    following = word + 8
+                else:
+                    places += [following + 8 * bit for bit in range(63) if word >> bit + 1 & 1]
+                    following += 63 * 8
+        return places
+
+
+def check(before: int, after: int, step: Step) -> None:
+    """Raise RefusalError unless the file behind *after* is the one behind *before*, with *step* applied to addresses.
+
+    Raises MalformedElfError, OSError.
+    """
+    old, new = _File(before), _File(after)
+    if new.entry != step(old.entry) or (new.image.e_type, new.image.e_machine) != (
+        old.image.e_type,
+        old.image.e_machine,
+    ):
+        _fail("header", old.entry)
+    _check_segments(old.image, new.image, step)
+    _check_sections(old.image, new.image, step)
+    _check_dynamic(old, new, step)
+    _check_relocations(old, new, step)
+    for a, b in zip(old.image.sections, new.image.sections, strict=False):
+        if a.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
+            _check_symbols(old, new, (a, b), step)
+        elif a.sh_flags & SHF_ALLOC and a.sh_type != SHT_NOBITS and a.sh_size:
+            _check_bytes(old, new, a, step)
+
+
+def _fail(what: str, address: int) -> NoReturn:
+    raise RefusalError("fix.check", part=what, address=f"{address:#x}")
+
+
+def _check_segments(old: Image, new: Image, step: Step) -> None:
+    for a, b in zip(
+        [s for s in old.segments if s.p_type != PT_LOAD], [s for s in new.segments if s.p_type != PT_LOAD], strict=True
+    ):
+        same = (a.p_type, a.p_flags, a.p_align) == (b.p_type, b.p_flags, b.p_align)
+        if not same or b.p_vaddr != step(a.p_vaddr) or (a.p_memsz != b.p_memsz and a.p_type != PT_PHDR):
+            _fail("program header", a.p_vaddr)
+        if b.p_filesz and not any(
+            s.p_vaddr - s.p_offset == b.p_vaddr - b.p_offset and s.p_vaddr <= b.p_vaddr < s.p_vaddr + s.p_filesz
+            for s in new.load_segments
+        ):
+            _fail("program header", a.p_vaddr)
+    for one, other in itertools.pairwise(new.load_segments):
+        if align_up(one.p_vaddr + one.p_memsz, BASE_PAGE) > align_down(other.p_vaddr, BASE_PAGE):
+            _fail("segment", other.p_vaddr)
+    for b in new.load_segments:
+        if (b.p_vaddr - b.p_offset) % b.p_align or b.p_offset + b.p_filesz > new.file_size:
+            _fail("segment", b.p_vaddr)
+    code = [s for s in old.sections if s.sh_flags & SHF_ALLOC and s.sh_flags & SHF_EXECINSTR]
+    for a in old.load_segments:
+        ends = sorted({a.p_vaddr, a.p_vaddr + a.p_memsz, *(x for x in (step.behind, step.start) if _within(x, a))})
+        for low, high in itertools.pairwise(ends):
+            found = [
+                s
+                for s in new.load_segments
+                if s.p_vaddr <= step(low) and step(low) + high - low <= s.p_vaddr + s.p_memsz
+            ]
+            has_code = any(low <= s.sh_addr < high for s in code)
+            if not found or (found[0].p_flags ^ a.p_flags) & ~PF_X or found[0].p_flags & ~a.p_flags:
+                _fail("segment", low)
+            if has_code and not found[0].p_flags & PF_X:
+                _fail("segment", low)
+
+
+def _within(address: int, segment: object) -> bool:
+    return segment.p_vaddr < address < segment.p_vaddr + segment.p_memsz  # type: ignore[attr-defined,no-any-return]
+
+
+def _check_sections(old: Image, new: Image, step: Step) -> None:
+    for a, b in zip(old.sections, new.sections[: len(old.sections)], strict=True):
+        kept = (a.name, a.sh_type, a.sh_flags) == (b.name, b.sh_type, b.sh_flags)
+        address = step(a.sh_addr) if a.sh_flags & SHF_ALLOC else a.sh_addr
+        if (
+            not kept
+            or b.sh_addr != address
+            or (a.sh_size != b.sh_size and a.name != ".shstrtab" and a.sh_flags & SHF_ALLOC)
+        ):
+            _fail("section", a.sh_addr)
+
+
+def _check_dynamic(old: _File, new: _File, step: Step) -> None:
+    loads = old.image.load_segments
+    first, last = loads[0].p_vaddr, loads[-1].p_vaddr + loads[-1].p_memsz
+    for (tag, a), (other, b) in zip(old.dynamic, new.dynamic, strict=True):
+        # What is no pointer stays: a size or a flag that moved would differ from what the step function says, too.
+        if tag != other or (b != a and (b != step(a) or not first <= a <= last)):
+            _fail("dynamic section", a)
+    for tag in (3, 4, 5, 6, 7, 12, 13, 23, 25, 26, 32, 36, 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE):
+        if tag in old.value and new.value[tag] != step(old.value[tag]):
+            _fail("dynamic section", old.value[tag])
+
+
+def _check_relocations(old: _File, new: _File, step: Step) -> None:
+    kinds = frozenset(_ADDRESSES[old.image.e_machine])
+    start, delta = step.start, step.delta
+    for at, size in ((_DT_RELA, _DT_RELASZ), (_DT_JMPREL, _DT_PLTRELSZ)):
+        total = old.value.get(size, 0)
+        for done in range(0, total, 24 << 16):
+            part = min(24 << 16, total - done)
+            a, b = old.words(old.value[at] + done, part), new.words(new.value[at] + done, part)
+            if a[1::3] != b[1::3]:
+                _fail("relocation", old.value[at])
+            for x, y in zip(a[0::3], b[0::3], strict=True):
+                if y != (x + delta if x >= start else step(x)):
+                    _fail("relocation", x)
+            for info, x, y in zip(a[1::3], a[2::3], b[2::3], strict=True):
+                if y != ((x + delta if x >= start else step(x)) if info in kinds else x):
+                    _fail("relocation", x)
+    places = old.places()
+    if new.places() != [step(place) for place in places]:
+        _fail("packed relocation", places[0] if places else 0)
+    for group in _near(places):
+        low, size = group[0], group[-1] + 8 - group[0]
+        a_bytes, b_bytes = old.at(low, size), new.at(step(low), size)
+        for place in group:
+            (x,), (y,) = (struct.unpack_from("<Q", data, place - low) for data in (a_bytes, b_bytes))
+            if y != step(x):
+                _fail("packed relocation", place)
+
+
+def _near(places: list[int]) -> Iterator[list[int]]:
+    group: list[int] = []
+    for place in places:
+        if group and not 0 < place - group[0] < _PIECE:
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group
+
+
+def _check_symbols(old: _File, new: _File, tables: tuple[Section, Section], step: Step) -> None:
+    """Hold each symbol against its section: a symbol that lies in or at the end of it moves with it."""
+    a, b = tables
+    moved = {i: step(s.sh_addr) - s.sh_addr for i, s in enumerate(old.image.sections) if s.sh_flags & SHF_ALLOC}
+    bounds = {i: (s.sh_addr, s.sh_addr + s.sh_size) for i, s in enumerate(old.image.sections) if s.sh_flags & SHF_ALLOC}
+    for done in range(0, a.sh_size // 24 * 24, 24 << 16):
+        size = min(24 << 16, a.sh_size // 24 * 24 - done)
+        x, y = old.of(a, done, size), new.of(b, done, size)
+        if x[0::3] != y[0::3] or x[2::3] != y[2::3]:
+            _fail("symbol", a.sh_addr)
+        for first, was, now in zip(x[0::3], x[1::3], y[1::3], strict=True):
+            if was == now:
+                section = first >> 48
+                still = not was or section >= 0xFF00 or first >> 32 & 15 == _STT_TLS or not moved.get(section)
+                if not still and (section or step(was) != was) and _inside(was, bounds[section]):
+                    _fail("symbol", was)
+            elif now - was != moved.get(first >> 48, step(was) - was) and now != step(was):
+                _fail("symbol", was)
+
+
+def _inside(value: int, bounds: tuple[int, int]) -> bool:
+    return bounds[0] <= value <= bounds[1]
+
+
+def _check_bytes(old: _File, new: _File, section: Section, step: Step) -> None:
+    """Fail if a section differs in anything but addresses, which only data have; the build ID may be another."""
+    if section.sh_addr < step.start:
+        return
+    for done in range(0, section.sh_size, _PIECE):
+        # A word can lie across the ends of pieces.
+        low, high = max(0, done - 8), min(section.sh_size, done + _PIECE + 8)
+        address = section.sh_addr + low
+        a, b = old.at(address, high - low), new.at(step(address), high - low)
+        if a == b or section.sh_type == _SHT_NOTE:
+            continue
+        if section.sh_flags & SHF_EXECINSTR:
+            _fail("code", address)
+        _check_words(a, b, (address, done - low, min(section.sh_size, done + _PIECE) - low), step)
+
+
+def _check_words(a: bytes, b: bytes, where: tuple[int, int, int], step: Step) -> None:
+    """Fail unless *b* differs from *a*, between two offsets, only in words that are addresses.
+
+    *where* is the address of the first byte of both, and the two offsets.
+    """
+    address, first, last = where
+    at = 0
+    for byte in _differences(a, b, -address % 8, step):
+        if at <= byte < last:
+            for start in range(max(at, byte - 7), byte + 1):
+                (was, now) = (int.from_bytes(data[start : start + 8], "little") for data in (a, b))
+                if start + 8 <= len(a) and was != now == step(was):
+                    at = start + 8
+                    break
+            else:
+                if byte >= first:
+                    _fail("data", address + byte)
+
+
+def _differences(a: bytes, b: bytes, skew: int, step: Step) -> Iterator[int]:
+    """Yield where bytes differ, but for words that are addresses and lie a multiple of eight behind *skew*."""
+    end = len(a) - (len(a) - skew) % 8
+    yield from (i for i in range(skew) if a[i] != b[i])
+    for word, (was, now) in enumerate(zip(_words(a[skew:end]), _words(b[skew:end]), strict=True)):
+        if was != now and now != step(was):
+            yield from (i for i in range(skew + 8 * word, skew + 8 * word + 8) if a[i] != b[i])
+    yield from (i for i in range(end, len(a)) if a[i] != b[i])
+
+
+def _words(data: bytes) -> "array[int]":
+    words = array("Q", data[: len(data) & ~7])
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words

@@ -1,0 +1,298 @@
+"""Where a file breaks in two, how far its second part moves, and the new program headers.  Pure.
+
+Before the text, linkers put what only the loader reads: notes, symbols, versions, relocations.  It goes by the program
+headers and the dynamic section, not by distances.  So the text and all that follows it can move by one distance, which
+brings the end of the code to the boundary of a window; traps fill the window before it.  GNU ld gives the headers a
+segment of their own (-z separate-code).  Where they share one with constants (LLD, mold) or with the text, that segment
+is split, and what lies between the program headers and the break moves a little for one more header.
+
+See System V ABI, chapter 5 (program loading).
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from hugealign import settings
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.coverage import code_size, text_size
+from hugealign.elf.fixrecord import SEPARATE, Piece
+from hugealign.elf.image import (
+    ET_EXEC,
+    PF_W,
+    PF_X,
+    PT_DYNAMIC,
+    PT_LOAD,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    Image,
+    Section,
+    Segment,
+)
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, text_windows
+from hugealign.fixing.plan import PT_PHDR, Edit, Plan, Step
+from hugealign.fixing.understood import PHENTSIZE, checked, end_of
+
+_EHDR_SIZE = 64
+_ADDRESS_LIMIT = 1 << 46  # beyond what Linux gives a program on any of these processors
+_GROWTH_LIMIT = 1 << 28  # bytes of holes; twice a window if that is more
+_PT_TLS = 7
+#: What only the loader reads, by type of section: symbols, strings, hash tables, notes, versions, relocations.
+_SHT_STRTAB, _SHT_RELA, _SHT_HASH, _SHT_NOTE, _SHT_REL, _SHT_DYNSYM, _SHT_RELR = 3, 4, 5, 7, 9, 11, 19
+_SHT_GNU_HASH, _SHT_GNU_VERDEF, _SHT_GNU_VERNEED, _SHT_GNU_VERSYM = 0x6FFFFFF6, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
+_LOADERS = {
+    _SHT_STRTAB,
+    _SHT_RELA,
+    _SHT_HASH,
+    _SHT_NOTE,
+    _SHT_REL,
+    _SHT_DYNSYM,
+    _SHT_RELR,
+    _SHT_GNU_HASH,
+    _SHT_GNU_VERDEF,
+    _SHT_GNU_VERNEED,
+    _SHT_GNU_VERSYM,
+}
+
+
+def make_separation(image: Image, page_size: int, min_text: int = settings.MIN_TEXT) -> Plan:
+    """Return the plan that gives the code of *image* the most windows; without edits if it has them already.
+
+    Raises RefusalError.
+    """
+    loads = _checked(image, page_size)
+    code = text_size(image)
+    if code < min_text:
+        raise RefusalError("text.small", text=code, least=min_text)
+    text = next(i for i, s in enumerate(loads) if s.p_flags & PF_X)
+    start, index = _break(image, loads, text)
+    split = start > loads[index].p_vaddr
+    alignment = _alignment(image, loads, page_size)
+    behind = image.segments[0].header + PHENTSIZE * len(image.segments)
+    # A multiple of the alignment of all that moves by it.
+    room = align_up(PHENTSIZE, max([8, *(s.sh_addralign for s in _between(image, 0, start))])) if split else 0
+    if split and (room > BASE_PAGE or loads[0].p_vaddr or image.segments[0].header != _EHDR_SIZE):
+        raise RefusalError("fix.header-tables")
+    end, stretched = _end_of_code(image, loads, text, alignment)
+    delta = -end % page_size
+    # The two parts share no page of memory; in front of the text, traps fill the window.
+    filled = text == index
+    first = align_up(start + room if split else end_of(loads[index - 1]), alignment)
+    while align_down(align_down(start, alignment) + delta, page_size if filled else alignment) < first:
+        delta += page_size
+    step = Step(start, delta, behind, room)
+    _refuse_growth(loads, step, page_size)
+    segments, pads = _segments(image, loads, (text, index, split), step, (end, stretched), page_size)
+    pieces, dropped = _pieces(image, loads, (text, index, start), segments, step)
+    size = max(pieces[-1].target + pieces[-1].size, *(s.p_offset + s.p_filesz for s in segments))
+    new = _moved(image, segments, step, size)
+    before, after = text_windows(image, page_size), text_windows(new, page_size)
+    windows_before, windows = (sum((b - a) // page_size for _, a, b in runs) for runs in (before, after))
+    if not max(windows, windows_before):
+        raise RefusalError("fix.no-window", page_size=page_size, higher="")
+    return Plan(
+        page_size,
+        SEPARATE,
+        segments,
+        pieces,
+        size,
+        cuts=(),
+        pads=pads,
+        executable=0,
+        text=code,
+        covered_before=sum(code_size(image, a, b) for _, a, b in before),
+        covered=sum(code_size(new, a, b) for _, a, b in after),
+        windows_before=windows_before,
+        windows=windows,
+        edits=tuple(_edits(loads, segments, step)) if windows > windows_before else (),
+        most=windows,
+        step=step,
+        dropped=dropped,
+    )
+
+
+def _edits(loads: Sequence[Segment], segments: Sequence[Segment], step: Step) -> Iterator[Edit]:
+    """Yield what becomes of the segments that move, of one that is split the second part."""
+    for old in loads:
+        at = step(end_of(old) - 1)
+        new = next(s for s in segments if s.p_type == PT_LOAD and s.p_vaddr <= at < end_of(s))
+        if (new.p_vaddr, new.p_memsz, new.p_align) != (old.p_vaddr, old.p_memsz, old.p_align):
+            yield Edit(old, new.p_vaddr, end_of(new), new.p_align)
+
+
+def _checked(image: Image, page_size: int) -> list[Segment]:
+    """Return the ``PT_LOAD`` segments by address if the file is one that can be separated, as far as headers show."""
+    if image.e_type == ET_EXEC:
+        raise RefusalError("fix.fixed-address")
+    loads = checked(image, page_size)
+    text = [i for i, s in enumerate(loads) if s.p_flags & PF_X]
+    if len(text) > 1:
+        raise RefusalError("fix.several-texts", segments=len(text))
+    if any(s.p_flags & PF_W for s in loads[: text[0]]):
+        raise RefusalError("fix.writable-first")
+    for before, after in itertools.pairwise(loads):
+        if after.p_filesz and after.p_vaddr - after.p_offset < before.p_vaddr - before.p_offset:
+            raise RefusalError("fix.segments-overlap", first=before.index, second=after.index)
+    if not any(s.p_type == PT_DYNAMIC for s in image.segments):
+        raise RefusalError("fix.no-dynamic")
+    return loads
+
+
+def _alignment(image: Image, loads: Sequence[Segment], page_size: int) -> int:
+    """Return what the distance has to be a multiple of: every alignment that somebody may rely on."""
+    asked = [s.p_align for s in image.segments if s.p_type in (PT_LOAD, _PT_TLS)]
+    asked += [s.sh_addralign for s in image.sections if s.sh_flags & SHF_ALLOC]
+    if odd := next((a for a in asked if a & (a - 1) or a > page_size), 0):
+        raise RefusalError("fix.segment-alignment", segment=loads[0].index, alignment=f"{odd:#x}")
+    if loads[0].p_offset or loads[0].p_vaddr % page_size:
+        raise RefusalError("fix.image-base", page_size=page_size)
+    return max(BASE_PAGE, *asked)
+
+
+def _break(image: Image, loads: Sequence[Segment], text: int) -> tuple[int, int]:
+    """Return the first address that moves, and the index of its segment.
+
+    It is where the first section begins that somebody else than the loader reads.
+    """
+    for section in sorted(_between(image, 0, end_of(loads[text])), key=lambda s: (s.sh_addr, s.sh_size)):
+        if section.sh_type in _LOADERS or section.name == ".interp" or not section.sh_size:
+            continue
+        index = next((i for i, s in enumerate(loads) if s.p_vaddr <= section.sh_addr < end_of(s)), -1)
+        if not 0 <= index <= text:
+            break
+        # With separate code, what the text segment holds before its first section moves, too.
+        whole = index > 0 and not any(
+            loads[index].p_vaddr <= s.sh_addr < section.sh_addr for s in image.sections if s.sh_flags & SHF_ALLOC
+        )
+        return loads[index].p_vaddr if whole else section.sh_addr, index
+    raise RefusalError("text.none")
+
+
+def _between(image: Image, start: int, end: int) -> list[Section]:
+    return [s for s in image.sections if s.sh_flags & SHF_ALLOC and start <= s.sh_addr < end]
+
+
+def _end_of_code(image: Image, loads: Sequence[Segment], text: int, alignment: int) -> tuple[int, bool]:
+    """Return the address that becomes the boundary of a window, and whether the text has to be stretched to it."""
+    segment = loads[text]
+    code = max(
+        (
+            s.sh_addr + s.sh_size
+            for s in _between(image, segment.p_vaddr, end_of(segment))
+            if s.sh_flags & SHF_EXECINSTR
+        ),
+        default=end_of(segment),
+    )
+    end = align_up(code, alignment)
+    if end < end_of(segment):
+        return end, False  # data follow in the same segment
+    following = align_down(loads[text + 1].p_vaddr, BASE_PAGE) if text + 1 < len(loads) else end
+    if end > following:
+        return align_down(code, alignment), False
+    return end, True
+
+
+def _refuse_growth(loads: Sequence[Segment], step: Step, page_size: int) -> None:
+    """Raise RefusalError if a file that gives contents the offsets of their addresses would grow beyond reason."""
+    last = max((s for s in loads if s.p_filesz), key=lambda s: s.p_vaddr)
+    size = step(last.p_vaddr) - loads[0].p_vaddr + loads[0].p_offset - last.p_offset
+    limit = max(_GROWTH_LIMIT, 4 * page_size)
+    if size > limit:
+        raise RefusalError("fix.grows", limit=limit)
+    if step(max(map(end_of, loads))) > _ADDRESS_LIMIT:
+        raise RefusalError("fix.segment-outside-memory", segment=last.index)
+
+
+def _segments(
+    image: Image,
+    loads: Sequence[Segment],
+    where: tuple[int, int, bool],
+    step: Step,
+    boundary: tuple[int, bool],
+    page_size: int,
+) -> tuple[tuple[Segment, ...], tuple[tuple[int, int], ...]]:
+    """Return the new program headers, and the ranges of addresses that traps fill."""
+    text, index, split = where
+    end, stretched = boundary
+    base = loads[0].p_vaddr - loads[0].p_offset
+    by_index = {load.index: i for i, load in enumerate(loads)}
+    made: list[Segment] = []
+    pads: list[tuple[int, int]] = []
+
+    def add(old: Segment, start: int, size: int, memory: int, align: int, flags: int) -> None:
+        made.append(
+            Segment(old.p_type, flags, start - base, start, size, memory, align, len(made), _EHDR_SIZE + len(made) * 56)
+        )
+
+    def add_load(old: Segment, i: int, start: int) -> None:
+        """Add the segment *old* from its old address *start* on."""
+        new, size, memory = step(start), old.p_vaddr + old.p_filesz - start, end_of(old) - start
+        align = old.p_align
+        if i == text:
+            align = max(align, page_size)
+            low, high = new, new + size
+            if i == index:
+                low = align_down(new, page_size)
+                pads.append((low, new))
+            if stretched and step(end) > high:
+                pads.append((high, step(end)))
+                high = step(end)
+            new, size, memory = low, high - low, high - low
+        add(old, new, size, memory, align, old.p_flags)
+
+    for old in image.segments:
+        i = by_index.get(old.index, -1)
+        if i < 0:
+            new = step(old.p_vaddr)
+            size, memory = old.p_filesz, old.p_memsz
+            if old.p_type == PT_PHDR:
+                size = memory = PHENTSIZE * (len(image.segments) + split)
+            add(old, new, size, memory, old.p_align, old.p_flags)
+            if not old.p_memsz:
+                made[-1].p_offset = old.p_offset
+        elif i == index and split:
+            size = step.start + step.room - old.p_vaddr
+            add(old, old.p_vaddr, size, size, old.p_align, old.p_flags & ~PF_X)
+            add_load(old, i, step.start)
+        elif i < index:
+            add(old, step(old.p_vaddr), old.p_filesz + step.room, old.p_memsz + step.room, old.p_align, old.p_flags)
+        else:
+            add_load(old, i, old.p_vaddr)
+    return tuple(made), tuple((low, high) for low, high in pads if low < high)
+
+
+def _pieces(
+    image: Image, loads: Sequence[Segment], where: tuple[int, int, int], segments: Sequence[Segment], step: Step
+) -> tuple[tuple[Piece, ...], tuple[int, int]]:
+    """Return where the parts of the file go: each segment, with what follows it in the file, to its address.
+
+    Traps take the place of what follows the text in its last page: the second value is that range of offsets.
+    """
+    text, index, start = where
+    base = loads[0].p_vaddr - loads[0].p_offset
+    cuts: list[tuple[int, int]] = [(0, 0)]  # offset in the old file, in the new one
+    for i, load in enumerate(loads):
+        if load.p_filesz:
+            cuts.append((load.p_offset, step(load.p_vaddr) - base))
+        if i == index and start > load.p_vaddr:
+            cuts.append((load.p_offset + start - load.p_vaddr, step(start) - base))
+    if step.room:
+        cuts.append((step.behind, step.behind + step.room))
+    text_end = loads[text].p_offset + loads[text].p_filesz
+    following = min((at for at, _ in cuts if at >= text_end), default=-1)
+    if following < 0:
+        following = text_end
+        stop = max(s.p_offset + s.p_filesz for s in segments if s.p_type == PT_LOAD)
+        cuts.append((text_end, align_up(stop, BASE_PAGE) + text_end % BASE_PAGE))
+    cuts = sorted(dict.fromkeys(cuts))
+    ends = [cut for cut, _ in cuts[1:]] + [image.file_size]
+    parts = [(at, to, min(end, text_end) if at < text_end else end) for (at, to), end in zip(cuts, ends, strict=True)]
+    return tuple(Piece(at, to, end - at) for at, to, end in parts if end > at), (text_end, following)
+
+
+def _moved(image: Image, segments: tuple[Segment, ...], step: Step, size: int) -> Image:
+    """Return the headers of the new file, as far as windows depend on them."""
+    sections = tuple(
+        Section(s.name, s.sh_type, s.sh_flags, step(s.sh_addr), 0, s.sh_size) if s.sh_flags & SHF_ALLOC else s
+        for s in image.sections
+    )
+    return image.changed(segments=segments, sections=sections, file_size=size)

@@ -1,0 +1,503 @@
+"""Find all that holds an address in a linked file: words of eight bytes to which a distance is added.
+
+See System V ABI, chapters 4 (symbols, relocations) and 5 (dynamic section), and the supplements of both processors.
+Distances are not among them: what they join moves together, which `crossings` makes sure of.  Every number in the file
+is untrusted: what is not understood is refused, and the work is in proportion to the file.
+"""
+
+import os
+import struct
+import sys
+import zlib
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from operator import sub
+
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Remedy
+from hugealign.elf.image import EM_X86_64, PT_DYNAMIC, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
+from hugealign.errors import MalformedElfError
+from hugealign.fixing.plan import Step
+from hugealign.fixing.separation import dwarf
+
+_CHUNK = 1 << 16  # entries of a table that are looked at together
+_SPAN = 8 << 20  # bytes in which the places of one chunk of relocations are read together
+_ENTRIES_LIMIT = 1 << 26  # of all tables together
+_TYPE, _SHNDX = 0xFFFFFFFF, 48
+_SHT_SYMTAB, _SHT_RELA, _SHT_NOTE, _SHT_DYNSYM, _SHT_SHNDX = 2, 4, 7, 11, 18
+_SHN_UNDEF, _SHN_LORESERVE, _STT_TLS = 0, 0xFF00, 6
+_WORD, _ENTRY, _RELA, _SYM = struct.Struct("<Q"), struct.Struct("<QQ"), 24, 24
+
+#: Dynamic relocations by processor.  In *values* an addend without a symbol is an address, in *slots* the word at the
+#: place can be one of code, and *others* hold none.
+_VALUES = {62: (8, 37, 1), 183: (1027, 1032, 257)}  # RELATIVE, IRELATIVE, 64 or ABS64
+_SLOTS = {62: (7, 37), 183: (1026, 1032)}  # JUMP_SLOT, IRELATIVE
+_OTHERS = {62: (0, 5, 6, 16, 17, 18, 36), 183: (0, 1024, 1025, 1028, 1029, 1030, 1031)}  # NONE, COPY, GLOB_DAT, TLS
+
+_DT_PLTRELSZ, _DT_PLTGOT, _DT_RELA, _DT_RELASZ, _DT_REL, _DT_PLTREL, _DT_JMPREL = 2, 3, 7, 8, 17, 20, 23
+_DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL, _DT_RELRSZ, _DT_RELR = 22, 30, 4, 35, 36
+#: PLTGOT, HASH, STRTAB, SYMTAB, RELA, INIT, FINI, JMPREL, INIT_ARRAY, FINI_ARRAY, PREINIT_ARRAY, SYMTAB_SHNDX, RELR.
+_POINTERS = {3, 4, 5, 6, 7, 12, 13, 23, 25, 26, 32, 34, 36, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE}
+_STRINGS = (0x6FFFFEFA, 0x6FFFFEFB, 0x6FFFFEFC)  # CONFIG, DEPAUDIT, AUDIT: among the pointers, but offsets of names
+_DT_X86_64_PLT = 0x70000000
+#: Tags with a pointer, or with contents, that we do not follow: REL, Android's packed relocations.
+_UNKNOWN = (17, 0x6000000F, 0x60000011, 0x6FFFE000)
+_DYNAMIC_LIMIT = 1 << 20
+_NOTES_LIMIT = 1 << 24
+_DEBUG_LIMIT = 1 << 28  # bytes of debug information, which is read into memory
+_SHF_COMPRESSED, _PT_TLS, _CHDR_SIZE = 0x800, 7, 24
+#: Sections that are not loaded and hold addresses in forms of their own.
+_ADDRESSED = (".debug_", ".zdebug_", ".gdb_index", ".gnu_debugdata", ".gnu.build.attributes", ".stab", ".stack_sizes")
+
+
+class Words:
+    """The offsets, in the old file, of the words to which each distance is added: ascending once `sort` was called."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, array[int]] = {}
+        #: The new contents of compressed sections, by name: their words have no place in the file.
+        self.replaced: dict[str, bytes] = {}
+
+    def add(self, distance: int, places: Iterable[int]) -> None:
+        """Add the *places* of words that change by *distance*."""
+        if distance:
+            self.places.setdefault(distance, array("Q")).extend(places)
+
+    def sort(self) -> None:
+        """Put all places in order, each once.  Raises RefusalError if two of them overlap."""
+        for distance, places in self.places.items():
+            ordered = sorted(places)
+            closest = min(map(sub, ordered[1:], ordered), default=8)
+            if closest == 0:
+                ordered = list(dict.fromkeys(ordered))
+                closest = min(map(sub, ordered[1:], ordered), default=8)
+            if closest < 8:
+                raise RefusalError("fix.address-tables")
+            self.places[distance] = array("Q", ordered)
+        fewer, more = sorted([*self.places.values(), array("Q"), array("Q")], key=len)[-2:]
+        for place in fewer:
+            i = bisect_right(more, place)
+            if (i and place - more[i - 1] < 8) or (i < len(more) and more[i] - place < 8):
+                raise RefusalError("fix.address-tables")
+
+
+def find_words(fd: int, image: Image, step: Step) -> Words:
+    """Return all words of the file behind *fd* that hold an address which *step* changes.
+
+    Raises RefusalError, MalformedElfError, OSError.
+    """
+    return _Search(fd, image, step).run()
+
+
+def find_words_of_debug_file(fd: int, image: Image, step: Step) -> Words:
+    """Return the words in the symbols and the debug information of a separate debug file.  Raises as `find_words`."""
+    return _Search(fd, image, step).run(loaded=False)
+
+
+class _Search:
+    def __init__(self, fd: int, image: Image, step: Step) -> None:
+        self._fd, self._image, self._step = fd, image, step
+        self._words = Words()
+        self._loads = [s for s in image.load_segments if s.p_memsz]
+        self._starts = [s.p_vaddr for s in self._loads]
+        self._text = image.text_segments[0]
+        self._left = _ENTRIES_LIMIT
+        #: What a pointer may name before the break: the ELF header, and notes and the like from end to end.
+        self._known = [
+            (s.sh_addr, s.sh_addr + s.sh_size)
+            for s in image.sections
+            if s.sh_flags & SHF_ALLOC and (s.sh_type == _SHT_NOTE or s.name == ".interp")
+        ]
+        self._known = [(a, min(b, step.start)) for a, b in self._known if a < step.start]
+
+    def run(self, *, loaded: bool = True) -> Words:
+        if loaded:
+            self._loaded()
+        self._sections()
+        self._words.sort()
+        return self._words
+
+    def _loaded(self) -> None:
+        """Look at what the loader reads."""
+        dynamic = self._dynamic()
+        got = dynamic.get(_DT_PLTGOT, 0)
+        tables = [
+            (dynamic.get(_DT_RELA, 0), dynamic.get(_DT_RELASZ, 0)),
+            (dynamic.get(_DT_JMPREL, 0), dynamic.get(_DT_PLTRELSZ, 0)),
+        ]
+        self._relocations([(at, size) for at, size in tables if size])
+        if size := dynamic.get(_DT_RELRSZ, 0):
+            self._relr(dynamic.get(_DT_RELR, 0), size)
+        self._first_words([got] * (_DT_PLTGOT in dynamic))
+
+    def _read(self, offset: int, size: int) -> bytes:
+        data = os.pread(self._fd, size, offset)
+        if len(data) < size:
+            raise MalformedElfError("the file was cut while it was read")
+        return data
+
+    def _load(self, address: int) -> Segment | None:
+        i = bisect_right(self._starts, address) - 1
+        return self._loads[i] if i >= 0 and address < self._starts[i] + self._loads[i].p_memsz else None
+
+    def _in_file(self, address: int, size: int) -> int:
+        """Return the offset of *size* bytes at *address*, -1 if they are not all in the file."""
+        load = self._load(address)
+        inside = load and address + size <= load.p_vaddr + load.p_filesz
+        return address - load.p_vaddr + load.p_offset if load and inside else -1
+
+    def _table(self, address: int, size: int, entry: int) -> int:
+        """Return the offset of a table that the loader reads.  Raises RefusalError."""
+        at = self._in_file(address, size)
+        if at < 0 or size % entry:
+            raise RefusalError("fix.address-tables", address=f"{address:#x}")
+        self._left -= size // entry
+        if self._left < 0:
+            raise RefusalError("fix.many-addresses")
+        return at
+
+    def _dynamic(self) -> dict[int, int]:
+        """Look at the dynamic section; return its values by tag."""
+        segment = next(s for s in self._image.segments if s.p_type == PT_DYNAMIC)
+        at = self._in_file(segment.p_vaddr, segment.p_filesz)
+        if at != segment.p_offset or segment.p_filesz > _DYNAMIC_LIMIT:
+            raise RefusalError("fix.address-tables", address=f"{segment.p_vaddr:#x}")
+        values: dict[int, int] = {}
+        table = self._read(at, segment.p_filesz // _ENTRY.size * _ENTRY.size)
+        for place, (tag, value) in enumerate(_ENTRY.iter_unpack(table)):
+            if tag == 0:
+                break
+            textrel = tag == _DT_TEXTREL or (tag == _DT_FLAGS and value & _DF_TEXTREL)
+            if textrel:
+                raise RefusalError("text.relocations", Remedy("compile-pic"))
+            if tag in _UNKNOWN or (tag == _DT_PLTREL and value != _DT_RELA):
+                raise RefusalError("fix.unknown-relocations", tag=f"{tag:#x}")
+            if tag in values and tag in (_DT_RELA, _DT_JMPREL, _DT_RELR, _DT_PLTGOT):
+                raise RefusalError("fix.unknown-relocations", tag=f"{tag:#x}")
+            values.setdefault(tag, value)
+            if self._is_pointer(tag):
+                self._words.add(self._step.distance(value), [at + place * _ENTRY.size + 8])
+        return values
+
+    def _is_pointer(self, tag: int) -> bool:
+        if tag == _DT_X86_64_PLT and self._image.e_machine == EM_X86_64:
+            return True
+        return tag in _POINTERS or (0x6FFFFE00 <= tag <= 0x6FFFFEFF and tag not in _STRINGS)
+
+    def _relocations(self, tables: Sequence[tuple[int, int]]) -> None:
+        """Look at the tables of dynamic relocations, which may share entries, each entry once."""
+        done = 0
+        for address, size in sorted(tables):
+            first, end = max(address, done), address + size
+            if first < end:
+                at = self._table(first, end - first, _RELA)
+                for start in range(0, end - first, _CHUNK * _RELA):
+                    self._rela(at + start, min(_CHUNK * _RELA, end - first - start))
+                done = end
+
+    def _rela(self, at: int, size: int) -> None:
+        machine, start, step = self._image.e_machine, self._step.start, self._step
+        table = _words(self._read(at, size))
+        offsets, infos, addends = table[0::3], table[1::3], table[2::3]
+        kinds = {info & _TYPE for info in set(infos)}
+        if odd := kinds.difference(_VALUES[machine], _SLOTS[machine], _OTHERS[machine]):
+            raise RefusalError("fix.unknown-relocations", number=min(odd))
+        if any(info >> 32 for info in set(infos) if info & _TYPE in _VALUES[machine][:2]):
+            raise RefusalError("fix.unknown-relocations", number=_VALUES[machine][0])
+        if min(offsets) >= start:
+            self._words.add(step.delta, range(at, at + size, _RELA))
+        else:
+            if any(o < start for o, i in zip(offsets, infos, strict=True) if i):
+                raise RefusalError("fix.address-tables", address=f"{min(offsets):#x}")
+            self._words.add(step.delta, (at + k * _RELA for k, o in enumerate(offsets) if o >= start))
+        valued = frozenset(_VALUES[machine])  # whole r_info: without a symbol
+        early = [a for i, a in zip(infos, addends, strict=True) if a < start and i in valued]
+        self._known_early(early)
+        self._words.add(
+            step.delta,
+            [
+                place
+                for place, i, a in zip(range(at + 16, at + size + 16, _RELA), infos, addends, strict=True)
+                if a >= start and i in valued
+            ],
+        )
+        slots = frozenset(_SLOTS[machine])
+        self._places(
+            [(o, a) for o, i, a in zip(offsets, infos, addends, strict=True) if i in valued],
+            [o for o, i in zip(offsets, infos, strict=True) if i & _TYPE in slots],
+        )
+        if early and step.room:
+            for k, (i, a) in enumerate(zip(infos, addends, strict=True)):
+                if i in valued and a < start:
+                    self._words.add(step.distance(a), [at + k * _RELA + 16])
+
+    def _known_early(self, addresses: Sequence[int]) -> None:
+        """Raise RefusalError for a pointer to something before the break that is not surely meant."""
+        for address in set(addresses):
+            if address != self._loads[0].p_vaddr and not any(a <= address < b for a, b in self._known):
+                raise RefusalError("fix.crosses", place="", address=f"{address:#x}")
+
+    def _places(self, valued: Sequence[tuple[int, int]], slots: Sequence[int]) -> None:
+        """Look at the words at the places of relocations.
+
+        GNU ld writes addends there, too.  A loader ignores them, other readers may not.
+        """
+        if not valued and not slots:
+            return
+        low = min([o for o, _ in valued] + list(slots))
+        high = max([o for o, _ in valued] + list(slots)) + 8
+        load = self._load(low)
+        if load and high - low <= _SPAN and high <= load.p_vaddr + load.p_filesz:
+            base = load.p_offset - load.p_vaddr
+            block = self._read(low + base, high - low)
+            get = _WORD.unpack_from
+            start = self._step.start
+            same = [o + base for o, a in valued if a >= start and get(block, o - low)[0] == a]
+            self._words.add(self._step.delta, same)
+            if self._step.room:
+                for o, a in valued:
+                    if a < start and get(block, o - low)[0] == a:
+                        self._words.add(self._step.distance(a), [o + base])
+            first, last = self._text.p_vaddr, self._text.p_vaddr + self._text.p_memsz
+            self._words.add(
+                self._step.delta, [o + base for o in slots if max(first, start) <= get(block, o - low)[0] < last]
+            )
+            return
+        if len(valued) + len(slots) > 1:
+            for o, a in valued:
+                self._places([(o, a)], [])
+            for o in slots:
+                self._places([], [o])
+
+    def _relr(self, address: int, size: int) -> None:
+        """Look at packed relative relocations: the addresses in the table, and the words at all places.
+
+        See https://groups.google.com/g/generic-abi/c/bX460iggiKg, the proposal, and _dl_relocate_static_pie in glibc.
+        """
+        at = self._table(address, size, 8)
+        places: list[int] = []
+        where = 0
+        for chunk in range(0, size, _CHUNK * 8):
+            for k, word in enumerate(_words(self._read(at + chunk, min(_CHUNK * 8, size - chunk)))):
+                if not word & 1:
+                    if word < self._step.start:
+                        raise RefusalError("fix.address-tables", address=f"{word:#x}")
+                    self._words.add(self._step.delta, [at + chunk + 8 * k])
+                    places.append(word)
+                    where = word + 8
+                else:
+                    if not where:
+                        raise RefusalError("fix.address-tables", address=f"{address:#x}")
+                    bits, place = word >> 1, where
+                    while bits:
+                        if bits & 1:
+                            places.append(place)
+                        bits >>= 1
+                        place += 8
+                    where += 63 * 8
+                if len(places) >= _CHUNK:
+                    self._relative(places)
+                    places = []
+        self._relative(places)
+
+    def _relative(self, places: Sequence[int]) -> None:
+        """Look at the words at *places*, to which the loader adds its base."""
+        self._left -= len(places)
+        if self._left < 0:
+            raise RefusalError("fix.many-addresses")
+        blocks = _blocks(places, _SPAN)
+        for block in blocks:
+            low, high = block[0], block[-1] + 8
+            at = self._in_file(low, high - low)
+            if at < 0 or min(block) < low or max(block) + 8 > high:
+                if len(block) == 1:
+                    raise RefusalError("fix.address-tables", address=f"{low:#x}")
+                for place in block:
+                    self._relative([place])
+                continue
+            data = self._read(at, high - low)
+            values = [_WORD.unpack_from(data, place - low)[0] for place in block]
+            start = self._step.start
+            self._known_early([v for v in values if v < start])
+            self._words.add(self._step.delta, [at + p - low for p, v in zip(block, values, strict=True) if v >= start])
+            if self._step.room:
+                for p, v in zip(block, values, strict=True):
+                    if v < start:
+                        self._words.add(self._step.distance(v), [at + p - low])
+
+    def _first_words(self, addresses: list[int]) -> None:
+        """Look at the first words of global offset tables: the address of the dynamic section, without a relocation."""
+        dynamic = next(s.p_vaddr for s in self._image.segments if s.p_type == PT_DYNAMIC)
+        named = [s.sh_addr for s in self._image.sections if s.name in (".got", ".got.plt") and s.sh_flags & SHF_ALLOC]
+        for address in {*addresses, *named}:
+            at = self._in_file(address, 8)
+            if at >= 0 and _WORD.unpack(self._read(at, 8))[0] == dynamic:
+                self._words.add(self._step.distance(dynamic), [at])
+
+    def _sections(self) -> None:
+        debug: dict[str, Section] = {}
+        for section in self._image.sections:
+            if section.sh_type in (0, SHT_NOBITS) or not section.sh_size:
+                continue
+            if section.sh_type == _SHT_SHNDX:
+                raise RefusalError("fix.many-sections")
+            if section.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
+                self._symbols(section)
+            elif section.name == ".note.stapsdt":
+                self._probes(section)
+            elif section.sh_flags & SHF_ALLOC:
+                continue
+            elif section.name in dwarf.SECTIONS:
+                debug[section.name] = section
+            elif section.name.startswith(_ADDRESSED):
+                raise RefusalError("fix.debug-inside", section=section.name)
+            elif section.sh_type == _SHT_RELA:
+                self._kept_relocations(section)
+
+        if debug:
+            self._debug(debug)
+
+    def _debug(self, sections: dict[str, Section]) -> None:
+        """Look at debug information: all addresses in it that are in the image, dead code being beyond it or at 0."""
+        if sum(s.sh_size for s in sections.values()) > _DEBUG_LIMIT:
+            raise RefusalError("fix.debug-inside", section=next(iter(sections)))
+        tls = next((s.p_memsz for s in self._image.segments if s.p_type == _PT_TLS), 0)
+        if ".debug_addr" in sections and tls > self._step.start:
+            raise RefusalError("fix.debug-inside", section=".debug_addr")  # offsets there could be taken for addresses
+        contents = {name: self._read(s.sh_offset, s.sh_size) for name, s in sections.items()}
+        compressed = [name for name, s in sections.items() if s.sh_flags & _SHF_COMPRESSED]
+        left = _DEBUG_LIMIT
+        for name in compressed:
+            contents[name] = _inflated(contents[name], left, name)
+            left -= len(contents[name])
+        last = max(s.p_vaddr + s.p_memsz for s in self._loads)
+        distance, get = self._step.distance, _WORD.unpack_from
+        moving: dict[tuple[str, int], list[int]] = {}
+
+        def found(name: str, at: int) -> None:
+            (value,) = get(contents[name], at)
+            if value <= last and (moved := distance(value)):
+                moving.setdefault((name, moved), []).append(at)
+
+        try:
+            dwarf.find_addresses(contents, found)
+        except dwarf.Unclear:
+            raise RefusalError("fix.debug-inside", section=".debug_info") from None
+        for (name, moved), places in moving.items():
+            if name not in compressed:
+                self._words.add(moved, [sections[name].sh_offset + place for place in places])
+        for name in compressed:
+            changed = bytearray(contents[name])
+            for (where, moved), places in moving.items():
+                for place in dict.fromkeys(places) if where == name else ():
+                    _WORD.pack_into(changed, place, get(changed, place)[0] + moved)
+            if changed != contents[name]:
+                header = self._read(sections[name].sh_offset, _CHDR_SIZE)
+                self._words.replaced[name] = header + zlib.compress(changed, 1)
+
+    def _contents(self, section: Section, entry: int) -> Iterator[tuple[int, "array[int]"]]:
+        """Yield the words of a table in chunks, with their offsets."""
+        self._left -= section.sh_size // entry
+        if self._left < 0:
+            raise RefusalError("fix.many-addresses")
+        size = section.sh_size // entry * entry
+        for start in range(0, size, _CHUNK * entry):
+            yield (
+                section.sh_offset + start,
+                _words(self._read(section.sh_offset + start, min(_CHUNK * entry, size - start))),
+            )
+
+    def _symbols(self, table: Section) -> None:
+        """Look at a symbol table: a value moves with its section, since the end of one can be the beginning of another.
+
+        Offsets in thread-local storage, absolute values and those of sections that are not loaded stay.
+        """
+        ranges = {
+            i: (s.sh_addr, s.sh_addr + s.sh_size, self._step.distance(s.sh_addr))
+            for i, s in enumerate(self._image.sections)
+            if s.sh_flags & SHF_ALLOC and i
+        }
+        distance = self._step.distance
+        for at, words in self._contents(table, _SYM):
+            by_distance: dict[int, list[int]] = {}
+            for k, (first, value) in enumerate(zip(words[0::3], words[1::3], strict=True)):
+                if not value or first >> 32 & 15 == _STT_TLS:
+                    continue
+                shndx = first >> _SHNDX
+                if shndx in ranges:
+                    low, high, moved = ranges[shndx]
+                    if not low <= value <= high:
+                        moved = distance(value)
+                elif shndx == _SHN_UNDEF:
+                    moved = distance(value)  # the address of its entry in the procedure linkage table
+                else:
+                    continue
+                if moved:
+                    by_distance.setdefault(moved, []).append(at + k * _SYM + 8)
+            for moved, places in by_distance.items():
+                self._words.add(moved, places)
+
+    def _probes(self, section: Section) -> None:
+        """Look at the notes of static probes: each has the addresses of the probe, of a base, and of a counter.
+
+        See https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation.
+        """
+        if section.sh_size > _NOTES_LIMIT:
+            raise RefusalError("fix.many-addresses")
+        data = self._read(section.sh_offset, section.sh_size)
+        at = 0
+        while at + 12 <= len(data):
+            name_size, desc_size, kind = struct.unpack_from("<III", data, at)
+            desc = at + 12 + name_size + -name_size % 4
+            if desc + desc_size > len(data):
+                raise RefusalError("fix.address-tables")
+            if data[at + 12 : at + 20] == b"stapsdt\0" and kind == 3 and desc_size >= 24:
+                for place in range(desc, desc + 24, 8):
+                    (value,) = _WORD.unpack_from(data, place)
+                    if value:
+                        self._words.add(self._step.distance(value), [section.sh_offset + place])
+            at = desc + desc_size + -desc_size % 4
+
+    def _kept_relocations(self, section: Section) -> None:
+        """Look at the linker's input relocations (--emit-relocs) for sections that are loaded: their places move."""
+        header = self._read(section.header + 44, 4)
+        target = int.from_bytes(header, "little")
+        if target >= len(self._image.sections) or not self._image.sections[target].sh_flags & SHF_ALLOC:
+            return
+        for at, words in self._contents(section, _RELA):
+            places: dict[int, list[int]] = {}
+            for k, place in enumerate(words[0::3]):
+                places.setdefault(self._step.distance(place), []).append(at + k * _RELA)
+            for moved, found in places.items():
+                self._words.add(moved, found)
+
+
+def _inflated(data: bytes, limit: int, name: str) -> bytes:
+    """Return the contents of a compressed section.  Raises RefusalError if they are not as its header says."""
+    kind, size = struct.unpack_from("<I4xQ", data.ljust(_CHDR_SIZE, b"\0"))
+    try:
+        found = zlib.decompressobj().decompress(data[_CHDR_SIZE:], size + 1) if kind == 1 and size < limit else b""
+    except zlib.error:
+        found = b""
+    if len(found) != size or not size:
+        raise RefusalError("fix.debug-inside", section=name)
+    return found
+
+
+def _words(data: bytes) -> "array[int]":
+    words = array("Q", data)
+    if sys.byteorder == "big":
+        words.byteswap()
+    return words
+
+
+def _blocks(places: Sequence[int], span: int) -> Iterator[Sequence[int]]:
+    """Yield runs of *places* that lie within *span* bytes."""
+    first = 0
+    for i, place in enumerate(places):
+        if not 0 <= place - places[first] <= span or (i > first and place <= places[i - 1]):
+            yield places[first:i]
+            first = i
+    if first < len(places):
+        yield places[first:]

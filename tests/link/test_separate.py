@@ -1,0 +1,922 @@
+"""Separation: the text moves away from what lies before it, in what real linkers made; programs do the same."""
+
+import re
+import shutil
+import stat
+import struct
+import sys
+from pathlib import Path
+
+import pytest
+from elftools.dwarf.locationlists import LocationParser
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection, RelrRelocationSection
+from elftools.elf.sections import SymbolTableSection
+
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.fixrecord import SEPARATE
+from hugealign.errors import MalformedElfError
+from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
+from hugealign.fixing.plan import Step
+from hugealign.fixing.separation import check, debugfile
+from tests.link import test_aarch64
+from tests.link.bulk import bulk_object
+from tests.support import HUGEALIGN, PAGE, PYTHON, SRC, Elf, Toolchain, environment, need_compiler, run
+
+#: Linkers that put constants before the text, so that its head cannot be padded.
+CONSTANTS_FIRST = ("lld14", "lld19", "mold")
+#: Linkers that put data into the segment of the text.
+DATA_BEHIND = ("gold",)
+
+
+@pytest.fixture(autouse=True)
+def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small text counts, too: the programs here are small."""
+    monkeypatch.setenv("HUGEALIGN_MIN_TEXT", "0")
+
+
+def separated(path: Path, output: Path | None = None) -> tuple[Path, Step]:
+    """Separate *path*; hold the result against what pyelftools reads, and undo it."""
+    output = output or path.with_name(f"{path.name}.separated")
+    done = fix(str(path), FixOptions(SEPARATE, output=str(output)))
+    assert done.plan
+    assert done.plan.step
+    assert (done.action, done.plan.executable, done.after) == (FIX, 0, output.stat().st_size)
+    assert_stepped(path, output, done.plan.step)
+    assert undone(output).read_bytes() == path.read_bytes()
+    return output, done.plan.step
+
+
+def undone(path: Path) -> Path:
+    """Return what undoing makes of the separated file at *path*."""
+    back = path.with_name("undone")
+    fix(str(path), FixOptions(undo=True, output=str(back)))
+    return back
+
+
+def refusal(path: Path) -> tuple[str, dict[str, int | str]]:
+    """Return code and facts of what keeps *path* from being separated; nothing is written."""
+    with pytest.raises(RefusalError) as caught:
+        fix(str(path), FixOptions(SEPARATE, output=str(path.with_name("refused"))))
+    assert not path.with_name("refused").exists()
+    return caught.value.diagnosis.code, dict(caught.value.diagnosis.facts)
+
+
+def code_of(path: Path) -> str:
+    """Return why *path* is refused, empty if it is not."""
+    try:
+        fix(str(path), FixOptions(SEPARATE, output=str(path.with_name("made"))))
+    except RefusalError as refused:
+        return refused.diagnosis.code
+    return ""
+
+
+def assert_stepped(old: Path, new: Path, step: Step) -> None:
+    """Every relocation, symbol, section and dynamic pointer of *new* is where *step* puts that of *old*."""
+    with old.open("rb") as a_stream, new.open("rb") as b_stream:
+        a, b = ELFFile(a_stream), ELFFile(b_stream)
+        assert b["e_entry"] == step(a["e_entry"])
+        relative = {"EM_X86_64": (8, 37), "EM_AARCH64": (1027, 1032)}[a["e_machine"]]
+        for x, y in zip(a.iter_sections(), b.iter_sections(), strict=False):
+            if x["sh_flags"] & 2:
+                assert (x.name, y["sh_addr"], x["sh_size"]) == (y.name, step(x["sh_addr"]), y["sh_size"])
+            if isinstance(x, DynamicSection):
+                for one, other in zip(x.iter_tags(), y.iter_tags(), strict=True):
+                    pointer = one.entry.d_tag in POINTERS
+                    assert other.entry.d_val == (step(one.entry.d_val) if pointer else one.entry.d_val), one
+            elif isinstance(x, RelocationSection):
+                kept = not x["sh_flags"] & 2  # by --emit-relocs
+                if kept and not a.get_section(x["sh_info"])["sh_flags"] & 2:
+                    continue
+                for one, other in zip(x.iter_relocations(), y.iter_relocations(), strict=True):
+                    assert other["r_offset"] == step(one["r_offset"])
+                    moved = one["r_info_type"] in relative and not kept
+                    assert other["r_addend"] == (step(one["r_addend"]) if moved else one["r_addend"])
+                    if moved and (was := word(a, one["r_offset"])) == one["r_addend"]:  # GNU ld writes it there, too
+                        assert word(b, other["r_offset"]) == step(was)
+            elif x.name in (".got", ".got.plt") and x["sh_size"]:
+                dynamic = a.get_section_by_name(".dynamic")["sh_addr"]
+                if word(a, x["sh_addr"]) == dynamic:
+                    assert word(b, y["sh_addr"]) == step(dynamic)
+            elif isinstance(x, RelrRelocationSection):
+                places = [one["r_offset"] for one in x.iter_relocations()]
+                assert [one["r_offset"] for one in y.iter_relocations()] == [step(place) for place in places]
+                for place in places:
+                    assert word(b, step(place)) == step(word(a, place))
+            elif isinstance(x, SymbolTableSection):
+                for one, other in zip(x.iter_symbols(), y.iter_symbols(), strict=True):
+                    still = one["st_shndx"] == "SHN_ABS" or one["st_info"]["type"] == "STT_TLS"
+                    value = one["st_value"]
+                    assert other["st_value"] == (value if still else step(value)), one.name
+
+
+POINTERS = {
+    *("DT_PLTGOT", "DT_HASH", "DT_GNU_HASH", "DT_STRTAB", "DT_SYMTAB", "DT_RELA", "DT_JMPREL", "DT_RELR", "DT_INIT"),
+    *("DT_FINI", "DT_INIT_ARRAY", "DT_FINI_ARRAY", "DT_VERSYM", "DT_VERNEED", "DT_VERDEF", "DT_TLSDESC_PLT"),
+    "DT_TLSDESC_GOT",
+}
+
+
+def word(elf: ELFFile, address: int) -> int:
+    """Return the word at *address*, 0 if it is not in the file."""
+    for offset in elf.address_offsets(address, 8):
+        elf.stream.seek(offset)
+        return int(struct.unpack("<Q", elf.stream.read(8))[0])
+    return 0
+
+
+def executable(path: Path) -> int:
+    """How many bytes of sections that are not code are executable."""
+    elf = Elf(path)
+    return sum(
+        s["sh_size"]
+        for name, s in elf.sections.items()
+        if s["sh_flags"] & 6 == 2
+        for t in elf.text
+        if t["p_vaddr"] <= s["sh_addr"] < t["p_vaddr"] + t["p_memsz"]
+    )
+
+
+def assert_whole(path: Path, linker: str, alignment: int = 4096) -> None:
+    """The code of *path* is whole as far as its linker lets that be: it ends at the boundary of a window."""
+    elf = Elf(path)
+    (text,) = elf.text
+    end = max(s["sh_addr"] + s["sh_size"] for s in elf.sections.values() if s["sh_flags"] & 4)
+    assert -(-end // alignment) * alignment % PAGE == 0
+    assert (text["p_vaddr"] - text["p_offset"]) % PAGE == 0
+    assert text["p_align"] >= PAGE
+    assert text["p_offset"] + text["p_filesz"] <= elf.size
+    if linker not in CONSTANTS_FIRST:
+        assert text["p_vaddr"] % PAGE == 0
+    if linker not in DATA_BEHIND:
+        assert executable(path) == 0
+    if linker not in CONSTANTS_FIRST + DATA_BEHIND:
+        assert elf.faults() == []
+
+
+@pytest.mark.parametrize("binding", ["lazy", "now"])
+def test_program(binding: str, toolchain: Toolchain, features: Path, bulk: Path, tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    run(toolchain.cxx, *toolchain.flags, "-pie", features, bulk, f"-Wl,-z,{binding}", "-o", path, check=True)
+    output, _ = separated(path)
+    assert_whole(output, toolchain.linker)
+    assert run(output).returncode == 0
+    assert run(output, LD_BIND_NOW="1").returncode == 0
+    assert run(output, GLIBC_TUNABLES="glibc.cpu.hwcaps=-AVX2").returncode == 0
+    assert Elf(output).lacks(Elf(path)) == []
+
+
+def test_library(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
+    path = tmp_path / "libbulk.so"
+    run(*toolchain.command("-shared", bulk, "-o", path), check=True)
+    output, _ = separated(path)
+    assert_whole(output, toolchain.linker)
+    script = "import ctypes, os, sys; print(ctypes.CDLL(sys.argv[1], mode=os.RTLD_NOW).big_sum())"
+    done = run(PYTHON, "-c", script, output, check=True)
+    assert int(done.stdout) == 3000 * 2999 // 2
+    # Linking against it is as before.
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() != 4498500; }")
+    run(*toolchain.command(tmp_path / "main.c", output, "-o", tmp_path / "main"), check=True)
+    assert run(tmp_path / "main").returncode == 0
+
+
+def test_traps_behind_the_text(toolchains: dict[str, Toolchain], bulk: Path, main: Path, tmp_path: Path) -> None:
+    """LLD fills the last page of code with traps, which no segment holds: undoing brings them back."""
+    path = tmp_path / "program"
+    run(*toolchains["gcc-lld19"].needed().command("-pie", main, bulk, "-Wl,-z,separate-code", "-o", path), check=True)
+    (text,) = Elf(path).text
+    assert path.read_bytes()[text["p_offset"] + text["p_filesz"]] == 0xCC
+    output, _ = separated(path)
+    assert run(output).returncode == 0
+
+
+CALLS = """
+#include <stdio.h>
+#include <stdlib.h>
+%s
+int main(int argc, char **argv) { printf("%%ld\\n", (long)value(argc)); return 0; }
+"""
+#: Programs that print a number: what they hold addresses in, their text, and the options of gcc.
+KINDS = {
+    "switch": (
+        (
+            "long value(int n) { switch (n) { case 1: return 7; case 2: return rand(); case 3: return 9; "
+            "case 4: return abs(n); case 5: return 11; default: return 13; } }"
+        ),
+        ("-O2",),
+    ),
+    "pointers": (
+        (
+            "static int a[4] = {1, 2, 3, 4}; int *p[] = {a, a + 4, &a[2]}; int (*f)(const char *) = puts; "
+            "long value(int n) { return (p[1] - p[n]) + (f == puts); }"
+        ),
+        (),
+    ),
+    "relr": (
+        (
+            "static int a[900]; int *p[900] = {[0 ... 899] = a + 7}; "
+            "long value(int n) { return p[n] - a + (p[899] == p[0]); }"
+        ),
+        ("-Wl,-z,pack-relative-relocs",),
+    ),
+    "unaligned": (
+        (
+            "static int a[4] = {1, 2, 3, 4}; struct __attribute__((packed)) { char c; int *p; } s = {1, a + 3}; "
+            "long value(int n) { return *s.p + n; }"
+        ),
+        (),
+    ),
+    "ifunc": (
+        (
+            "static int one(void) { return 3; } static int (*choose(void))(void) { return one; } "
+            'int chosen(void) __attribute__((ifunc("choose"))); int (*held)(void) = chosen; '
+            "long value(int n) { return chosen() + held() + n; }"
+        ),
+        (),
+    ),
+    "ifunc now": (
+        (
+            "static int one(void) { return 3; } static int (*choose(void))(void) { return one; } "
+            'int chosen(void) __attribute__((ifunc("choose"))); int (*held)(void) = chosen; '
+            "long value(int n) { return chosen() + held() + n; }"
+        ),
+        ("-Wl,-z,now",),
+    ),
+    "constructors": (
+        (
+            "static long v; __attribute__((constructor)) static void c(void) { v += 5; } "
+            '__attribute__((destructor)) static void d(void) { puts("end"); } '
+            "long value(int n) { return v + n; }"
+        ),
+        (),
+    ),
+    "tls": (
+        "__thread long t = 40; static __thread long u; long value(int n) { u += n; return t + u; }",
+        ("-ftls-model=initial-exec",),
+    ),
+    "tls descriptors": (
+        "__thread long t = 40; static __thread long u; long value(int n) { u += n; return t + u; }",
+        ("-fPIC", "-mtls-dialect=gnu2", "-Wl,--no-relax"),
+    ),
+    "tls dynamic": (
+        "__thread long t = 40; static __thread long u; long value(int n) { u += n; return t + u; }",
+        ("-fPIC", "-ftls-model=global-dynamic", "-Wl,--no-relax"),
+    ),
+    "tls of many pages": (
+        "__thread char a[1 << 16] = {1}; __thread long t = 4; long value(int n) { return t + ++a[n << 15]; }",
+        ("-ftls-model=initial-exec",),
+    ),
+    "header by a pointer": (
+        (
+            "extern const char __ehdr_start[]; const char *const volatile p = __ehdr_start; "
+            "long value(int n) { return p[n]; }"
+        ),
+        (),
+    ),
+    "kept relocations": (
+        "static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
+        ("-Wl,--emit-relocs",),
+    ),
+    "profiled": ("long value(int n) { return n + 1; }", ("-fprofile-generate",)),
+    "gnu hash only": ("long value(int n) { return n + 1; }", ("-rdynamic", "-Wl,--hash-style=gnu")),
+    "both hashes": ("long value(int n) { return n + 1; }", ("-rdynamic", "-Wl,--hash-style=both")),
+    "headers with text": (
+        "static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
+        ("-Wl,-z,noseparate-code",),
+    ),
+    "sanitized": (
+        "static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
+        ("-fsanitize=undefined", "-O1"),
+    ),
+    "large pages": (
+        "static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
+        ("-Wl,-z,max-page-size=0x10000",),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_addresses(kind: str, tmp_path: Path) -> None:
+    need_compiler("gcc")
+    text, options = KINDS[kind]
+    path = compiled(tmp_path, CALLS % text, *options)
+    output, _ = separated(path)
+    for now in ("", "1"):
+        plain = run(path, GCOV_PREFIX=str(tmp_path), LD_BIND_NOW=now)
+        assert plain.returncode == 0
+        done = run(output, GCOV_PREFIX=str(tmp_path), LD_BIND_NOW=now)
+        assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    assert executable(output) == 0 or kind == "headers with text"
+    assert not Elf(output).loads[0]["p_flags"] & 1
+
+
+#: What reaches across the break, and is found.
+CROSSINGS = {
+    "header by a distance": (
+        (
+            'extern const char __ehdr_start[] __attribute__((visibility("hidden"))); '
+            "long value(int n) { return __ehdr_start[n]; }"
+        ),
+        (),
+    ),
+    "header in data": (
+        (
+            '__asm__(".section .rodata\\n.balign 4\\nd: .long __ehdr_start - .\\n.text"); '
+            'extern const int d __attribute__((visibility("hidden"))); '
+            "long value(int n) { return ((const char *)&d + d)[n]; }"
+        ),
+        (),
+    ),
+    "large model": (
+        (
+            'extern const char __ehdr_start[] __attribute__((visibility("hidden"))); '
+            "long value(int n) { return __ehdr_start[n]; }"
+        ),
+        ("-mcmodel=large", "-fPIC"),
+    ),
+    "compared": (
+        (
+            'extern const char __ehdr_start[] __attribute__((visibility("hidden"))); '
+            '__asm__("f: cmpb $69, __ehdr_start+1(%rip)\\nsete %al\\nret"); int f(void); '
+            "long value(int n) { return f() + n; }"
+        ),
+        (),
+    ),
+    "called": (
+        ('__asm__(".globl g\\ng: jne __ehdr_start\\nret"); void g(void); long value(int n) { return (long)g != n; }'),
+        (),
+    ),
+    "monitored": ("long value(int n) { return n + 1; }", ("-pg",)),
+}
+
+
+@pytest.mark.parametrize("kind", CROSSINGS)
+def test_crossing(kind: str, tmp_path: Path) -> None:
+    need_compiler("gcc")
+    text, options = CROSSINGS[kind]
+    path = compiled(tmp_path, CALLS % text, *options)
+    code, facts = refusal(path)
+    assert code == "fix.crosses"
+    assert set(facts) == {"place", "address"}
+
+
+#: What is refused for its headers, and why.
+REFUSED: dict[str, tuple[tuple[str, ...], str, dict[str, int | str] | None]] = {
+    "fixed": (("-no-pie",), "fix.fixed-address", {}),
+    "static": (("-static",), "fix.fixed-address", {}),
+    "static-pie": (("-static-pie",), "fix.crosses", None),
+    "small": ((), "text.small", None),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, code, facts = REFUSED[kind]
+    if kind == "small":
+        monkeypatch.setenv("HUGEALIGN_MIN_TEXT", "256K")
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0], *options)
+    found, seen = refusal(path)
+    assert found == code
+    assert facts is None or seen == facts
+
+
+def test_appended(tmp_path: Path) -> None:
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0])
+    with path.open("ab") as stream:
+        stream.write(b"PK\5\6 and more")
+    assert refusal(path)[0] == "file.appended"
+
+
+def compiled(place: Path, source: str, *options: str) -> Path:
+    """Compile a program without debug information, as a position-independent one unless *options* say otherwise."""
+    (place / "program.c").write_text(source)
+    path = place / "program"
+    run("gcc", "-pie", "-fPIE", "-w", place / "program.c", *options, "-o", path, cwd=place, check=True)
+    return path
+
+
+def test_versions_and_interposition(tmp_path: Path) -> None:
+    """Symbols with versions are found, by the right version, and can be interposed."""
+    (tmp_path / "lib.c").write_text(
+        "int old(void) { return 1; }\nint new(void) { return 2; }\n"
+        '__asm__(".symver old, f@V1");\n__asm__(".symver new, f@@V2");\nint g(void) { return new() + 10; }\n'
+    )
+    (tmp_path / "map").write_text("V1 { global: f; local: *; };\nV2 { global: f; g; } V1;\n")
+    (tmp_path / "main.c").write_text(
+        "#include <dlfcn.h>\n#include <stdio.h>\nint f(void); int g(void);\n"
+        'int main(void) { int (*o)(void) = (int (*)(void))dlvsym(RTLD_DEFAULT, "f", "V1");\n'
+        'printf("%d %d %d\\n", f(), g(), o ? o() : -1); }\n'
+    )
+    path = tmp_path / "libv.so"
+    run("gcc", "-shared", "-fPIC", tmp_path / "lib.c", f"-Wl,--version-script={tmp_path}/map", "-o", path, check=True)
+    run("gcc", "-D_GNU_SOURCE", tmp_path / "main.c", path, "-o", tmp_path / "main", check=True)
+    plain = run(tmp_path / "main", check=True).stdout
+    (tmp_path / "moved").mkdir()
+    separated(path, tmp_path / "moved" / "libv.so")
+    (tmp_path / "moved" / "libv.so").replace(path)
+    assert run(tmp_path / "main", check=True).stdout == plain == "2 12 1\n"
+
+
+LANGUAGES = {
+    "rust": (
+        "m.rs",
+        (
+            "fn main() { let v: Vec<u32> = (1..9).collect(); "
+            'let r = std::panic::catch_unwind(|| { if v.len() == 8 { panic!("x") } }); '
+            'println!("{} {}", v.iter().sum::<u32>(), r.is_err()); }\n'
+        ),
+        ("rustc", "-O", "-Cstrip=symbols", "-Clink-arg=-fuse-ld=bfd"),
+    ),
+    "fortran": (
+        "m.f90",
+        "program m\n  integer :: i\n  print *, (i * i, i = 1, 5)\nend program\n",
+        ("gfortran", "-pie"),
+    ),
+    "go": (
+        "m.go",
+        (
+            'package main\nimport "fmt"\nfunc main() { defer func() { fmt.Println(recover()) }(); '
+            'var m map[string]int; m["a"] = 1 }\n'
+        ),
+        ("go", "build", "-buildmode=pie", "-ldflags=-linkmode=external -s -w"),
+    ),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_language(language: str, tmp_path: Path) -> None:
+    name, source, command = LANGUAGES[language]
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not installed")
+    (tmp_path / name).write_text(source)
+    path = tmp_path / "program"
+    run(*command, "-o", path, tmp_path / name, cwd=tmp_path, check=True, GOFLAGS="", GOCACHE=str(tmp_path / "cache"))
+    if ".debug_info" in Elf(path).sections:
+        run("strip", path, check=True)
+    output, _ = separated(path)
+    plain, done = run(path), run(output)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert plain.stdout
+
+
+@pytest.mark.skipif(
+    not shutil.which(test_aarch64.GCC) or not shutil.which("qemu-aarch64"), reason="no aarch64 compiler or qemu"
+)
+@pytest.mark.parametrize("name", [name for name in test_aarch64.TOOLCHAINS if "mold" not in name])
+def test_aarch64_program(name: str, tmp_path: Path) -> None:
+    words = test_aarch64.TOOLCHAINS[name]
+    need_compiler(*words)
+    objects = tmp_path / "features.o", bulk_object(tmp_path, compiler=test_aarch64.GCC)
+    run("aarch64-linux-gnu-g++", "-O1", "-fPIC", "-c", SRC / "features.cc", "-o", objects[0], check=True)
+    path = tmp_path / "program"
+    run(*test_aarch64.cxx(words), "-pie", *objects, "-o", path, check=True)
+    output, step = separated(path)
+    assert step.delta % 0x10000 == 0
+    # GNU ld's default for this processor has data behind the code in one segment.
+    assert_whole(output, {"bfd": "gold"}.get(linker := name.partition("-")[2], linker), 0x10000)
+    assert run(*test_aarch64.QEMU, output).returncode == 0
+
+
+@pytest.mark.skipif(
+    not shutil.which(test_aarch64.GCC) or not shutil.which("qemu-aarch64"), reason="no aarch64 compiler or qemu"
+)
+@pytest.mark.parametrize(("kind", "options"), [("tls descriptors", ()), ("relr", ("-Wl,-z,pack-relative-relocs",))])
+def test_aarch64_addresses(kind: str, options: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "program.c").write_text(CALLS % KINDS[kind][0])
+    path = tmp_path / "program"
+    run(test_aarch64.GCC, "-fPIC", "-pie", tmp_path / "program.c", *options, "-o", path, check=True)
+    output, _ = separated(path)
+    plain, done = run(*test_aarch64.QEMU, path), run(*test_aarch64.QEMU, output)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    assert plain.returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which(test_aarch64.GCC), reason="no aarch64 compiler")
+@pytest.mark.parametrize("text", ["adrp x0, __ehdr_start", "adr x0, __ehdr_start", "ldr w0, __ehdr_start"])
+def test_aarch64_crossing(text: str, tmp_path: Path) -> None:
+    source = (
+        f'__asm__(".hidden __ehdr_start\\n.globl f\\nf: {text}\\nret"); int f(void); int main(void) {{ return f(); }}'
+    )
+    (tmp_path / "program.c").write_text(source)
+    path = tmp_path / "program"
+    run(test_aarch64.GCC, "-fPIE", "-pie", tmp_path / "program.c", "-o", path, check=True)
+    assert refusal(path)[0] == "fix.crosses"
+
+
+PROBE = """
+__asm__(".globl _.stapsdt.base\\n.hidden _.stapsdt.base\\n.section .stapsdt.base,\\"a\\"\\n_.stapsdt.base: .byte 0\\n"
+        ".section .note.stapsdt,\\"\\",@note\\n.balign 4\\n.long 8, 3f-2f, 3\\n.asciz \\"stapsdt\\"\\n"
+        "2: .quad probed, _.stapsdt.base, %s\\n.asciz \\"a\\"\\n.asciz \\"b\\"\\n.asciz \\"\\"\\n3: .balign 4\\n"
+        ".data\\ncounter: .quad 0\\n.text");
+int main(void) { __asm__ volatile("probed: nop"); return 0; }
+"""
+
+
+@pytest.mark.parametrize("counter", ["0", "counter"])
+def test_probes(counter: str, tmp_path: Path) -> None:
+    """The addresses of a static probe, its base and its counter move; a counter that is not there stays 0."""
+    path = compiled(tmp_path, PROBE % counter)
+    output, step = separated(path)
+    old, new = (
+        [int(one, 16) for one in places(run("readelf", "-n", file, check=True).stdout)] for file in (path, output)
+    )
+    assert new == [step(one) for one in old]
+    assert len(old) == 3
+    assert bool(old[2]) == (counter != "0")
+
+
+def places(notes: str) -> list[str]:
+    """Return the addresses that readelf prints for a probe."""
+    line = next(line for line in notes.splitlines() if "Location:" in line)
+    return [part.split()[0].rstrip(",") for part in line.split(": ")[1:]]
+
+
+def test_mode_holes_and_times(tmp_path: Path) -> None:
+    path = tmp_path / "git"
+    shutil.copy(PYTHON, path)
+    path.chmod(0o751)
+    if Elf(path).type == "ET_EXEC":
+        path.write_bytes(Path("/usr/bin/perl").read_bytes())
+    output, _ = separated(path)
+    assert stat.S_IMODE(output.stat().st_mode) == 0o751
+    assert output.stat().st_blocks * 512 < path.stat().st_size + PAGE + (64 << 10)
+
+
+def test_build_id_is_another(tmp_path: Path) -> None:
+    """Whoever keeps symbols by build ID must not take those of the original; the same input gives the same."""
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0], "-Wl,--build-id=sha1")
+    output, _ = separated(path)
+    again, _ = separated(path, tmp_path / "again")
+    found = [
+        run("readelf", "-n", one, check=True).stdout.partition("Build ID: ")[2][:40] for one in (path, output, again)
+    ]
+    assert len(found[0]) == 40
+    assert found[0] != found[1] == found[2]
+
+
+def test_twice_is_nothing_to_do(bulk: Path, main: Path, tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    run("gcc", "-pie", main, bulk, "-o", path, check=True)
+    output, _ = separated(path)
+    done = fix(str(output), FixOptions(SEPARATE, in_place=True))
+    assert done.action == NOTHING
+
+
+def test_stripped_afterwards(bulk: Path, main: Path, tmp_path: Path) -> None:
+    """strip keeps the windows; then the record does not fit any more, and undoing refuses."""
+    path = tmp_path / "program"
+    run("gcc", "-pie", main, bulk, "-o", path, check=True)
+    output, _ = separated(path)
+    run("strip", output, check=True)
+    assert Elf(output).faults() == []
+    assert run(output).returncode == 0
+    with pytest.raises(RefusalError) as caught:
+        undone(output)
+    assert caught.value.diagnosis.code == "fix.changed-since"
+
+
+@pytest.mark.parametrize("part", ["rela", "symbol", "dynamic", "code", "data", "header"])
+def test_check_sees_a_difference(part: str, tmp_path: Path) -> None:
+    """One wrong word in the written file is seen by the check, wherever it is."""
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0], "-rdynamic")
+    output, step = separated(path)
+    sections = Elf(output).sections
+    offset = {
+        "rela": sections[".rela.dyn"]["sh_offset"] + 16,
+        "symbol": sections[".symtab"]["sh_offset"] + 24 * (sections[".symtab"]["sh_size"] // 24 - 1) + 8,
+        "dynamic": sections[".dynamic"]["sh_offset"] + 16 * 3 + 8,
+        "code": sections[".text"]["sh_offset"] + 5,
+        "data": sections[".rodata"]["sh_offset"],
+        "header": 24,
+    }[part]
+    data = bytearray(output.read_bytes())
+    data[offset] ^= 0x10
+    wrong = tmp_path / "wrong"
+    wrong.write_bytes(data)
+    for file, right in ((output, True), (wrong, False)):
+        with path.open("rb") as old, file.open("rb") as new:
+            if right:
+                check.check(old.fileno(), new.fileno(), step)
+            else:
+                with pytest.raises(RefusalError) as caught:
+                    check.check(old.fileno(), new.fileno(), step)
+                assert caught.value.diagnosis.code == "fix.check"
+
+
+def test_damaged_record(tmp_path: Path) -> None:
+    """No byte of the record can be changed so that undoing goes wrong otherwise than by an error."""
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0])
+    output, _ = separated(path)
+    data = output.read_bytes()
+    sections = Elf(output).sections
+    for name in (".hugealign.fix", ".hugealign.words", ".gnu.prelink_undo"):
+        section = sections[name]
+        for at in range(section["sh_offset"], section["sh_offset"] + section["sh_size"], 7):
+            wrong = bytearray(data)
+            wrong[at] ^= 0x41
+            (tmp_path / "wrong").write_bytes(wrong)
+            try:
+                undone(tmp_path / "wrong")
+            except (RefusalError, MalformedElfError):
+                continue
+
+
+DEBUG = ("-O1", "-g", "-fPIC", "-pie")
+#: Compilers and their forms of debug information.
+FORMS = {
+    "gcc 5": ("g++", "-gdwarf-5"),
+    "gcc 4": ("g++", "-gdwarf-4"),
+    "gcc 3": ("g++", "-gdwarf-3", "-gstrict-dwarf"),
+    "gcc types": ("g++", "-gdwarf-4", "-fdebug-types-section"),
+    "gcc split": ("g++", "-gdwarf-5", "-gsplit-dwarf"),
+    "gcc compressed": ("g++", "-gdwarf-5", "-gz"),
+    "gcc sections": ("g++", "-ffunction-sections", "-Wl,--gc-sections", "-Wl,-z,noseparate-code"),
+    "gcc frames": ("g++", "-fno-asynchronous-unwind-tables", "-fno-exceptions"),
+    "clang 5": ("clang++-19", "-gdwarf-5"),
+    "clang 4": ("clang++-19", "-gdwarf-4"),
+    "clang bases": (
+        *("clang++-19", "-gdwarf-4", "-ffunction-sections"),
+        *("-mllvm", "-use-dwarf-ranges-base-address-specifier=1"),
+    ),
+    "clang aranges": ("clang++-19", "-gdwarf-5", "-gdwarf-aranges"),
+}
+TRACED = """
+#include <cstdio>
+struct Counted { int n; static int made; Counted(int n) : n(n) { made++; } ~Counted() { made--; } };
+int Counted::made; thread_local int seen; static int table[9];
+__attribute__((cold, noinline)) static int rare(int n) { std::puts("rare"); return n; }
+template <typename T> static T twice(T v) {
+    T sum = 0;
+    for (int i = 0; i < 2; i++) { sum += v; table[i] = sum; }
+    return sum;
+}
+int main(int argc, char **) {
+    int total = 0;
+    for (int i = 0; i < 4; i++) { Counted one(i); total += twice(one.n) + (i == 9 ? rare(i) : 0); seen++; }
+    if (argc > 5) return rare(argc);
+    std::printf("%d %d %d\\n", total, seen, table[1]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_debug_information(form: str, tmp_path: Path) -> None:
+    """Every address that readers see in debug information is the one of the same thing, in its new place."""
+    command = FORMS[form]
+    need_compiler(*command)
+    (tmp_path / "traced.cc").write_text(TRACED)
+    path = tmp_path / "program"
+    run(*command[:1], *DEBUG, *command[1:], tmp_path / "traced.cc", "-o", path, cwd=tmp_path, check=True)
+    output, step = separated(path)
+    assert run(output, check=True).stdout == run(path, check=True).stdout
+    old, new = debug_addresses(path), debug_addresses(output)
+    assert new == [(kind, step(address), rest) for kind, address, rest in old]
+    assert {kind for kind, _, _ in old} >= {"entry", "line"}
+    functions = [f"{s[0]:#x}" for s in function_symbols(path)]
+    moved = [f"{step(s[0]):#x}" for s in function_symbols(path)]
+    named = 0
+    for tool in ("addr2line", "eu-addr2line"):  # the first does not read the newest forms
+        if shutil.which(tool):
+            before = run(tool, "-fie", path, *functions).stdout
+            assert run(tool, "-fie", output, *moved).stdout == before
+            named += "traced.cc:" in before
+    assert named
+
+
+def function_symbols(path: Path) -> list[tuple[int, str]]:
+    with path.open("rb") as stream:
+        table = ELFFile(stream).get_section_by_name(".symtab")
+        return [
+            (s["st_value"], s.name)
+            for s in table.iter_symbols()
+            if s["st_info"]["type"] == "STT_FUNC" and s["st_value"]
+        ]
+
+
+def debug_addresses(path: Path) -> list[tuple[str, int, object]]:
+    """All addresses in the debug information of *path*, as pyelftools reads it: what each is, and what is beside it."""
+    found: list[tuple[str, int, object]] = []
+    with path.open("rb") as stream:
+        information = ELFFile(stream).get_dwarf_info()
+        ranges, locations = information.range_lists(), LocationParser(information.location_lists())
+        for unit in information.iter_CUs():
+            base = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
+            for entry in unit.iter_DIEs():
+                listed = entry.attributes.get("DW_AT_ranges")
+                if listed and listed.form == "DW_FORM_sec_offset":
+                    at = base.value if base and base.form == "DW_FORM_addr" else 0
+                    for part in ranges.get_range_list_at_offset(listed.value, unit):
+                        if hasattr(part, "base_address"):
+                            at = part.base_address
+                        else:
+                            begin = part.begin_offset + (0 if part.is_absolute else at)
+                            found.append(("range", begin, part.end_offset - part.begin_offset))
+                for name, value in entry.attributes.items():
+                    if value.form.startswith("DW_FORM_addrx"):
+                        found.append(("table", information.get_addr(unit, value.raw_value), name))
+                    if locations.attribute_has_location(value, unit["version"]) and value.form == "DW_FORM_sec_offset":
+                        at = base.value if base else 0
+                        for part in locations.parse_from_attribute(value, unit["version"], entry):
+                            if hasattr(part, "base_address"):
+                                at = part.base_address
+                            elif hasattr(part, "begin_offset"):
+                                begin = part.begin_offset + (0 if part.is_absolute else at)
+                                found.append(("place", begin, part.end_offset - part.begin_offset))
+                    if value.form == "DW_FORM_addr":
+                        found.append(("entry", value.value, name))
+                    elif value.form == "DW_FORM_exprloc" and value.value[:1] == [3]:
+                        found.append(
+                            ("location", int.from_bytes(bytes(value.value[1:9]), "little"), tuple(value.value[9:]))
+                        )
+            program = information.line_program_for_CU(unit)
+            found += [
+                ("line", e.state.address, e.state.line) for e in (program.get_entries() if program else ()) if e.state
+            ]
+        tables = information.get_aranges()
+        found += [("arange", e.begin_addr, e.length) for e in (tables.entries if tables else ())]
+        frames = information.CFI_entries() if information.has_CFI() else ()
+        found += [("frame", e["initial_location"], 0) for e in frames if "initial_location" in e.header]
+    return found
+
+
+def test_debug_information_of_another_form_is_refused(tmp_path: Path) -> None:
+    """GNU's split form before DWARF 5 has addresses in a table without a header."""
+    (tmp_path / "traced.cc").write_text(TRACED)
+    run(
+        "g++",
+        *DEBUG,
+        "-gdwarf-4",
+        "-gsplit-dwarf",
+        tmp_path / "traced.cc",
+        "-o",
+        tmp_path / "program",
+        cwd=tmp_path,
+        check=True,
+    )
+    assert refusal(tmp_path / "program")[0] == "fix.debug-inside"
+
+
+def test_damaged_debug_information(tmp_path: Path) -> None:
+    """Whatever a byte of it is changed to, the file is refused or separated, and soon."""
+    (tmp_path / "traced.cc").write_text(TRACED)
+    path = tmp_path / "program"
+    run("g++", *DEBUG, tmp_path / "traced.cc", "-o", path, check=True)
+    sections = {name: s for name, s in Elf(path).sections.items() if name.startswith(".debug_") and "str" not in name}
+    data, codes = path.read_bytes(), set()
+    for section in sections.values():
+        step = max(1, section["sh_size"] // 40)
+        for at in range(section["sh_offset"], section["sh_offset"] + section["sh_size"], step):
+            for value in (0, 0x7F, 0xFF):
+                wrong = bytearray(data)
+                wrong[at] = value
+                (tmp_path / "wrong").write_bytes(wrong)
+                codes.add(code_of(tmp_path / "wrong"))
+    assert codes == {"", "fix.debug-inside"}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_debug_file(compressed: bool, tmp_path: Path) -> None:
+    """The moved copy of a debug file is found by the new build ID, and right for those who read only it."""
+    (tmp_path / "traced.cc").write_text(TRACED)
+    full, program, debug = (tmp_path / name for name in ("full", "program", "full.debug"))
+    run("g++", *DEBUG, "-Wl,--build-id", tmp_path / "traced.cc", "-o", full, check=True)
+    run("objcopy", "--only-keep-debug", *["--compress-debug-sections"] * compressed, full, debug, check=True)
+    run("strip", "-g", "-o", program, full, check=True)
+    run("objcopy", f"--add-gnu-debuglink={debug}", program, check=True)
+    output, step = separated(program)
+    moved = tmp_path / "moved.debug"
+    identity = debugfile.move_debug_file(str(debug), str(output), str(moved))
+    assert [f"Build ID: {identity}" in run("readelf", "-n", one).stdout for one in (output, moved, debug)] == [
+        True,
+        True,
+        False,
+    ]
+    (main,) = (address for address, name in function_symbols(full) if name == "main")
+    before = run("addr2line", "-fie", debug, f"{main:#x}", check=True).stdout
+    assert run("addr2line", "-fie", moved, f"{step(main):#x}", check=True).stdout == before
+    assert "traced.cc:" in before
+    if shutil.which("gdb"):
+        place = tmp_path / "debug" / ".build-id" / identity[:2]
+        place.mkdir(parents=True)
+        moved.rename(place / f"{identity[2:]}.debug")
+        debug.unlink()
+        words = (
+            f"set debug-file-directory {tmp_path}/debug",
+            f"file {output}",
+            "break twice<int>",
+            "run",
+            "bt",
+            "info locals",
+        )
+        told = run("gdb", "-q", "-nx", "-batch", *(word for one in words for word in ("-ex", one))).stdout
+        assert re.search(r"#0 +twice<int> .*traced.cc:\d+\n#1 .* main .*traced.cc:\d+", told), told
+
+
+def test_debug_file_of_another_program(tmp_path: Path) -> None:
+    (tmp_path / "traced.cc").write_text(TRACED)
+    for name, option in (("one", "-O1"), ("other", "-O2")):
+        run("g++", *DEBUG, option, "-Wl,--build-id", tmp_path / "traced.cc", "-o", tmp_path / name, check=True)
+        run("objcopy", "--only-keep-debug", tmp_path / name, tmp_path / f"{name}.debug", check=True)
+    output, _ = separated(tmp_path / "one")
+    for name, program, code in (
+        ("other.debug", output, "fix.other-debug-file"),
+        ("one", output, "fix.no-debug-file"),
+        ("one.debug", tmp_path / "one", "fix.no-record"),
+    ):
+        with pytest.raises(RefusalError) as caught:
+            debugfile.move_debug_file(str(tmp_path / name), str(program), str(tmp_path / "moved"))
+        assert caught.value.diagnosis.code == code
+
+
+def test_command(tmp_path: Path) -> None:
+    """What the commands print, and where things go."""
+    (tmp_path / "traced.cc").write_text(TRACED)
+    full, program, debug, output, moved = (tmp_path / name for name in ("full", "program", "debug", "output", "moved"))
+    run("g++", *DEBUG, "-Wl,--build-id", tmp_path / "traced.cc", "-o", full, check=True)
+    run("objcopy", "--only-keep-debug", full, debug, check=True)
+    run("strip", "-o", program, full, check=True)
+    done = run(HUGEALIGN, "fix", "--level=separate", program, "-o", output, HUGEALIGN_MIN_TEXT="0")
+    if run(PYTHON, "-c", "import capstone").returncode:
+        assert done.returncode == 1
+        assert "python3-capstone" in done.stderr
+        return
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 B of read-only data become executable" in done.stdout
+    assert run(output, check=True).stdout == run(program, check=True).stdout
+    told = run(HUGEALIGN, "fix", "--debug-file-of", output, debug, "-o", moved, check=True).stdout
+    assert told.split()[-1] in run("readelf", "-n", output, check=True).stdout
+    run(HUGEALIGN, "fix", "--undo", output, check=True)
+    assert output.read_bytes() == program.read_bytes()
+    wrong = run(HUGEALIGN, "fix", "--level=separate", "--rodata", program, "-o", output)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def test_without_a_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0])
+    monkeypatch.setitem(sys.modules, "capstone", None)
+    assert refusal(path)[0] == "fix.no-decoder"
+
+
+SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu")
+LOADED = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int n, char **v) { if (!dlopen(v[1], RTLD_NOW)) { puts(dlerror()); return 1; } puts("loaded"); fflush(stdout);
+_exit(0); }
+"""
+
+
+@pytest.mark.matrix
+@pytest.mark.timeout(7200)
+def test_system(tmp_path: Path) -> None:
+    """Every file of this system that can be separated loads as before, with all its relocations bound."""
+    loader = compiled(tmp_path, LOADED)
+    counts: dict[str, int] = {}
+    for path in system_files():
+        output = tmp_path / path.name
+        try:
+            done = fix(str(path), FixOptions(SEPARATE, output=str(output)))
+        except RefusalError as refused:
+            counts[refused.diagnosis.code] = counts.get(refused.diagnosis.code, 0) + 1
+            continue
+        if done.action == NOTHING:
+            continue
+        interpreted = Elf(path).has("PT_INTERP") and ".so" not in path.name
+        variables = environment(LD_LIBRARY_PATH=str(path.parent))
+        if interpreted:
+            variables |= {"LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "1", "LD_BIND_NOW": "1"}
+        output.chmod(0o755)
+        copy = tmp_path / f"{path.name}.copy"
+        shutil.copyfile(path, copy)  # a setgid program would lose its environment
+        copy.chmod(0o755)
+        seen = [run(*([] if interpreted else [loader]), file, env=variables) for file in (copy, output)]
+        told = [(one.returncode, masked(one.stdout + one.stderr).replace(".copy", "")) for one in seen]
+        assert told[0] == told[1], path
+        assert undone(output).read_bytes() == path.read_bytes(), path
+        output.unlink()
+        copy.unlink()
+        counts["separated"] = counts.get("separated", 0) + 1
+    print(counts)
+    assert counts["separated"] > 10 * sum(count for code, count in counts.items() if code != "separated")
+
+
+def system_files() -> list[Path]:
+    """The linked ELF files of the system, each inode once, of at most 60 MiB."""
+    found: dict[tuple[int, int], Path] = {}
+    for top in SYSTEM:
+        for path in Path(top).rglob("*"):
+            if path.is_symlink() or not path.is_file() or path.stat().st_size > 60 << 20:
+                continue
+            with path.open("rb") as stream:
+                head = stream.read(18)
+            if head[:4] == b"\x7fELF" and head[16:18] in (b"\2\0", b"\3\0"):
+                found.setdefault((path.stat().st_dev, path.stat().st_ino), path)
+    return sorted(found.values())
+
+
+def masked(text: str) -> str:
+    """Return *text* without addresses and process numbers."""
+    return re.sub("0x[0-9a-f]+|==[0-9]+==", "NUMBER", text)
