@@ -84,14 +84,14 @@ def nothing(_: Path) -> None:
     """End nothing: what was around the command is not there any more."""
 
 
-_NOEXEC = """unshare --mount sh -ec 'd=$(dirname {path}); mount --bind $d $d; mount -o remount,bind,noexec $d; exec "$@"' sh"""
+_REMOUNT = 'd=$(dirname {path}); mount --bind $d $d; mount -o remount,bind,noexec $d; exec "$@"'
 ROWS = {
     "copy.attributes": Row(
         prefix="strace -f -o /dev/null -e trace=fchown -e inject=fchown:error=EPERM", end=nothing, needs="strace"
     ),
     "copy.closed-directory": Row(make=directory(0o700), end=directory(0o755)),
     "copy.failed": Row(prefix="prlimit --fsize=1048576", end=nothing),
-    "copy.mount-option": Row(prefix=_NOEXEC, end=nothing),
+    "copy.mount-option": Row(prefix=f"unshare --mount sh -ec '{_REMOUNT}' sh", end=nothing),
     "copy.name-taken": Row("stage", twin, before=_EXCHANGE, kind="retry", end=nothing),
     "copy.no-room": Row(make=lambda path: os.truncate(path, 1 << 42), end=lambda path: os.truncate(path, 8 << 20)),
     "copy.owner-may-change": Row(make=owned(0o700, 1234), end=owned(0o755)),
