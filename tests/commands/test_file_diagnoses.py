@@ -18,8 +18,12 @@ from typing import Any
 
 import pytest
 
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.fixrecord import HEADERS_SECTION
 from hugealign.elf.image import read_file
+from hugealign.fixing import examine
+from hugealign.fixing.fix import FixOptions, fix
 from tests.support import HUGEALIGN, need, run
 
 M = 2 << 20
@@ -320,3 +324,11 @@ def test_a_program_that_was_laid_out_has_none(built: Path, tmp_path: Path) -> No
     run(HUGEALIGN, "gcc", "-fuse-ld=bfd", built / "main.o", built / "text.o", "-o", tmp_path / "made", check=True)
     assert asked(VERIFY, tmp_path) == asked(FIX, tmp_path) == {}
     assert run(tmp_path / "made").returncode == 0
+
+
+def test_a_protection_that_would_be_lost(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No layout of a fix loses one as far as we know, so one is said to be lost."""
+    monkeypatch.setattr(examine, "lost", lambda *_: "RELRO")
+    with pytest.raises(RefusalError) as refusal:
+        fix(str(built / "plain"), FixOptions())
+    assert refusal.value.diagnosis == Diagnosis("fix.weaker", "", {"guard": "RELRO"})

@@ -163,24 +163,25 @@ def started(*words: str | Path) -> Iterator[int]:
         yield child.pid
 
 
-@pytest.mark.parametrize(
-    ("code", "situation", "kind"),
-    [
-        ("cache.small-pages", small, "start"),
-        ("cache.small-pages", small_and_fixable, "start"),
-        ("text.unaligned", unaligned, "start"),
-        ("file.replaced", replaced, "restart"),
-        ("process.text-written", written, "restart"),
-        ("process.mapped-small", mapped_small, "restart"),
-        ("process.thp-disabled", disabled, "start"),
-        ("process.text-copied", text_copied, "run"),
-        ("runtime.small-pages", arena, "run"),
-        ("copy.outdated", outdated, "restart"),
-        ("copy.in-memory", split_copy, "restart"),
-        ("process.not-touched", partly_touched, None),
-        ("text.below-window", too_small, None),
-    ],
-)
+#: The code, the situation, and the kind of the remedy; None if nothing can be done.
+ROWS = [
+    ("cache.small-pages", small, "start"),
+    ("cache.small-pages", small_and_fixable, "start"),
+    ("text.unaligned", unaligned, "start"),
+    ("file.replaced", replaced, "restart"),
+    ("process.text-written", written, "restart"),
+    ("process.mapped-small", mapped_small, "restart"),
+    ("process.thp-disabled", disabled, "start"),
+    ("process.text-copied", text_copied, "run"),
+    ("runtime.small-pages", arena, "run"),
+    ("copy.outdated", outdated, "restart"),
+    ("copy.in-memory", split_copy, "restart"),
+    ("process.not-touched", partly_touched, None),
+    ("text.below-window", too_small, None),
+]
+
+
+@pytest.mark.parametrize(("code", "situation", "kind"), ROWS)
 def test_remedy_that_is_named_helps(
     programs: Programs,
     place: Path,
