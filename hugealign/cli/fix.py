@@ -49,6 +49,8 @@ examples:
   hugealign fix --undo /usr/sbin/mariadbd
   hugealign fix --dry-run /usr/sbin /usr/lib      who would gain the most
 """
+#: Of these another link would have as many: a boot loader's addresses, and a copy that ended too soon.
+_NOT_OF_THE_LINK = ("file.truncated", "fix.physical-addresses")
 STATUS = {
     0: "done, or nothing to do",
     1: "refused",
@@ -144,7 +146,9 @@ def _with_remedy(path: str, error: HugealignError, *, undo: bool) -> HugealignEr
     if not isinstance(error, RefusalError):
         return error
     found = error.diagnosis.about(path)
-    return RefusalError.of(found if found.remedy or undo else found.changed(remedy=remedies.relink(path)))
+    if not found.remedy and not undo and found.code not in _NOT_OF_THE_LINK:
+        found = found.changed(remedy=remedies.relink(path))
+    return RefusalError.of(found)
 
 
 def _to_stdout(args: argparse.Namespace, page_size: int) -> int:

@@ -168,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output and os.path.isfile(args.output):  # a program that was found in a directory or a list
         programs = (file.path.partition("!")[0] for file in found.files if file.coverage)
         output.keep_apart({"-o": args.output}, programs)
-    if args.format == "text":
+    if args.format in ("text", "json"):  # the others annotate a build, in which the link is to change
         found = _with_edits(found, policy.page_size)
     base = os.getcwd() if args.format in formats.WITH_BASE else ""
     text, status = formats.render(args.format, found, style, base), found.status

@@ -52,7 +52,7 @@ class Enabled:
 
 def plan(unit: str, options: EnableOptions) -> Enabled:
     """Return what to write for the service *unit*, without changing anything.  Raises HugealignError."""
-    service = services.look(unit)
+    service = services.look(unit, named=bool(options.files))
     if services.starts_early(service.name):
         raise RefusalError("service.starts-early")
     staged: list[str] = []

@@ -49,15 +49,18 @@ def full_name(unit: str) -> str:
     return name
 
 
-def look(unit: str) -> Service:
-    """Return what is known of the service *unit*.  Raises HugealignError."""
+def look(unit: str, named: bool = False) -> Service:
+    """Return what is known of the service *unit*.  Raises HugealignError.
+
+    If what it runs was *named* otherwise, programs that cannot be read from its unit are left out.
+    """
     name = full_name(unit)
     if manager_runs():
         return _shown(name)
     text = "\n".join(_files(name))
     if not text:
         raise RefusalError("service.unknown")
-    return Service(name, tuple(_programs(text)), environment="\n".join(_values(text, "Environment")))
+    return Service(name, tuple(_programs(text, named)), environment="\n".join(_values(text, "Environment")))
 
 
 def starts_early(name: str) -> bool:
@@ -145,12 +148,14 @@ def _values(text: str, key: str, of: str = "Service") -> list[str]:
     return found
 
 
-def _programs(text: str) -> Iterator[str]:
-    """Yield the paths of the programs in ``ExecStart=``."""
+def _programs(text: str, named: bool) -> Iterator[str]:
+    """Yield the paths of the programs in ``ExecStart=``.  Raises RefusalError for one that cannot be read."""
     for value in _values(text, "ExecStart"):
         match = re.match(r"[-@:+!|]*(?:\"([^\"\\]*)\"|'([^'\\]*)'|([^\s\"'\\]+))(?:\s|$)", value)
         path = next((part for part in match.groups() if part), "") if match else ""
         if not path or "%" in path.replace("%%", ""):
+            if named:
+                continue
             raise RefusalError("service.start-unread", Remedy("name-program"), value=value)
         path = path.replace("%%", "%")
         if "/" not in path:  # systemd searches its own list of directories

@@ -134,9 +134,10 @@ def test_names_that_would_be_options_or_move_the_cursor(finished: Path, tmp_path
             assert "hugealign fix --in-place ./-rf (0 -> " in one_line(done.stdout)
 
 
-def test_other_forms_are_as_they_were(finished: Path) -> None:
-    """Programs that read the report find the rule's own mend."""
-    for form in ("json", "sarif", "junit", "github", "gcc"):
+def test_annotations_of_a_build_name_the_link(finished: Path) -> None:
+    """What reads a diagnosis finds the same remedy as people do."""
+    assert '"--in-place"' in run(HUGEALIGN, "verify", "--format", "json", finished).stdout
+    for form in ("sarif", "junit", "github", "gcc"):
         assert "--in-place" not in run(HUGEALIGN, "verify", "--format", form, finished).stdout
 
 

@@ -4,9 +4,12 @@ Where no tool makes the fault, a file that a linker made is patched; those are i
 file that comes of doing what it advises.
 """
 
+import json
 import os
+import shutil
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -248,6 +251,32 @@ def test_what_a_rule_advises_helps(code: str, directory: Path) -> None:
         assert code not in codes(made(directory, cured), **asked)
     else:
         assert not catalogue.row(code).fix
+
+
+#: The rules whose files `fix` gives windows: the command that is named does, and leaves no such diagnosis.
+EDITED = ("HA001", "HA002", "HA003", "HA004", "HA027")
+
+
+def told(path: Path, code: str) -> tuple[dict[str, Any] | None, int]:
+    """Return what `verify` says by *code*, None if nothing, and the number of windows."""
+    (found,) = json.loads(run(HUGEALIGN, "verify", "--format=json", path).stdout)["files"]
+    return next((one for one in found["diagnoses"] if one["code"] == code), None), found["coverage"]["windows"]
+
+
+@pytest.mark.parametrize("code", catalogue.rules())
+def test_the_command_that_a_rule_names_helps(code: str, directory: Path, tmp_path: Path) -> None:
+    path = tmp_path / "made"
+    shutil.copy(made(directory, CURES[code][0]), path)
+    found, before = told(path, code)
+    remedy = found and found["remedy"]
+    argv = remedy["argv"] if remedy else []
+    assert bool(argv) == (code in EDITED), remedy
+    if argv:
+        assert remedy
+        run(HUGEALIGN, *argv[1:], check=True)
+        after = told(path, code)
+        assert (remedy["before"], remedy["after"]) == (before, after[1])
+        assert after[0] is None
 
 
 def test_a_debug_file_is_no_fault(directory: Path) -> None:

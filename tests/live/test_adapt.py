@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,12 +19,14 @@ import jsonschema
 import pytest
 
 import hugealign as api
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.process import perf_samples
 from hugealign.process.advice import Adviser
 from hugealign.process.pagemap import State
 from hugealign.watch import adapt as module
 from hugealign.watch.adapt import AdaptOptions, keep_adapting, undo
-from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, chill, hugealign
+from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, Programs, chill, hugealign
+from tests.live.programs import running as started
 from tests.support import need
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "adapt-1.schema.json").read_text(encoding="utf-8"))
@@ -114,6 +117,7 @@ def test_memory_without_huge_pages_by_the_programs_own_wish(arena: Path) -> None
         found = adapt("--windows", "1", str(process.pid), statuses=(1,))
         assert process.huge() == 0
         assert codes(found) == {"program.small-pages"}
+        assert {window["diagnosis"]["remedy"] for window in found["windows"] if window["diagnosis"]} == {None}
     with running(arena, 2, 1, prefix=NO_THP) as process:
         found = adapt("--windows", "1", str(process.pid), statuses=(1,))
         assert process.huge() == 0
@@ -193,6 +197,39 @@ def test_all_tries_are_work(arena: Path, number: int, tries: int, monkeypatch: p
     assert {asked.count(address) for address in asked} == {tries}
     assert all(change.seconds >= (tries - 1) * module._MOMENT for change in done.changes)
     assert adapter.pause >= done.changes[-1].seconds / module._WORK
+
+
+def test_a_window_that_stays_huge_for_no_known_reason(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel says nothing and does nothing; trying again, which is what is advised, helps."""
+    with running(arena, 2, 1) as process:
+        adapt("--windows", "2", str(process.pid))
+        with monkeypatch.context() as patched:
+            patched.setattr(Adviser, "split", lambda *_: 0)
+            (done,) = undo([str(process.pid)])
+        found = [change.diagnosis for change in done.changes]
+        assert found == [Diagnosis("thp.unchanged", str(arena), {}, Remedy("retry"))] * 2
+        (done,) = undo([str(process.pid)])
+        assert (done.met, done.changes[0].diagnosis, process.huge()) == (True, None, 0)
+
+
+def test_a_window_that_a_child_has_too_is_not_split(arena: Path) -> None:
+    with running(arena, 2, 1) as process:
+        adapt("--windows", "2", str(process.pid))
+        assert process.say("fork") == "done"
+        (done,) = undo([str(process.pid)])
+        found = [change.diagnosis for change in done.changes]
+        assert found == [Diagnosis("process.shared-window", str(arena), {})] * 2
+        (child,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
+        os.kill(child, signal.SIGKILL)
+        assert process.say("wait") == "done"
+        (done,) = undo([str(process.pid)])
+        assert (done.met, process.huge()) == (True, 0)
+
+
+def test_a_program_without_a_window_is_told_nothing(built: Programs) -> None:
+    with started("setarch", "-R", built.plain, "5") as child:
+        found = adapt(str(child.pid), statuses=(1,))
+    assert (found["diagnosis"]["code"], found["diagnosis"]["remedy"]) == ("process.no-window", None)
 
 
 def test_never_more_than_so_many_when_the_heat_moves(arena: Path) -> None:
@@ -280,6 +317,11 @@ def test_process_that_changes_in_between(arena: Path, how: str) -> None:
         if how == "kill":
             assert done is None or not done.huge
             return
+        if how == "exec":
+            assert done
+            assert {change.diagnosis for change in done.changes} == {Diagnosis("process.remapped", str(arena), {})}
+            (again,) = api.adapt([str(process.pid)], SHORT)
+            assert not any(change.diagnosis for change in again.changes)
         assert done is None or done.huge == 0 or how == "exec"
         assert process.child.poll() is None
         # Nothing that is no code was made huge.

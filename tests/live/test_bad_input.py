@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import pty
 import signal
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,12 +142,19 @@ def large(programs: Programs) -> Path:
     return directory / "large"
 
 
+def warmed(group: Path, limit: int, *words: str | Path) -> dict[str, Any]:
+    """Return what ``warm`` says of one file, or the error that it says instead, in a *group* of so many bytes."""
+    found = json.loads(hugealign("warm", "--json", *words, prefix=in_group(group, limit)).stdout)
+    every: list[dict[str, Any]] = found["files"] + found["errors"]
+    assert len(every) == 1
+    return every[0]
+
+
 def test_control_group_that_may_not_use_as_much(group: Path, large: Path) -> None:
-    done = hugealign("warm", large, prefix=in_group(group, 30 << 20))
-    assert done.returncode == 1
-    assert "windows would not fit into the 30.0 MiB of memory that may be used; raise the limit" in done.stderr
-    done = hugealign("warm", "--windows", "2", large, prefix=in_group(group, 30 << 20))
-    assert done.returncode == 0
+    found = warmed(group, 30 << 20, large)["diagnosis"]
+    assert (found["code"], found["facts"]["room"], found["remedy"]["kind"]) == ("memory.few", 30 << 20, "raise-limit")
+    assert warmed(group, 30 << 20, "--windows", "2", large)["windows_huge"] == 2
+    assert warmed(group, 1 << 30, large)["diagnosis"] is None
 
 
 def test_control_group_that_is_too_small_for_all(group: Path, large: Path) -> None:
@@ -154,14 +163,15 @@ def test_control_group_that_is_too_small_for_all(group: Path, large: Path) -> No
         fd = os.open(large, os.O_RDONLY)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(fd)
-        done = hugealign("warm", large, prefix=in_group(group, limit << 20))
-        if done.returncode == 1:
+        found = warmed(group, limit << 20, large)
+        if found["diagnosis"]:
             break
     else:
         pytest.skip("no limit was met")
-    assert f"the memory limit of this control group, {limit}.0 MiB, is too small; raise the limit" in done.stdout
-    assert "  not huge: file offsets 0x" in done.stdout
-    assert hugealign("warm", large, prefix=in_group(group, 1 << 30)).returncode == 0
+    assert (found["diagnosis"]["code"], found["diagnosis"]["facts"]) == ("memory.limit", {"limit": limit << 20})
+    assert found["diagnosis"]["remedy"]["kind"] == "raise-limit"
+    assert found["windows_huge"] < found["windows"]
+    assert warmed(group, 1 << 30, large)["diagnosis"] is None
 
 
 def interrupted(path: Path, number: int, *words: str) -> subprocess.CompletedProcess[str]:

@@ -50,6 +50,21 @@ def test_a_file_system_that_can(programs: Programs) -> None:
     assert done.returncode == (1 if any(one["status"] == "obstacle" for one in found.values()) else 0)
 
 
+#: States that are as they should be, or that nobody can change.
+STATES = {
+    "file-system.huge-pages", "machine.kernel", "machine.loader", "machine.processor", "machine.thp",
+    "memory.free", "process.may-mount", "process.thp-allowed",
+}  # fmt: skip
+
+
+@needs_root
+def test_a_state_needs_no_remedy(programs: Programs) -> None:
+    found = by_code(hugealign("doctor", "--format", "json", programs.directory))
+    states = {code: one for code, one in found.items() if code in STATES}
+    assert {"file-system.huge-pages", "machine.kernel", "machine.processor", "machine.thp"} <= states.keys()
+    assert {one["remedy"] and one["remedy"]["kind"] for one in states.values()} == {None}
+
+
 def test_text_has_a_mark_for_each_line_and_fits_json(programs: Programs) -> None:
     text = hugealign("doctor", programs.directory).stdout.splitlines()
     marked = [line for line in text if line[1:2] == " " and line[0] != " "]

@@ -1,12 +1,13 @@
 """``hugealign enable`` with a systemd that boots, on a file system that keeps no huge folios; and what it writes."""
 
+import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import System, booted
 from tests.live.filesystems import MissingError
-from tests.live.programs import Programs, fault_happened, huge_kib, hugealign, running
+from tests.live.programs import ROOT, Programs, fault_happened, huge_kib, hugealign, running
 from tests.support import need
 
 NAME = "/opt/a b/100% demo"
@@ -108,11 +109,11 @@ def test_service_that_only_groups_others_names_them(demo: System) -> None:
     demo.write_unit("demo@.service", UNIT.replace("[Service]", "PartOf=demos.service\n[Service]"))
     assert demo.run("systemctl", "restart", "demos", "demo@one").returncode == 0
     try:
-        refused = demo.hugealign("enable", "--dry-run", "--fix", "demos")
-        assert refused.returncode == 1
-        named = shlex.split(refused.stderr.rpartition(": hugealign ")[2])
-        assert named == ["enable", "--fix", "demo@one.service"]
-        assert demo.hugealign(*named).returncode == 0
+        done = demo.run("env", "PYTHONPATH=/opt/hugealign", "python3", "-c", _ASKED, "plan", "demos")
+        found = json.loads(done.stdout)
+        assert found["code"] == "service.members"
+        assert found["remedy"]["argv"] == ["hugealign", "enable", "demo@one.service"]
+        assert demo.hugealign(*found["remedy"]["argv"][1:]).returncode == 0
         demo.run("systemctl", "restart", "demo@one")
         assert "all 3 windows are huge" in demo.hugealign("ps", demo.pid("demo@one")).stdout
     finally:
@@ -228,16 +229,37 @@ def units(tmp_path: Path, stock: Path) -> Path:
 
 def offline(units: Path, *words: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """Run ``hugealign`` with *words* where *units* is /etc/systemd/system, as in the making of an image."""
+    return image(units, *prefix, *stocks.module(*words))
+
+
+def image(units: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run *words* where *units* is /etc/systemd/system and no manager runs."""
     line = f"""
 mkdir -p /etc/systemd/system
 mount --bind {units} /etc/systemd/system
 [ ! -d /run/systemd/system ] || mount -t tmpfs none /run/systemd
 exec "$@"
 """
-    command = ["unshare", "--mount", "sh", "-ec", line, "sh", *prefix, *stocks.module(*words)]
+    command = ["unshare", "--mount", "sh", "-ec", line, "sh", *words]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stderr
     return done
+
+
+#: What `enable` or `disable` refuses, which they say in text only.
+_ASKED = """
+import json, sys
+from hugealign.diagnosis import render
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.services import enable
+what, unit, *files = sys.argv[1:]
+options = enable.EnableOptions(files)
+try:
+    enable.disable(unit) if what == "disable" else getattr(enable, what)(unit, options)
+    print("null")
+except RefusalError as error:
+    print(json.dumps(render.document(error.diagnosis.about(unit))))
+"""
 
 
 def written(units: Path) -> list[str]:
@@ -266,16 +288,66 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
     assert offline(units, "enable", "--file", f"{stock}/good", "script").returncode == 0
 
 
+#: A hugealign that others may write to.
+_WRITABLE = (
+    'cp -r "$0" /opt/; mkdir -p /opt/bin; touch /opt/bin/hugealign; chmod 777 /opt/bin /opt/hugealign; exec "$@"'
+)
+#: code -> the service, how to ask, and the kind of the remedy; {good} and {plain} are programs.
+REFUSED = {
+    "service.foreign-file": ("[Service]\nExecStart={good}\n", "enable", None),
+    "service.no-window": ("[Service]\nExecStart={plain} 5\n", "plan", "run"),
+    "service.not-enabled": ("[Service]\nExecStart={good}\n", "disable", None),
+    "service.odd-name": ("[Service]\nExecStart='{good}\"'\n", "plan", None),
+    "service.script": ("[Service]\nExecStart=/usr/bin/ldd x\n", "plan", "name-program"),
+    "service.start-unread": ("[Service]\nExecStart=%h/server\n", "plan", "name-program"),
+    "service.starts-early": ("[Unit]\nDefaultDependencies=no\n[Service]\nExecStart={good}\n", "plan", None),
+    "service.unknown": ("", "plan", None),
+    "service.untrusted-command": ("[Service]\nExecStart={good}\n", "plan", None),
+}
+
+
 @needs_root
-def test_what_a_refusal_recommends_helps(units: Path, stock: Path) -> None:
-    (units / "plain.service").write_text(f"[Service]\nExecStart={stock}/plain 5\n")
-    refused = offline(units, "enable", "plain")
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.endswith("has a whole window of text; run: hugealign enable --fix plain.service\n")
-    assert offline(units, "enable", *shlex.split(refused.stderr.rpartition(" enable ")[2])).returncode == 0
+@pytest.mark.parametrize("code", REFUSED)
+def test_what_a_refusal_recommends_helps(units: Path, stock: Path, code: str) -> None:
+    text, what, kind = REFUSED[code]
+    unit = "refused.service"
+    good = stock / "good"
+    if text:
+        (units / unit).write_text(text.format(good=good, plain=stock / "plain"))
+    if code == "service.odd-name":
+        shutil.copy(good, f'{good}"')
+    if code == "service.foreign-file":
+        (units / f"{unit}.d").mkdir()
+        (units / f"{unit}.d/hugealign.conf").write_text("[Service]\n")
+
+    def asked(*files: str, writable: bool = code == "service.untrusted-command") -> dict[str, Any] | None:
+        around = ("sh", "-ec", "mount -t tmpfs none /opt; " + _WRITABLE, f"{ROOT}/hugealign") if writable else ()
+        paths = ("env", "PYTHONPATH=/opt" if writable else f"PYTHONPATH={ROOT}")
+        done = image(units, *around, *paths, "/usr/bin/python3", "-P", "-c", _ASKED, what, unit, *files)
+        found: dict[str, Any] | None = json.loads(done.stdout)
+        return found
+
+    before = sorted(units.rglob("*"))
+    found = asked()
+    assert found
+    assert (found["code"], found["remedy"] and found["remedy"]["kind"]) == (code, kind)
+    assert sorted(units.rglob("*")) == before
+    if kind == "name-program":
+        assert asked(str(good)) is None
+    elif kind:
+        assert found["remedy"]["argv"][0] == "hugealign"
+        assert offline(units, *found["remedy"]["argv"][1:]).returncode == 0
+        assert any(DROP_IN.partition("/")[2] in str(path) for path in units.rglob("*"))
+    elif code == "service.untrusted-command":
+        assert asked(writable=False) is None
+
+
+@needs_root
+def test_a_service_that_gains_nothing_is_told_nothing(units: Path) -> None:
     (units / "small.service").write_text("[Service]\nExecStart=/bin/true\n")
-    refused = offline(units, "enable", "small")
-    assert refused.stderr.endswith("has a whole window of text\n")
+    done = image(units, "env", f"PYTHONPATH={ROOT}", "/usr/bin/python3", "-c", _ASKED, "plan", "small")
+    found = json.loads(done.stdout)
+    assert (found["code"], found["remedy"]) == ("service.no-window", None)
 
 
 @needs_root

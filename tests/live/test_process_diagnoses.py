@@ -126,6 +126,26 @@ def too_small(_: Programs, __: Path) -> Situation:
     return (shutil.which("env") or "", "sh", "-c", "echo ready; exec sleep 60"), nothing
 
 
+def from_a_copy(how: str, programs: Programs, place: Path) -> Sequence[str | Path]:
+    """Words that start a program from a copy of a file that itself would be in small pages."""
+    return ROOT / "bin/hugealign", "run", f"--how={how}", "--", copied(programs, place, "good"), "5"
+
+
+def outdated(programs: Programs, place: Path) -> Situation:
+    def change(_: int) -> None:  # in place: only the copy is executed, so no ETXTBSY keeps anybody from it
+        with (place / "good").open("ab") as file:
+            file.write(b"more")
+
+    return from_a_copy("stage", programs, place), change
+
+
+def split_copy(programs: Programs, place: Path) -> Situation:
+    def split(pid: int) -> None:
+        assert hugealign("adapt", "--undo", str(pid)).returncode == 0
+
+    return from_a_copy("copy", programs, place), split
+
+
 def process(pid: int) -> dict[str, Any]:
     (found,) = json.loads(hugealign("ps", "--json", "--all", str(pid)).stdout)["processes"]
     return dict(found)
@@ -143,22 +163,25 @@ def started(*words: str | Path) -> Iterator[int]:
         yield child.pid
 
 
-@pytest.mark.parametrize(
-    ("code", "situation", "kind"),
-    [
-        ("cache.small-pages", small, "start"),
-        ("cache.small-pages", small_and_fixable, "start"),
-        ("text.unaligned", unaligned, "start"),
-        ("file.replaced", replaced, "restart"),
-        ("process.text-written", written, "restart"),
-        ("process.mapped-small", mapped_small, "restart"),
-        ("process.thp-disabled", disabled, "start"),
-        ("process.text-copied", text_copied, "run"),
-        ("runtime.small-pages", arena, "run"),
-        ("process.not-touched", partly_touched, None),
-        ("text.below-window", too_small, None),
-    ],
-)
+#: The code, the situation, and the kind of the remedy; None if nothing can be done.
+ROWS = [
+    ("cache.small-pages", small, "start"),
+    ("cache.small-pages", small_and_fixable, "start"),
+    ("text.unaligned", unaligned, "start"),
+    ("file.replaced", replaced, "restart"),
+    ("process.text-written", written, "restart"),
+    ("process.mapped-small", mapped_small, "restart"),
+    ("process.thp-disabled", disabled, "start"),
+    ("process.text-copied", text_copied, "run"),
+    ("runtime.small-pages", arena, "run"),
+    ("copy.outdated", outdated, "restart"),
+    ("copy.in-memory", split_copy, "restart"),
+    ("process.not-touched", partly_touched, None),
+    ("text.below-window", too_small, None),
+]
+
+
+@pytest.mark.parametrize(("code", "situation", "kind"), ROWS)
 def test_remedy_that_is_named_helps(
     programs: Programs,
     place: Path,
@@ -187,7 +210,7 @@ def test_remedy_that_is_named_helps(
             return
     if not remedy:
         return
-    again: AbstractContextManager[int] = started(*own[-1:], *[word for word in arguments if word != "disable"])
+    again: AbstractContextManager[int] = started(*[word for word in words if word != "disable"])
     if kind == "start":
         assert remedy["needs"] == "arguments"
         again = started(*remedy["argv"], *arguments)

@@ -7,6 +7,7 @@ another answer, and there are as many windows as were promised.
 import contextlib
 import json
 import os
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from hugealign.diagnosis import catalogue
+from hugealign.elf.notes import BuildNote
 from tests.live.programs import (
     NO_THP,
     NOBODY,
@@ -30,56 +31,24 @@ from tests.live.programs import (
     hugealign,
     running,
 )
+from tests.support import need
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for most situations")
-AREAS = ("cache", "copy", "file", "file-system", "fix", "machine", "memory", "process", "program", "service", "setting",
-         "text", "thp")  # fmt: skip
-
-_STATE = "only states a fact"
-_ELSEWHERE = "no remedy; the situation: tests/unit/fixing, tests/link/test_fix.py"
-_STAGED = "no remedy; the situation: tests/live/test_stage.py, test_store.py"
-_SERVICE = "needs a systemd that boots: tests/live/test_enable.py"
-#: Why a code has no row below.
-WITHOUT: dict[str, str] = {
-    "cache.copied": _STATE,
-    "cache.dirty": "pages stay dirty after fsync only on a failing disk",
-    "cache.not-replaced": "a note of warm --replace: tests/live/test_replace.py",
-    "cache.replaced": "a note of warm --replace: tests/live/test_replace.py",
-    "file-system.small-tmpfs": "MADV_COLLAPSE makes files of any tmpfs huge here; before Linux 6.1 it did not",
-    "file.packed": "upx is not installed",
-    "fix.section-torn": "needs patchelf --page-size: tests/link/test_fix.py",
-    "memory.few": "tests/live/test_bad_input.py raises the limit, and takes fewer windows",
-    "memory.fragmented": "memory cannot be fragmented so far at will",
-    "process.ended": "needs a seccomp filter that kills: tests/live/test_containers.py",
-    "process.no-mount-point": "a system without /tmp, /run and /mnt",
-    "thp.no-collapse": "a kernel before 6.1: tests/kernels",
-    "thp.partial": "nothing here makes the kernel refuse some windows only",
-    "thp.refused": "nothing here makes MADV_COLLAPSE fail for a reason that cannot be seen",
-    "thp.shmem-denied": "shmem_enabled counts for the whole machine, so for what runs beside the tests",
-    "text.other-processor": "nothing to do; tests/link/test_fix.py has the files",
-    "text.relocations": "compile with -fPIC: tests/link/test_fix.py",
-    "file-system.huge-pages": _STATE,
-    "machine.kernel": _STATE,
-    "machine.loader": _STATE,
-    "machine.no-thp": "a kernel without them",
-    "machine.processor": _STATE,
-    "machine.thp": _STATE,
-    "memory.free": _STATE,
-    "memory.limit": "where the limit is met varies: tests/live/test_bad_input.py searches for it",
-    "process.may-mount": _STATE,
-    "process.thp-allowed": _STATE,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A situation: how to ask, what is around the command that asks, and what ends the situation without a command."""
+    """A situation: how to ask, what is around the command that asks, and what ends the situation without a command.
+
+    *again* is how to ask afterwards, if otherwise.
+    """
 
     path: Path
     ask: tuple[str | Path, ...]
     prefix: tuple[str, ...] = ()
     end: Callable[[], object] | None = None
     environ: tuple[tuple[str, str], ...] = ()
+    again: tuple[str | Path, ...] = ()
 
 
 Situation = Callable[[Programs, Path], AbstractContextManager[Made]]
@@ -233,20 +202,6 @@ def two_names(programs: Programs, tmp_path: Path) -> AbstractContextManager[Made
     return nullcontext(Made(path, ("fix", "--in-place", path)))
 
 
-def core(_: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
-    path = tmp_path / "core"
-    data = bytearray(Path("/bin/true").read_bytes())
-    data[16] = 4  # ET_CORE
-    path.write_bytes(data)
-    return nullcontext(Made(path, ("fix", "--in-place", path)))
-
-
-def appended(programs: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
-    path = tmp_path / "appended"
-    path.write_bytes(programs.plain.read_bytes() + b"archive")
-    return nullcontext(Made(path, ("fix", "--in-place", path)))
-
-
 def misspelt(programs: Programs, _: Path) -> AbstractContextManager[Made]:
     return nullcontext(Made(programs.good, ("doctor", programs.directory), environ=(("HUGEALIGN_CHEKC", "warn"),)))
 
@@ -259,6 +214,98 @@ def switched_off(programs: Programs, _: Path) -> AbstractContextManager[Made]:
     return nullcontext(Made(programs.good, ("doctor", programs.directory), environ=(("HUGEALIGN_DISABLE", "1"),)))
 
 
+@contextlib.contextmanager
+def full(programs: Programs, tmp_path: Path) -> Iterator[Made]:
+    """What is in an archive is unpacked into a directory without the room for it."""
+    small = programs.directory / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", small], check=True)
+    try:
+        subprocess.run(["tar", "-cf", tmp_path / "archive", "-C", programs.directory, "good"], check=True)
+        environ = (("TMPDIR", str(small)),)
+        yield Made(tmp_path / "archive", ("verify", tmp_path / "archive"), environ=environ)
+    finally:
+        subprocess.run(["umount", "--lazy", small], check=True)
+        small.rmdir()
+
+
+def foreign(programs: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
+    path = tmp_path / "foreign"
+    data = bytearray(programs.plain.read_bytes())
+    struct.pack_into("<H", data, 18, 243)  # e_machine is EM_RISCV
+    path.write_bytes(data)
+    return nullcontext(Made(path, ("warm", path)))
+
+
+def more_than_memory(_: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
+    """A sparse file whose text has two tebibytes."""
+    path, size = tmp_path / "endless", 1 << 41
+    header = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header += struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1, 64, 0, 0)
+    path.write_bytes(header + struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, size, size, WINDOW))
+    os.truncate(path, size)
+    return nullcontext(Made(path, ("warm", path), again=("warm", "--windows", "1", path)))
+
+
+def one_window_meant(programs: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
+    """A program whose note says so, as an order of functions has it."""
+    path, note = tmp_path / "one", tmp_path / "note.s"
+    data = BuildNote(WINDOW, windows=1).pack()
+    note.write_text(f'.section .note.hugealign,"a",@note\n.balign 4\n.byte {",".join(map(str, data))}\n')
+    words = "gcc -fuse-ld=bfd main.o text.o pad.o -Wl,-T,pad.ld -Wl,-z,max-page-size=0x200000,-z,separate-code -o"
+    subprocess.run([*words.split(), path, note], cwd=programs.directory, check=True)
+    return nullcontext(Made(path, ("warm", path), again=("warm", "--windows", "2", path)))
+
+
+@contextlib.contextmanager
+def replaced(programs: Programs, _: Path) -> Iterator[Made]:
+    path = held_in_small_pages(programs)
+    with running(path, "5") as child:
+
+        def end() -> None:
+            child.kill()
+            child.wait()
+
+        yield Made(path, ("warm", "--replace", path), end=end)
+
+
+@contextlib.contextmanager
+def not_replaced(programs: Programs, _: Path) -> Iterator[Made]:
+    path = held_in_small_pages(programs)
+    other = path.with_name("other-name")
+    other.hardlink_to(path)
+    with running(path, "5"):
+        yield Made(path, ("warm", "--replace", path), end=other.unlink)
+
+
+@contextlib.contextmanager
+def copied(programs: Programs, _: Path) -> Iterator[Made]:
+    """The copy has the name, but the disk did not take that."""
+    need("strace")
+    path = held_in_small_pages(programs)
+    fault = ("strace", "-f", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=3")
+    with running(path, "5"):
+        yield Made(path, ("warm", "--replace", path), fault)
+
+
+#: Becomes a command that is ended as soon as it calls unshare.
+_GUARD = """
+import ctypes, os, struct, sys
+rules = ((0x20, 0, 0, 0), (0x15, 0, 1, 272), (0x06, 0, 0, 0x80000000), (0x06, 0, 0, 0x7FFF0000))
+code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *rule) for rule in rules))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rules), ctypes.addressof(code)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == libc.prctl(22, 2, program) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+def guarded(programs: Programs, _: Path) -> AbstractContextManager[Made]:
+    if os.uname().machine != "x86_64":
+        pytest.skip("the number of the system call is that of x86-64")
+    return nullcontext(Made(programs.good, ("doctor", programs.directory), (sys.executable, "-c", _GUARD)))
+
+
 def missing(_: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
     path = tmp_path / "missing"
     return nullcontext(Made(path, ("doctor", path), end=path.touch))
@@ -266,17 +313,21 @@ def missing(_: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
 
 #: code -> the situation, and the kind of the remedy; None if nothing can be done.
 ROWS: dict[str, tuple[Situation, str | None]] = {
+    "cache.copied": (copied, None),
     "cache.held": (held, "find-holder"),
     "cache.in-use": (in_use, "stop"),
     "cache.not-warmed": (not_warmed, "run"),
+    "cache.not-replaced": (not_replaced, None),
     "cache.open-for-writing": (written, "wait"),
+    "cache.replaced": (replaced, None),
     "file-system.keeps-pages": (on_tmpfs, "copy-elsewhere"),
     "file-system.no-huge-pages": (journalled, "run"),
     "file-system.not-tried": (missing, None),
-    "file.appended": (appended, "relink"),
-    "file.core": (core, None),
+    "file.no-room": (full, None),
     "fix.fixed-already": (fixed_otherwise, "run"),
     "fix.no-copy": (two_names, "other-file"),
+    "memory.few": (more_than_memory, "fewer-windows"),
+    "process.ended": (guarded, None),
     "process.no-mounts": (without_root_mount, None),
     "process.thp-disabled": (without_thp, "run"),
     "process.would-lose-privileges": (without_the_right_to_mount, None),
@@ -284,14 +335,17 @@ ROWS: dict[str, tuple[Situation, str | None]] = {
     "setting.disabled": (switched_off, "unset"),
     "setting.unknown": (misspelt, "unset"),
     "text.no-window": (plain, "run"),
+    "text.other-processor": (foreign, None),
     "text.small": (shell, None),
+    "text.windows-meant": (one_window_meant, None),
 }
 
 
-def asked(made: Made, environ: tuple[tuple[str, str], ...]) -> list[dict[str, Any]]:
+def asked(made: Made, *, again: bool = False) -> list[dict[str, Any]]:
     """Return the diagnoses in the JSON document that answers."""
-    names = tuple(f"{name}={value}" for name, value in environ)
-    done = hugealign(*made.ask, "--json", prefix=(*made.prefix, "env", *names))
+    names = () if again else tuple(f"{name}={value}" for name, value in made.environ)
+    words = made.again if again and made.again else made.ask
+    done = hugealign(*words, "--json", prefix=(*made.prefix, "env", *names))
     return list(diagnoses(json.loads(done.stdout)))
 
 
@@ -327,7 +381,7 @@ def test_the_remedy_helps(programs: Programs, tmp_path: Path, code: str) -> None
     tmp_path.chmod(0o755)
     situation, kind = ROWS[code]
     with situation(programs, tmp_path) as made:
-        (found,) = [one for one in asked(made, made.environ) if one["code"] == code]
+        (found,) = [one for one in asked(made) if one["code"] == code]
         remedy = found["remedy"]
         assert (remedy and remedy["kind"]) == kind
         if remedy and remedy["argv"]:
@@ -339,23 +393,13 @@ def test_the_remedy_helps(programs: Programs, tmp_path: Path, code: str) -> None
             assert remedy["after"] in (None, windows_of(made.path))
         elif made.end:
             made.end()
-        elif not made.environ:
+        elif not (made.environ or made.again):
             return  # a person has to link, copy or leave it
-        assert code not in [one["code"] for one in asked(made, ())]
+        assert code not in [one["code"] for one in asked(made, again=True)]
 
 
 def test_replacing_is_not_recommended_where_it_is_refused(programs: Programs) -> None:
     with in_use_with_two_names(programs) as made:
-        (found,) = asked(made, ())
+        (found,) = asked(made)
         assert (found["code"], found["remedy"]["argv"]) == ("cache.in-use", [])
     chill(made.path)
-
-
-def test_every_code_has_a_row_or_a_reason() -> None:
-    codes = {code for code in catalogue.codes() if code.partition(".")[0] in AREAS}
-    prefixes = {"copy": _STAGED, "service": _SERVICE, "fix": _ELSEWHERE, "file": _ELSEWHERE, "text": _ELSEWHERE,
-                "program": _STAGED, "process": _STAGED}  # fmt: skip
-    unlisted = {code for code in codes - ROWS.keys() - WITHOUT.keys() if code.partition(".")[0] not in prefixes}
-    assert not unlisted
-    assert not (ROWS.keys() | WITHOUT.keys()) - codes
-    assert not ROWS.keys() & WITHOUT.keys()

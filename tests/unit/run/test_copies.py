@@ -4,8 +4,12 @@ import os
 
 import pytest
 
-from hugealign.run import copies
-from hugealign.run.copies import FIXED
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Diagnosis
+from hugealign.io import replacing
+from hugealign.io.descriptors import using
+from hugealign.run import copies, store
+from hugealign.run.copies import FIXED, StagedFile
 
 
 @pytest.mark.parametrize("fixed", [False, True])
@@ -16,3 +20,17 @@ def test_an_identity_is_known_by_its_form(fixed: bool) -> None:
 @pytest.mark.parametrize("name", ["", "lock", "path", "for", "other.db", "1-2-3-4-5", "1--3-4", "1-2-3-x", FIXED])
 def test_other_names_are_not_ours(name: str) -> None:
     assert not copies.is_identity(name)
+
+
+def test_what_fs_verity_guards_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replacing, "sealed", lambda _: True)
+    with using(os.open("/bin/sh", os.O_RDONLY)) as fd, pytest.raises(RefusalError) as refusal:
+        copies.check(StagedFile("/bin/sh", fd, 1))
+    assert refusal.value.diagnosis == Diagnosis("copy.sealed", "", {})
+
+
+def test_what_has_no_path_is_not_copied() -> None:
+    first, second = os.pipe()
+    with using(first) as file, using(second), pytest.raises(RefusalError) as refusal:
+        store.stage_privately(file, "/nonexistent")
+    assert refusal.value.diagnosis == Diagnosis("copy.no-path", "", {})

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.diagnosis.values import Diagnosis
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.run.launch import IN_PLACE, STAGE, Launch, LaunchOptions, TextResult, prepare
+from hugealign.verification.rules import Policy
+from hugealign.verification.verify import check_all
 
 WHY = Diagnosis("thp.partial", "/a", {"huge": 1, "windows": 3})
 WHOLE, SHORT = TextResult("/a", STAGE, 3, 3), TextResult("/b", IN_PLACE, 3, 1, WHY)
@@ -38,6 +40,18 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (text,) = prepare("/nonexistent", LaunchOptions(files=[str(tmp_path / "missing")])).texts
     assert text.diagnosis
     assert (text.diagnosis.code, text.diagnosis.facts) == ("file.unreadable", {"error": "ENOENT"})
+
+
+def test_a_file_whose_headers_are_damaged(tmp_path: Path) -> None:
+    """The command that is named says what of them."""
+    path = tmp_path / "damaged"
+    path.write_bytes(_program(300 << 10)[:80])
+    (text,) = prepare("/nonexistent", LaunchOptions(files=[str(path)])).texts
+    look = Remedy("look", ("hugealign", "verify", str(path)))
+    assert text.diagnosis == Diagnosis("file.malformed", str(path), {}, look)
+    (report,) = check_all([str(path)], Policy())
+    assert report.problem
+    assert report.problem.code == "file.damaged"
 
 
 def _program(size: int) -> bytes:

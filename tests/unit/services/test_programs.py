@@ -68,6 +68,7 @@ def test_what_cannot_be_read_is_asked_for(places: tuple[Path, Path], line: str) 
     with pytest.raises(RefusalError) as refusal:
         services.look("demo")
     assert (refusal.value.diagnosis.code, refusal.value.diagnosis.facts) == ("service.start-unread", {"value": line})
+    assert services.look("demo", named=True).programs == ()
 
 
 @pytest.mark.parametrize("unit", ["", "../demo", "a/b", "a b", "x" * 300, "a@b@c", "a\n"])

@@ -1,0 +1,334 @@
+"""Each diagnosis of a file for `verify` and `fix`: the file is made, its remedy taken, and the diagnosis is gone.
+
+Where nothing can be done, nothing is recommended, and the file stays as it was.
+"""
+
+import io
+import json
+import os
+import shutil
+import struct
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Diagnosis
+from hugealign.elf.fixrecord import HEADERS_SECTION
+from hugealign.elf.image import read_file
+from hugealign.fixing import examine
+from hugealign.fixing.fix import FixOptions, fix
+from tests.support import HUGEALIGN, need, run
+
+M = 2 << 20
+R, RX, RW = 4, 5, 6
+P_FLAGS, P_OFFSET, P_VADDR, P_PADDR, P_FILESZ, P_MEMSZ, P_ALIGN = 4, 8, 16, 24, 32, 40, 48
+E_MACHINE, E_SHOFF, E_FLAGS, E_SHNUM, E_SHSTRNDX = 18, 40, 48, 60, 62
+VERIFY, FIX = ("verify", "--format=json"), ("fix", "--dry-run", "--json")
+_SMALL_PAGES = "-fuse-ld=bfd -Wl,-z,max-page-size=0x1000"
+_GCC = f"gcc {_SMALL_PAGES} main.o text.o"
+#: A program at a fixed address whose names of functions fill pages, and a path for which patchelf moves them.
+_EXPORTING, _LONG = f"{_GCC} many.o -no-pie -rdynamic -o made", f"/{'x' * 200}"
+
+#: What happens in the directory of a test: its words are run, or it is called; the file in question is ``made``.
+Step = str | Callable[[Path], object]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with ``plain``, a program of 3 MiB of text that a fix gives windows, and its objects."""
+    directory = tmp_path_factory.mktemp("files")
+    stack = '\n.section .note.GNU-stack,"",@progbits\n'
+    (directory / "text.s").write_text(f".text\n.globl code\ncode: .fill 3 << 20, 1, 0xc3{stack}")
+    (directory / "two.s").write_text(f".text\n.globl code\ncode: .fill 2 << 20, 1, 0xc3{stack}")
+    (directory / "textrel.s").write_text(f".text\n.quad main{stack}")
+    (directory / "many.c").write_text("".join(f"int a_function_{i}(void) {{ return {i}; }}\n" for i in range(2000)))
+    (directory / "main.c").write_text("int main(void) { return 0; }\n")
+    for words in ("gcc -c -O1 -fPIC main.c text.s two.s textrel.s many.c", f"{_GCC} -o plain"):
+        run(*words.split(), cwd=directory, check=True)
+    return directory
+
+
+def patched(*changes: tuple[int, str, int], load: int | None = None) -> Step:
+    """Make ``plain`` with *changes*: offset, format and value; offsets are in the header of segment *load*, if any."""
+
+    def make(at: Path) -> None:
+        data = bytearray((at / "plain").read_bytes())
+        start = 0 if load is None else read_file(at / "plain").load_segments[load].header
+        for offset, form, value in changes:
+            struct.pack_into(f"<{form}", data, start + offset, value)
+        (at / "made").write_bytes(data)
+
+    return make
+
+
+def shifted(load: int, field: int, by: int) -> Step:
+    """Make ``plain`` with a larger *field* in the header of segment *load*."""
+
+    def make(at: Path) -> None:
+        header = read_file(at / "plain").load_segments[load].header
+        (value,) = struct.unpack_from("<Q", (at / "plain").read_bytes(), header + field)
+        patch = patched((field, "Q", value + by), load=load)
+        assert callable(patch)
+        patch(at)
+
+    return make
+
+
+def section(field: int, form: str, value: int, name: str = ".comment") -> Step:
+    """Make ``plain`` with *value* in the header of the section *name*."""
+
+    def make(at: Path) -> None:
+        image = read_file(at / "plain")
+        index = next(index for index, one in enumerate(image.sections) if one.name == name)
+        patch = patched((image.e_shoff + 64 * index + field, form, value))
+        assert callable(patch)
+        patch(at)
+
+    return make
+
+
+def wide_count(at: Path) -> None:
+    """Have the first section say how many there are, as files of 65,280 sections do."""
+    count = len(read_file(at / "plain").sections)
+    where = read_file(at / "plain").e_shoff
+    patch = patched((E_SHNUM, "H", 0), (where + 32, "Q", count))
+    assert callable(patch)
+    patch(at)
+
+
+def many_sections(at: Path) -> None:
+    data = bytearray((at / "plain").read_bytes())
+    image = read_file(at / "plain")
+    tables = data[image.e_shoff : image.e_shoff + 64 * len(image.sections)]
+    end = len(data) + -len(data) % 8
+    struct.pack_into("<Q", data, E_SHOFF, end)
+    struct.pack_into("<H", data, E_SHNUM, 0xFEFF)
+    (at / "made").write_bytes(bytes(data).ljust(end, b"\0") + tables.ljust(64 * 0xFEFF, b"\0"))
+
+
+def synthetic(loads: Sequence[tuple[int, int, int, int]], kind: int = 3, phoff: int = 64) -> Step:
+    """Make a sparse file of segments: flags, address, size, offset; its program headers lie at *phoff*."""
+
+    def make(at: Path) -> None:
+        end = max(offset + size for _, _, size, offset in loads)
+        names = b"\0.shstrtab\0"
+        header = b"\x7fELF\x02\x01\x01" + bytes(9)
+        header += struct.pack("<HHIQQQIHHHHHH", kind, 62, 1, 0, phoff, end + 16, 0, 64, 56, len(loads), 64, 2, 1)
+        segments = b"".join(
+            struct.pack("<IIQQQQQQ", 1, flags, offset, address, address, size, size, 4096)
+            for flags, address, size, offset in loads
+        )
+        with (at / "made").open("wb") as file:
+            file.write(header)
+            file.seek(phoff)
+            file.write(segments)
+            file.seek(end)
+            file.write(names.ljust(16, b"\0") + bytes(64))
+            file.write(struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, end, len(names), 0, 0, 1, 0))
+
+    return make
+
+
+def archive(depth: int, member: str = "plain") -> Step:
+    """Make a tar archive of *member* in a tar archive, *depth* of them."""
+
+    def make(at: Path) -> None:
+        name, data = member, (at / member).read_bytes() if member else b"no program"
+        for _ in range(depth):
+            whole = io.BytesIO()
+            with tarfile.open(fileobj=whole, mode="w") as tar:
+                info = tarfile.TarInfo(name or "text")
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+            name, data = "inner.tar", whole.getvalue()
+        (at / "made").write_bytes(data)
+
+    return make
+
+
+def unpack_once(at: Path) -> None:
+    with tarfile.open(at / "made") as tar:
+        inner = tar.extractfile("inner.tar")
+        assert inner
+        data = inner.read()
+    (at / "made").write_bytes(data)
+
+
+def zipped(field: int, value: int) -> Step:
+    """Make a zip archive of ``plain`` with *value* in the *field* of its directory's entry."""
+
+    def make(at: Path) -> None:
+        with zipfile.ZipFile(at / "made", "w") as whole:
+            whole.write(at / "plain", "plain")
+        data = bytearray((at / "made").read_bytes())
+        struct.pack_into("<H", data, data.rfind(b"PK\1\2") + field, value)
+        (at / "made").write_bytes(data)
+
+    return make
+
+
+def fixed_and_patched(at: Path) -> None:
+    run(HUGEALIGN, "fix", "plain", "-o", "made", cwd=at, check=True)
+    data = bytearray((at / "made").read_bytes())
+    struct.pack_into("<I", data, E_FLAGS, 1)
+    (at / "made").write_bytes(data)
+
+
+def empty_directory(at: Path) -> None:
+    (at / "made").mkdir()
+    shutil.copy(at / "plain", at / "made/program")
+
+
+PROGRAM = "cp plain made"
+PAIRED = ((R, 0, 0x1000, 0), (RX, 0x2000, 4 * M, 0x1000), (R, 0x2000 + 4 * M, 0x1000, 0x1000 + 4 * M))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How to ask, what makes the file, and the kind of the remedy.
+
+    *cure* does what a person is told to do; it is None where nothing is recommended, or where a command is.  *again*
+    are the words to ask with afterwards, if others.
+    """
+
+    ask: tuple[str, ...]
+    make: Step
+    kind: str | None = None
+    cure: Step | None = None
+    again: tuple[str, ...] = ()
+    needs: str = ""
+
+
+ROWS = {
+    "file.appended": Row(FIX, lambda at: (at / "made").write_bytes((at / "plain").read_bytes() + b"more"), "relink"),
+    "file.archive": Row(VERIFY, "ar rc made main.o text.o", "advice", f"{_GCC} -o made"),
+    "file.core": Row(VERIFY, patched((16, "H", 4))),
+    "file.damaged": Row(VERIFY, patched((54, "H", 7))),
+    "file.debug": Row(FIX, "objcopy --only-keep-debug plain made", "fix-program"),
+    "file.directory": Row(VERIFY, empty_directory, "recurse", again=(*VERIFY, "-r")),
+    "file.empty": Row(VERIFY, archive(1, "")),
+    "file.members-encrypted": Row(VERIFY, zipped(8, 1), "advice", PROGRAM),
+    "file.members-packed": Row(VERIFY, zipped(10, 9), "advice", PROGRAM),
+    "file.no-program": Row(VERIFY, patched((16, "H", 9))),
+    "file.no-segments": Row(VERIFY, patched(*((64 + 56 * i, "I", 0) for i in range(8)))),
+    "file.not-elf": Row(VERIFY, lambda at: (at / "made").write_text("#!/bin/sh\n")),
+    "file.object": Row(VERIFY, "cp main.o made", "link", f"{_GCC} -o made"),
+    "file.special": Row(VERIFY, lambda at: os.mkfifo(at / "made")),
+    "file.thin-archive": Row(VERIFY, "ar rcT made main.o text.o", "advice", f"{_GCC} -o made"),
+    "file.too-deep": Row(VERIFY, archive(4), "advice", unpack_once),
+    "file.truncated": Row(FIX, section(32, "Q", 1 << 24)),
+    "file.unreadable": Row(VERIFY, lambda _: None),
+    "fix.changed-since": Row((*FIX, "--undo"), fixed_and_patched),
+    "fix.grows": Row(
+        (*FIX, "--page-size=32M"), synthetic([(RX, k << 26, 1 << 20, k << 26) for k in range(10)]), "relink"
+    ),
+    "fix.header-tables": Row(FIX, wide_count, "relink"),
+    "fix.headers-move": Row(FIX, synthetic(PAIRED, phoff=0x1000 + 4 * M), "relink"),
+    "fix.image-base": Row(FIX, synthetic([(RX, 0x1000, 4 * M, 0)]), "relink"),
+    "fix.many-sections": Row(FIX, many_sections, "relink"),
+    "fix.many-segments": Row(
+        FIX, synthetic([(R, i << 12, 4096, i << 12) for i in range(70)] + [(RX, M, M, M)]), "relink"
+    ),
+    "fix.names-outside": Row(FIX, section(0, "I", 1 << 20), "relink"),
+    "fix.no-record": Row((*FIX, "--undo"), PROGRAM),
+    "fix.no-room": Row(FIX, synthetic([(RX, 0x10000, 4 * M, 0)], kind=2), "relink"),
+    "fix.no-sections": Row(FIX, patched((E_SHOFF, "Q", 0), (E_SHNUM, "I", 0)), "relink"),
+    "fix.no-window": Row(
+        (*FIX, "--level=align"), f"gcc {_SMALL_PAGES} main.o two.o -o made", "level", again=(*FIX, "--level=shift")
+    ),
+    "fix.other-processor": Row(FIX, patched((E_MACHINE, "H", 243))),
+    "fix.physical-addresses": Row(FIX, shifted(1, P_PADDR, 1)),
+    "fix.prelinked": Row(FIX, f"objcopy --add-section {HEADERS_SECTION}=main.o plain made", "relink"),
+    "fix.section-names": Row(FIX, patched((E_SHSTRNDX, "H", 0)), "relink"),
+    "fix.section-torn": Row(
+        FIX,
+        f"{_EXPORTING} && patchelf --set-rpath {_LONG} made",
+        "patch-again",
+        f"{_EXPORTING} && patchelf --page-size {M} --set-rpath {_LONG} made",
+        needs="patchelf",
+    ),
+    "fix.segment-alignment": Row(FIX, patched((P_ALIGN, "Q", 0x3000), load=0), "relink"),
+    "fix.segment-outside-file": Row(FIX, patched((P_FILESZ, "Q", 1 << 40), load=3), "relink"),
+    "fix.segment-outside-memory": Row(FIX, shifted(3, P_VADDR, 1 << 60), "relink"),
+    "fix.segment-shifted": Row(FIX, shifted(3, P_VADDR, 8), "relink"),
+    "fix.segments-overlap": Row(FIX, shifted(2, P_VADDR, -0x2000), "relink"),
+    "text.execute-only": Row(FIX, patched((P_FLAGS, "I", 1), load=1), "relink"),
+    "text.none": Row(FIX, patched((P_FLAGS, "I", R), load=1)),
+    "text.not-in-file": Row(FIX, shifted(1, P_MEMSZ, 8), "relink"),
+    "text.relocations": Row(
+        FIX,
+        f"{_GCC} textrel.s -Wl,-z,notext -o made",
+        "compile-pic",
+        f"{_GCC} -o made",
+    ),
+    "text.writable": Row(FIX, patched((P_FLAGS, "I", 7), load=1), "relink"),
+}
+
+
+def do(step: Step, at: Path) -> None:
+    if callable(step):
+        step(at)
+    else:
+        subprocess.run(["sh", "-ec", step], cwd=at, check=True, capture_output=True)
+
+
+def asked(words: tuple[str, ...], at: Path) -> dict[str, Any]:
+    """Return the diagnoses in the answer, by code."""
+    done = run(HUGEALIGN, *words, "made", cwd=at)
+    assert "Traceback" not in done.stderr
+    return {one["code"]: one for one in diagnoses(json.loads(done.stdout))}
+
+
+def diagnoses(document: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(document, dict):
+        if "code" in document and "remedy" in document:
+            yield document
+        document = list(document.values())
+    for part in document if isinstance(document, list) else ():
+        yield from diagnoses(part)
+
+
+@pytest.mark.parametrize("code", ROWS)
+def test_what_is_recommended_helps(built: Path, tmp_path: Path, code: str) -> None:
+    row = ROWS[code]
+    if row.needs:
+        need(row.needs)
+    for name in ("plain", "main.o", "text.o", "two.o", "many.o", "textrel.s"):
+        (tmp_path / name).symlink_to(built / name)
+    do(row.make, tmp_path)
+    made = tmp_path / "made"
+    before = made.read_bytes() if made.is_file() and made.stat().st_size < 1 << 27 else b""
+    found = asked(row.ask, tmp_path)
+    assert code in found
+    remedy = found[code]["remedy"]
+    assert (remedy and remedy["kind"]) == row.kind
+    if before:
+        assert made.read_bytes() == before
+    if row.cure:
+        if made.is_file():
+            made.unlink() if row.cure is not unpack_once else None
+        do(row.cure, tmp_path)
+    if row.cure or row.again:
+        assert code not in asked(row.again or row.ask, tmp_path)
+
+
+def test_a_program_that_was_laid_out_has_none(built: Path, tmp_path: Path) -> None:
+    """What helps where the remedy is another link."""
+    run(HUGEALIGN, "gcc", "-fuse-ld=bfd", built / "main.o", built / "text.o", "-o", tmp_path / "made", check=True)
+    assert asked(VERIFY, tmp_path) == asked(FIX, tmp_path) == {}
+    assert run(tmp_path / "made").returncode == 0
+
+
+def test_a_protection_that_would_be_lost(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No layout of a fix loses one as far as we know, so one is said to be lost."""
+    monkeypatch.setattr(examine, "lost", lambda *_: "RELRO")
+    with pytest.raises(RefusalError) as refusal:
+        fix(str(built / "plain"), FixOptions())
+    assert refusal.value.diagnosis == Diagnosis("fix.weaker", "", {"guard": "RELRO"})

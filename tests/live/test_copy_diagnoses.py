@@ -1,0 +1,145 @@
+"""Each diagnosis of a copy, by `stage` or `run`: made, asked for, and gone once what it names is no longer so.
+
+None of them names a command: a person decides about owners, privileges and mounts.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import stock as stocks
+from tests.live.programs import NOBODY, ROOT, Programs, hugealign
+from tests.support import need
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for most situations")
+
+#: What `run` finds, which it says in text only.
+_LAUNCH = """
+import json, sys
+from hugealign.diagnosis import render
+from hugealign.run import copies, launch
+how, command, before = sys.argv[1:]
+exec(before)
+texts = launch.prepare(command, launch.LaunchOptions(how=how)).texts
+print(json.dumps([render.document(text.diagnosis) for text in texts if text.diagnosis]))
+"""
+#: Another file takes the program's name once its copy is complete.
+_EXCHANGE = """
+import os
+measure = copies.huge_windows
+def exchanged(copy):
+    os.rename(command + ".other", command)
+    return measure(copy)
+copies.huge_windows = exchanged
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A situation: how to ask, what makes it, what is around the command that asks, and what ends it.
+
+    *before* is Python that `run` runs first.  *kind* is that of the remedy; *end* is None if nothing is to be done.
+    """
+
+    how: str = "stage --json"
+    make: Callable[[Path], object] | None = None
+    prefix: str = ""
+    before: str = ""
+    kind: str | None = None
+    end: Callable[[Path], object] | None = None
+    needs: str = "true"
+
+
+def owned(mode: int, owner: int = 0) -> Callable[[Path], object]:
+    """Give the program an owner and a mode."""
+
+    def make(path: Path) -> None:
+        os.chown(path, owner, owner)
+        path.chmod(mode)
+
+    return make
+
+
+def directory(mode: int) -> Callable[[Path], object]:
+    return lambda path: path.parent.chmod(mode)
+
+
+def twin(path: Path) -> None:
+    shutil.copy(path, f"{path}.other")
+
+
+def script(path: Path) -> None:
+    path.write_text("#!/usr/bin/python3\n")
+
+
+def nothing(_: Path) -> None:
+    """End nothing: what was around the command is not there any more."""
+
+
+_REMOUNT = 'd=$(dirname {path}); mount --bind $d $d; mount -o remount,bind,noexec $d; exec "$@"'
+ROWS = {
+    "copy.attributes": Row(
+        prefix="strace -f -o /dev/null -e trace=fchown -e inject=fchown:error=EPERM", end=nothing, needs="strace"
+    ),
+    "copy.closed-directory": Row(make=directory(0o700), end=directory(0o755)),
+    "copy.failed": Row(prefix="prlimit --fsize=1048576", end=nothing),
+    "copy.mount-option": Row(prefix=f"unshare --mount sh -ec '{_REMOUNT}' sh", end=nothing),
+    "copy.name-taken": Row("stage", twin, before=_EXCHANGE, kind="retry", end=nothing),
+    "copy.no-room": Row(make=lambda path: os.truncate(path, 1 << 42), end=lambda path: os.truncate(path, 8 << 20)),
+    "copy.owner-may-change": Row(make=owned(0o700, 1234), end=owned(0o755)),
+    "copy.privileges": Row(make=owned(0o4755, 1234)),
+    "copy.script": Row("copy", script),
+    "process.no-mount-point": Row(
+        "stage", before="sys.path += ['/tmp', '/var/tmp', '/run', '/mnt', '/opt', '/srv', '/media']", end=nothing
+    ),
+    "process.privileged-program": Row("stage", owned(0o4755, 1234), prefix=" ".join(NOBODY)),
+}
+
+
+@pytest.fixture
+def store(built: Programs) -> Iterator[Path]:
+    with stocks.store(built.directory) as place:
+        yield place
+
+
+def asked(row: Row, path: Path, store: Path, prefix: str = "", before: str = "") -> dict[str, dict[str, Any]]:
+    """Return the diagnoses in the answer, by code."""
+    around = ("sh", "-c", f'exec {prefix.format(path=path)} "$@"', "sh") if prefix else ()
+    if row.how == "stage --json":
+        done = hugealign("stage", "--json", "--store", store, path, prefix=around)
+        found = json.loads(done.stdout)
+        answers = [one["diagnosis"] for one in (*found["files"], *found["errors"])]
+    else:
+        words = [*around, "env", f"PYTHONPATH={ROOT}", sys.executable, "-c", _LAUNCH, row.how, str(path), before]
+        answers = json.loads(subprocess.run(words, check=True, capture_output=True, cwd="/").stdout)
+    return {one["code"]: one for one in answers if one}
+
+
+@pytest.mark.parametrize("code", ROWS)
+def test_what_keeps_a_file_from_being_copied(stock: Path, store: Path, code: str) -> None:
+    row = ROWS[code]
+    need(row.needs)
+    path = stock / "copied" / "program"
+    path.parent.mkdir()
+    shutil.copy(stock / "good", path)
+    try:
+        if row.make:
+            row.make(path)
+        found = asked(row, path, store, row.prefix, row.before)
+        assert set(found) == {code}
+        remedy = found[code]["remedy"]
+        assert (remedy and remedy["kind"]) == row.kind
+        assert not (remedy and remedy["argv"])
+        if row.end:
+            row.end(path)
+            assert asked(row, path, store) == {}
+    finally:
+        shutil.rmtree(path.parent)
