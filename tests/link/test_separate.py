@@ -381,6 +381,33 @@ def test_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert facts is None or seen == facts
 
 
+#: Damage to the dynamic section: a tag, its new value, and why the file is refused.
+DAMAGED = {
+    "tables": (7, 1 << 40, "fix.address-tables"),
+    "kinds": (20, 17, "fix.unknown-relocations"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_damaged_dynamic_section(kind: str, tmp_path: Path) -> None:
+    tag, value, code = DAMAGED[kind]
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0], "-Wl,-z,lazy")
+    data = bytearray(path.read_bytes())
+    section = Elf(path).sections[".dynamic"]
+    for at in range(section["sh_offset"], section["sh_offset"] + section["sh_size"], 16):
+        if struct.unpack_from("<Q", data, at) == (tag,):
+            struct.pack_into("<Q", data, at + 8, value)
+    path.write_bytes(data)
+    assert refusal(path)[0] == code
+
+
+def test_text_that_looks_like_addresses(tmp_path: Path) -> None:
+    """Nothing but calls to the ELF header: a decoder would take long."""
+    calls = '.hidden __ehdr_start; .text; .rept 140000; .byte 0xe8; .long __ehdr_start - . - 4; .endr'
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0] + f'asm("{calls}");')
+    assert refusal(path)[0] == "fix.many-addresses"
+
+
 def test_appended(tmp_path: Path) -> None:
     path = compiled(tmp_path, CALLS % KINDS["pointers"][0])
     with path.open("ab") as stream:
