@@ -361,7 +361,7 @@ class Zstd(ByteSource):
                     bufsize=0,
                 )
             except FileNotFoundError:
-                raise UnpackError("needs the zstd program: apt install zstd") from None
+                raise UnpackError("needs zstd, which is not installed (Debian: apt install zstd)") from None
         assert self._process.stdout is not None  # noqa: S101  # asked for above
         return self._process.stdout
 

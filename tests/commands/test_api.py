@@ -1,6 +1,5 @@
 """The functions behind the commands, used as another program would use them."""
 
-import dataclasses
 import os
 import re
 import subprocess
@@ -42,8 +41,6 @@ def test_fix_and_back(tmp_path: Path) -> None:
     assert (done.action, done.output, done.after) == ("fix", fixed, os.path.getsize(fixed))
     assert done.plan
     assert done.plan.windows > done.plan.windows_before
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        done.path = ""  # type: ignore[misc]
     assert subprocess.run([fixed], check=True, capture_output=True).stdout == b"1\n"
     assert hugealign.fix(fixed, hugealign.FixOptions(undo=True, output=back)).action == "undo"
     assert Path(back).read_bytes() == Path(plain).read_bytes()

@@ -31,7 +31,7 @@ def test_what_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir(mode=0)
     (tmp_path / "loop").symlink_to("loop")
     for name, reason in (
-        ("private", "Permission denied"),
+        ("private", "it cannot be read: Permission denied"),
         ("private/program", "Permission denied"),
         ("missing", "No such file or directory"),
         ("loop", "Too many levels of symbolic links"),

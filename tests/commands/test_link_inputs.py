@@ -111,7 +111,7 @@ def test_what_lld_must_not_move(more: int, objects: Path, monkeypatch: pytest.Mo
     assert written in words.before
     assert words.arguments == job.arguments
     path.write_text(path.read_text().replace("absent", "absent\tkind=tepid"))
-    with pytest.raises(HugealignError, match=f"{path}: line 3: not a symbol"):
+    with pytest.raises(HugealignError, match=f"{path}: line 3: not a kind of function"):
         plan.read(linkers.SYMBOLS, linkers.named("lld"), job)
     assert len(children) == (2 if more else 0)
     for child in children:

@@ -403,7 +403,7 @@ def test_damaged_dynamic_section(kind: str, tmp_path: Path) -> None:
 
 def test_text_that_looks_like_addresses(tmp_path: Path) -> None:
     """Nothing but calls to the ELF header: a decoder would take long."""
-    calls = '.hidden __ehdr_start; .text; .rept 140000; .byte 0xe8; .long __ehdr_start - . - 4; .endr'
+    calls = ".hidden __ehdr_start; .text; .rept 140000; .byte 0xe8; .long __ehdr_start - . - 4; .endr"
     path = compiled(tmp_path, CALLS % KINDS["pointers"][0] + f'asm("{calls}");')
     assert refusal(path)[0] == "fix.many-addresses"
 

@@ -262,7 +262,7 @@ def test_unreadable_program(stock: Path) -> None:
     shutil.copy(stock / "good", program)
     program.chmod(0o711)
     for options in ((), ("-v",)):
-        one_line(said(command("run", *options, "--", program, user=True)), "it cannot be read (EACCES)")
+        one_line(said(command("run", *options, "--", program, user=True)), "it cannot be read: Permission denied")
 
 
 _EXCHANGE = """

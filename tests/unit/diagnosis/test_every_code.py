@@ -31,7 +31,7 @@ ALONE = {
     "thp.unchanged": "live/test_adapt.py::test_a_window_that_stays_huge_for_no_known_reason",
 }
 #: Why there is nothing to do or to make, the test that has the codes all the same, and the codes.
-WITHOUT = (
+WITHOUT: tuple[tuple[str, str, str], ...] = (
     (
         "states, not faults",
         "live/test_doctor.py::STATES",
