@@ -7,11 +7,24 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from hugealign.environment import reset_signals, signals_to_reset
+from hugealign.errors import HugealignError
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from threading import Thread
+
 _INTERPRETERS = 4  # files that are looked at; the kernel follows as many interpreters, or one more
 _LINE = 256  # bytes of a script that the kernel reads (BINPRM_BUF_SIZE)
+
+
+def start_thread(thread: "Thread") -> None:
+    """Start *thread*.  Raises HugealignError if the system has no room for it: pthread_create(3) fails with EAGAIN."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise HugealignError(f"no thread can be started: {error}; raise the limit of processes (ulimit -u)") from error
 
 
 def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str = "") -> int:

@@ -74,7 +74,10 @@ class Progress:
 
             self._timer = threading.Timer(max(0.0, self._next - time.monotonic()), lambda: self.say(self._text))
             self._timer.daemon = True
-            self._timer.start()
+            try:
+                self._timer.start()
+            except RuntimeError:  # no room for a thread: the line comes later
+                self._timer = None
 
     def over(self, names: "Sequence[str]") -> "Iterator[str]":
         """Yield the *names* of files, and show how many are done."""

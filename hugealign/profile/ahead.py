@@ -8,6 +8,8 @@ import queue
 import threading
 from typing import BinaryIO
 
+from hugealign.io.execution import start_thread
+
 _CHUNK = 1 << 20
 _CHUNKS = 64  # the most that wait
 
@@ -21,7 +23,7 @@ class Ahead:
         self.rest = b""
         self.wanted = True
         self.thread = threading.Thread(target=self._fetch, daemon=True)
-        self.thread.start()
+        start_thread(self.thread)
 
     def _fetch(self) -> None:
         chunk: bytes | OSError = b"more"

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO, cast
 
 from hugealign.errors import cause
+from hugealign.io.execution import start_thread
 from hugealign.io.units import printable
 from hugealign.profile.ahead import Ahead
 from hugealign.profile.model import ProfileError
@@ -65,11 +66,12 @@ def output(
 
         timer = threading.Timer(seconds, stop)
         timer.daemon = True
-        timer.start()
-        printed = cast("BinaryIO", process.stdout)
-        stream = cast("BinaryIO", Ahead(printed)) if ahead else printed
+        printed = stream = cast("BinaryIO", process.stdout)
         finished = False
         try:
+            start_thread(timer)
+            if ahead:
+                stream = cast("BinaryIO", Ahead(printed))
             yield stream
             finished = True
         finally:

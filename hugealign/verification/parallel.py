@@ -12,9 +12,11 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 
 from hugealign.diagnosis.values import Diagnosis
+from hugealign.errors import HugealignError, cause
 from hugealign.verification.inputs import Step, Task
 from hugealign.verification.opening import Terms, check_path
 from hugealign.verification.result import FileReport
@@ -64,10 +66,13 @@ class _Pool:
             future: Future[_Checked] = Future()
             future.set_exception(error)
             return future
+        except (OSError, RuntimeError) as error:  # fork(2), pthread_create(3): EAGAIN
+            raise HugealignError(f"no process can be started: {cause(error)}; give a smaller -j") from error
 
     def stop(self) -> None:
         self._ours.close()
-        self._executor.shutdown(cancel_futures=True)
+        with suppress(RuntimeError):  # its own thread could not be started, and so it cannot be joined
+            self._executor.shutdown(cancel_futures=True)
 
 
 def _died(future: "Future[_Checked]") -> bool:
@@ -100,7 +105,10 @@ def _begin(pipe: Connection, parents: Connection) -> None:
     """Begin a worker: an interrupt ends it at once, silently, and so does the end of *pipe*."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parents.close()
-    threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+    try:
+        threading.Thread(target=_end_with, args=(pipe,), daemon=True).start()
+    except RuntimeError:  # no room for a thread: nothing would end this process with its parent
+        os._exit(1)
 
 
 def _end_with(pipe: Connection) -> None:

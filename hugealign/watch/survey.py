@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
+from hugealign.io.execution import start_thread
 from hugealign.process import processes, texts
 from hugealign.process.texts import Executed
 
@@ -49,7 +50,7 @@ def survey(
     silent: list[int] = []
     while len(silent) < _MOST_SILENT:
         worker = _Worker(work)
-        worker.start()
+        start_thread(worker)
         seen = None
         while not worker.ended.wait(patience):
             if seen == (state := (worker.count, worker.pid, worker.used())):

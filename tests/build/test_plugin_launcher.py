@@ -470,7 +470,7 @@ def test_same_as_the_bare_compiler(form: str, built: Built, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"# hugealign.order/1\nhot\nhot\tkind=warm\n", "line 3: not a symbol of an order file"),
+        (b"# hugealign.order/1\nhot\nhot\tkind=warm\n", "line 3: not a line of an order file"),
         (b"hot\n", "is not an order file: the first line is not"),
     ],
 )

@@ -353,7 +353,7 @@ def test_encrypted_zip(made: Path) -> None:
 def test_no_zstd_program(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = archives.make("tar.zst", tmp_path, made)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert reasons(check(path)) == "needs the zstd program: apt install zstd"
+    assert reasons(check(path)) == "needs zstd, which is not installed (Debian: apt install zstd)"
 
 
 SCRIPT = """
