@@ -30,8 +30,8 @@ class OrderFile {
     bool parseSymbol(llvm::StringRef Line);
 
     std::string Error;
-    size_t Lines = 0;       ///< of functions, while parsing
-    llvm::StringRef Owner;  ///< the function of the line before, as written, while parsing
+    size_t Lines = 0;      ///< of functions, while parsing
+    llvm::StringRef Owner; ///< the function of the line before, as written, while parsing
     bool OwnerIsHot = false;
     /// Name, without ThinLTO's suffix -> the source files whose function is meant; an empty one means any.
     llvm::StringMap<llvm::SmallVector<std::string, 1>> Hot;
