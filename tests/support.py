@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -256,3 +256,13 @@ class Elf:
             return code[len(code.rstrip(b"\xcc")) :]
         behind = data[end : text["p_offset"] + text["p_filesz"]]
         return data[ours["sh_offset"] : ours["sh_offset"] + ours["sh_size"]] + behind
+
+
+def diagnoses(document: Any) -> Iterator[dict[str, Any]]:
+    """Yield the diagnoses in a JSON *document* of any command."""
+    if isinstance(document, dict):
+        if "code" in document and "remedy" in document:
+            yield document
+        document = list(document.values())
+    for part in document if isinstance(document, list) else ():
+        yield from diagnoses(part)

@@ -95,14 +95,8 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     # BOLT and some patchers leave the program headers in the middle of the file, where they move with the contents.
     fields[5] = moved(plan.pieces, e_phoff)
     fields[6], fields[10], fields[12] = at_record + len(appended), len(plan.segments), len(entries)
-    try:
-        appended += b"".join(_SHDR.pack(*entry) for entry in entries)
-        new_headers = _EHDR.pack(*fields) + b"".join(
-            _PHDR.pack(s.p_type, s.p_flags, s.p_offset, s.p_vaddr, s.p_vaddr, s.p_filesz, s.p_memsz, s.p_align)
-            for s in plan.segments
-        )
-    except struct.error as error:
-        raise MalformedElfError("a header holds an impossible file offset") from error
+    table, new_headers = packed_headers(fields, plan, entries)
+    appended += table
     new_headers = new_headers.ljust(len(headers), b"\0")
     made = record(new_headers)
     unpack(made)  # what could not be undone is not written
@@ -113,6 +107,20 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     traps = [(at, trap * (size // len(trap))) for at, size in filled if any(trap)]
     tail = at_record, made + appended[len(made) :]
     return Output(pieces, (*traps, tail, *_written(new_headers)), at_record + len(appended))
+
+
+def packed_headers(fields: list[int], plan: Plan, entries: list[list[int]]) -> tuple[bytes, bytes]:
+    """Return the table of the section headers *entries*, and the ELF header *fields* with *plan*'s program headers.
+
+    Raises MalformedElfError.
+    """
+    try:
+        return b"".join(_SHDR.pack(*entry) for entry in entries), _EHDR.pack(*fields) + b"".join(
+            _PHDR.pack(s.p_type, s.p_flags, s.p_offset, s.p_vaddr, s.p_vaddr, s.p_filesz, s.p_memsz, s.p_align)
+            for s in plan.segments
+        )
+    except struct.error as error:
+        raise MalformedElfError("a header holds an impossible file offset") from error
 
 
 class OldHeaders(Record):

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from hugealign.elf.fixrecord import HEADERS_SECTION
 from hugealign.elf.image import read_file
 from hugealign.fixing import examine
 from hugealign.fixing.fix import FixOptions, fix
-from tests.support import HUGEALIGN, need, run
+from tests.support import HUGEALIGN, diagnoses, need, run
 
 M = 2 << 20
 R, RX, RW = 4, 5, 6
@@ -284,15 +284,6 @@ def asked(words: tuple[str, ...], at: Path) -> dict[str, Any]:
     done = run(HUGEALIGN, *words, "made", cwd=at)
     assert "Traceback" not in done.stderr
     return {one["code"]: one for one in diagnoses(json.loads(done.stdout))}
-
-
-def diagnoses(document: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(document, dict):
-        if "code" in document and "remedy" in document:
-            yield document
-        document = list(document.values())
-    for part in document if isinstance(document, list) else ():
-        yield from diagnoses(part)
 
 
 @pytest.mark.parametrize("code", ROWS)

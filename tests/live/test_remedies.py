@@ -31,7 +31,7 @@ from tests.live.programs import (
     hugealign,
     running,
 )
-from tests.support import need
+from tests.support import diagnoses, need
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for most situations")
 
@@ -347,15 +347,6 @@ def asked(made: Made, *, again: bool = False) -> list[dict[str, Any]]:
     words = made.again if again and made.again else made.ask
     done = hugealign(*words, "--json", prefix=(*made.prefix, "env", *names))
     return list(diagnoses(json.loads(done.stdout)))
-
-
-def diagnoses(document: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(document, dict):
-        if "code" in document and "remedy" in document:
-            yield document
-        document = list(document.values())
-    for part in document if isinstance(document, list) else ():
-        yield from diagnoses(part)
 
 
 def follow(made: Made, found: dict[str, Any], tmp_path: Path) -> int | None:

@@ -17,7 +17,7 @@ from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.moves import moved, place
-from hugealign.fixing.output import Output, old_headers
+from hugealign.fixing.output import Output, old_headers, packed_headers
 from hugealign.fixing.plan import Plan, Step
 from hugealign.fixing.separation.check import check
 from hugealign.fixing.separation.crossings import refuse_crossings
@@ -87,14 +87,8 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
     appended += strings.ljust(align_up(len(strings), 8), b"\0")
     ehdr[4] = step(ehdr[4])
     ehdr[6], ehdr[10], ehdr[12] = at_record + len(appended), len(plan.segments), len(entries)
-    try:
-        appended += b"".join(_SHDR.pack(*entry) for entry in entries)
-        new_headers = _EHDR.pack(*ehdr) + b"".join(
-            _PHDR.pack(s.p_type, s.p_flags, s.p_offset, s.p_vaddr, s.p_vaddr, s.p_filesz, s.p_memsz, s.p_align)
-            for s in plan.segments
-        )
-    except struct.error as error:
-        raise MalformedElfError("a header holds an impossible file offset") from error
+    table, new_headers = packed_headers(ehdr, plan, entries)
+    appended += table
     made = record(new_headers)
     unpack(made)  # what could not be undone is not written
     writes = [(at, (trap * ((high - low) // len(trap) + 1))[: high - low]) for low, high, at in fills]
