@@ -25,10 +25,6 @@ levels, from the least invasive to the most:
           text of less than a window is whole, too.  Needs capstone, which makes
           sure that no code reaches across.  The build ID becomes another
 
---rodata also aligns read-only segments, and moves them in the
-file where that gives them whole windows (not with align).  Their heads and
-tails stay: only a link can pad those.
-
 Only separate changes addresses, in relocations, symbols and debug information,
 too: --debug-file-of PROGRAM makes the same of the separate debug FILE of a
 program, for the separated PROGRAM.
@@ -74,7 +70,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--debug-file-of", metavar="PROGRAM", help="FILE is the debug file of a program that was separated as PROGRAM"
     )
-    parser.add_argument("--rodata", action="store_true", help="also whole windows of read-only data")
     add_page_size(parser.add_argument)
     add_format(parser.add_argument, "json: schema hugealign.fix/1, of a directory hugealign.fix-report/1")
 
@@ -93,13 +88,11 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.fixing import report
     from hugealign.fixing.fix import FixOptions, OutputError, fix
 
-    if args.level == SEPARATE and args.rodata:
-        raise UsageError("fix: --level=separate moves no data apart; leave out --rodata")
     if args.debug_file_of is not None:
         return _debug_file(args)
     if args.output == "-":
         return _to_stdout(args, page_size)
-    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place, args.rodata)
+    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place)
     fixed, failures = [], []
     status = 0
     for path in args.files:
@@ -164,7 +157,7 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
         raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --format json")
     with unnamed_file() as file:
         try:
-            done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo, rodata=args.rodata))
+            done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo))
         except HugealignError as error:
             messages.error(f"{printable(path)}: {_with_remedy(path, error, undo=args.undo)}")
             return error.exit_status
@@ -181,8 +174,6 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
 def _rank(args: argparse.Namespace, page_size: int) -> int:
     if args.undo:
         raise UsageError("fix: a directory cannot be undone; give the files")
-    if args.rodata:
-        raise UsageError("fix: a directory is ranked by text; leave out --rodata")
     from hugealign.fixing import gains, report
 
     with Progress("hugealign: fix") as progress:

@@ -35,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("targets", nargs="*", metavar=TARGET, help="a process, or all processes of a program or of a service")
     add("-v", "--verbose", action="store_true", help="show each window, and why it is not huge")
     add("--all", action="store_true", help="count libraries and code without a file (JIT, remapped text) as well")
-    add("--rodata", action="store_true", help="show read-only data beside the text")
     add("--min-coverage", metavar="PCT", type=percentage, help="require PCT per cent of the bytes, not all windows")
     times = parser.add_mutually_exclusive_group()
     times.add_argument(
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("ps: give either processes or -- and a command")
     if args.output not in (None, "-") and args.watch is not None and args.format == "json":
         raise UsageError("ps: --watch in JSON is for a pipe; a FILE has one document")
-    options = ps.PsOptions(args.all, args.min_coverage, args.rodata)
+    options = ps.PsOptions(args.all, args.min_coverage)
     if args.watch is None:
         seen = ps.command(args.after, options, args.wait) if args.after else None
         return _show(args, seen or ps.processes(args.targets, options, args.wait or 0.0))

@@ -43,7 +43,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="fix the copy of a file that a fix gives more windows; the file stays as it is",
     )
     add("--libs", action="store_true", help="also the shared libraries that the files need")
-    add("--rodata", action="store_true", help="also count windows of read-only data; the copy has them in any case")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"the store's directory (default: {store.DEFAULT})")
     add("--owner", metavar="NAME", default="", help="link to the copies below for/NAME in the store, not below path")
     add_format(add, "json: schema hugealign.stage/1")
@@ -89,7 +88,7 @@ def _stage(args: argparse.Namespace) -> int:
         try:
             with Progress("hugealign: stage") as progress:
                 progress.phase(printable(path))
-                staged = store.stage(path, args.store, args.fix, args.rodata, owner=args.owner)
+                staged = store.stage(path, args.store, args.fix, owner=args.owner)
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, error))

@@ -103,8 +103,7 @@ _FIX = (
     ("fix", "-o", OUT, "@"),
     ("fix", "-o", OUT, "--level=align", "@"),
     ("fix", "-o", OUT, "--level=merge", "--page-size=64K", "@"),
-    ("fix", "-o", OUT, "--rodata", "@"),
-    ("fix", "--dry-run", "--format=json", "--rodata", "--page-size=64K", "@"),
+    ("fix", "--dry-run", "--format=json", "--page-size=64K", "@"),
     ("fix", "--dry-run", "@"),
 )
 _FIX_AGAIN = (
@@ -144,9 +143,9 @@ _BLOCKS = (
 )
 _OF_ELF = (
     ("warm", "--check", "@"),
-    ("warm", "--check", "--libs", "--rodata", "@"),
-    ("warm", "--check", "--rodata", "--format=json", "@"),
-    ("warm", "--undo", "--rodata", "@"),
+    ("warm", "--check", "--libs", "@"),
+    ("warm", "--check", "--format=json", "@"),
+    ("warm", "--undo", "@"),
     ("order", "folded", "-b", "@"),
     ("order", "folded", "-b", "@", "--force", "--cpu=skylake", "-o", OUT),
     ("map", "@", "--profile", "folded"),

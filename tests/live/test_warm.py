@@ -340,7 +340,6 @@ def test_json(programs: Programs, cold: Path, tmp_path: Path) -> None:
     assert named[str(cold)] == {
         "path": str(cold), "library": False, "replaced": False, "windows": WINDOWS, "windows_huge": WINDOWS,
         "huge_bytes": WINDOWS * WINDOW, "small_offsets": [], "methods": ["readahead"], "diagnosis": None, "notes": [],
-        "rodata": None,
     }  # fmt: skip
     assert named[str(programs.plain)]["diagnosis"]["code"] == "text.no-window"
     assert any("libc.so.6" in file["path"] for file in found["files"] if file["library"])

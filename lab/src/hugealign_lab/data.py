@@ -1,7 +1,7 @@
 """Code that runs and the data that it loads and stores: misses of both kinds of TLB, by the segments on huge pages.
 
-Pages lie where the process had them.  Huge segments lie as a link with HUGEALIGN_SEGMENTS puts them: each begins on a
-window and fills its last one.  Stack, heap and written data are on 4 KiB pages.
+Pages lie where the process had them.  Huge segments lie as a linker could put them: each begins on a window
+and fills its last one.  Stack, heap and written data are on 4 KiB pages.
 """
 
 from array import array

@@ -27,7 +27,7 @@ simulated, so the walks are fewer than on a real machine.
 With --data, loads and stores go through the data TLB and, on a processor with
 one second level for both, through that of the code.  Each row puts something
 else of the program and its libraries on 2 MiB pages: nothing, the text,
-read-only data, or both, laid out by a link with HUGEALIGN_SEGMENTS=text,rodata.
+read-only data, or both, each from a window on.
 
 exit status: 0 done; 2 wrong usage; 3 the trace or another file cannot be used.
 """
