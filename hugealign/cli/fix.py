@@ -6,7 +6,7 @@ import os
 import sys
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_format, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import parse_page_size, printable
@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--debug-file-of", metavar="PROGRAM", help="FILE is the debug file of a program that was separated as PROGRAM"
     )
     add_page_size(parser.add_argument)
-    add_format(parser.add_argument, "json: schema hugealign.fix/1, of a directory hugealign.fix-report/1")
+    add_json(parser.add_argument, "schema hugealign.fix/1, of a directory hugealign.fix-report/1")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,13 +104,13 @@ def run(args: argparse.Namespace) -> int:
             at_fault = error.path if isinstance(error, OutputError) else path
             failures.append((at_fault, _with_remedy(at_fault, error, undo=args.undo)))
             status = max(status, error.exit_status)
-            if args.format == "text":
+            if not args.json:
                 messages.error(f"{printable(at_fault)}: {failures[-1][1]}")
             continue
         fixed.append(done)
-        if args.format == "text":
+        if not args.json:
             output.show(report.lines(done))
-    if args.format == "json":
+    if args.json:
         print(json.dumps(report.document(fixed, failures), indent=1))
     return status
 
@@ -119,7 +119,7 @@ def _debug_file(args: argparse.Namespace) -> int:
     """Write the moved copy of a debug file.  Raises HugealignError."""
     from hugealign.fixing.separation.debugfile import move_debug_file
 
-    if args.output in (None, "-") or args.undo or args.format == "json":
+    if args.output in (None, "-") or args.undo or args.json:
         raise UsageError("fix: --debug-file-of takes one FILE and -o OUT")
     (path,) = args.files
     try:
@@ -153,8 +153,8 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
     from hugealign.io.unpacking import temporary_directory, unnamed_file
 
     (path,) = args.files
-    if args.format == "json":
-        raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --format json")
+    if args.json:
+        raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --json")
     with unnamed_file() as file:
         try:
             done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo))
@@ -178,7 +178,7 @@ def _rank(args: argparse.Namespace, page_size: int) -> int:
 
     with Progress("hugealign: fix") as progress:
         found = gains.gather(args.files, page_size, args.level, progress.say)
-    if args.format == "json":
+    if args.json:
         print(json.dumps(report.report_document(found, page_size, args.level), indent=1))
     else:
         print(output.painted(report.gains_table(found, page_size)))

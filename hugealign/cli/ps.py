@@ -6,7 +6,7 @@ import mmap
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import TARGET, SplitParser, add_format, interval, percentage, seconds
+from hugealign.cli.arguments import TARGET, SplitParser, add_json, interval, percentage, seconds
 from hugealign.cli.output import painted, plain, redrawn, write
 from hugealign.errors import STATUSES, UsageError
 from hugealign.system import kernel
@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--wait", metavar="SECONDS", type=seconds, help="retry for up to SECONDS until enough is huge; then end CMD"
     )
     times.add_argument("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS until all have ended")
-    add_format(add, f"json: schema {report.SCHEMA}; one line per look with --watch")
+    add_json(add, f"schema {report.SCHEMA}; one line per look with --watch")
     add("-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)")
 
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     """Look at the processes that *args* names, print the verdicts and return the exit status."""
     if bool(args.targets) == bool(args.after):
         raise UsageError("ps: give either processes or -- and a command")
-    if args.output not in (None, "-") and args.watch is not None and args.format == "json":
+    if args.output not in (None, "-") and args.watch is not None and args.json:
         raise UsageError("ps: --watch in JSON is for a pipe; a FILE has one document")
     options = ps.PsOptions(args.all, args.min_coverage)
     if args.watch is None:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
     """Print what was *seen* and return the exit status; *watching*: empty, ``first`` or ``again``."""
     page_size = kernel.huge_page_size()
-    if args.format == "json":
+    if args.json:
         document = report.document(seen.verdicts, seen.errors, page_size)
         write(json.dumps(document, indent=None if watching else 1) + "\n", args.output, utf8=True)
     elif seen.verdicts:
@@ -78,7 +78,7 @@ def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
         else:
             text = ("\n" if watching == "again" else "") + painted(text) + "\n"
         write(text, args.output)
-    if args.format != "json":
+    if not args.json:
         for _, message in seen.errors:
             messages.error(message)
     return (3 if seen.errors else 0) if seen.met else 1

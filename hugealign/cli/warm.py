@@ -6,7 +6,7 @@ import os
 import sys
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_format, count, seconds
+from hugealign.cli.arguments import add_json, count, seconds
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import printable
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         help="wait up to SECONDS for khugepaged, where only it can make text huge",
     )
-    add_format(parser.add_argument, "json: schema hugealign.warm/1")
+    add_json(parser.add_argument, "schema hugealign.warm/1")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("warm: --undo goes with --libs and --json alone")
     options = WarmOptions(args.windows, args.check, args.replace, args.wait or 0.0)
     of_library = options.changed(replace=False)
-    as_text = args.format == "text"
+    as_text = not args.json
     texts: list[CachedText] = []
     libraries: set[str] = set()
     missing: dict[tuple[str, str], None] = {}
@@ -146,7 +146,7 @@ def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> 
                 seen.add(os.path.realpath(library))
                 yield library, True
         for name, needing in found.missing:
-            if (name, needing) not in missing and args.format == "text":
+            if (name, needing) not in missing and not args.json:
                 message = f"{printable(name)}: library not found; needed by {printable(needing)}"
                 messages.error(message)
             missing[name, needing] = None

@@ -241,4 +241,4 @@ def _range(run: WindowRun, page_size: int) -> str:
 
 def _limited(lines: list[str], count: int) -> list[str]:
     """Return *lines*, and how many more of *count* there are."""
-    return lines if count <= _ROWS else [*lines, f"    … {count - _ROWS} more; see --format json"]
+    return lines if count <= _ROWS else [*lines, f"    … {count - _ROWS} more; see --json"]

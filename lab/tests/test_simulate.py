@@ -43,9 +43,9 @@ def test_curve_has_a_row_for_each_number_of_windows(trace: Path) -> None:
 
 
 def test_json(trace: Path) -> None:
-    done = run(HUGEALIGN, "simulate", trace, SMALL, "--cpu", "kunpeng920", "--format", "json")
+    done = run(HUGEALIGN, "simulate", trace, SMALL, "--cpu", "kunpeng920", "--json")
     assert done.returncode == 2
-    done = run(HUGEALIGN, "simulate", trace, "--cpu", "skl", "--format", "json", "--layout", "all-4k")
+    done = run(HUGEALIGN, "simulate", trace, "--cpu", "skl", "--json", "--layout", "all-4k")
     schema = json.loads((ROOT / "lab/src/hugealign_lab/simulate-1.schema.json").read_text())
     jsonschema.validate(json.loads(done.stdout), schema)
     assert json.loads(done.stdout) == {
@@ -99,7 +99,7 @@ def test_data(data_trace: Path) -> None:
 
 
 def test_data_as_json(data_trace: Path) -> None:
-    done = run(HUGEALIGN, "simulate", data_trace, "--data", "--format=json")
+    done = run(HUGEALIGN, "simulate", data_trace, "--data", "--json")
     found = json.loads(done.stdout)
     jsonschema.validate(found, json.loads((ROOT / "lab/src/hugealign_lab/simulate-data-1.schema.json").read_text()))
     assert (found["rodata_bytes"], len(found["rows"])) == (0x10000, 12)
@@ -230,7 +230,7 @@ def test_no_order_there(traced: Path, tmp_path: Path) -> None:
 def test_binary_is_found_by_its_build(program: Path, traced: Path, tmp_path: Path) -> None:
     copy = tmp_path / "moved"
     copy.write_bytes(program.read_bytes())
-    done = run(HUGEALIGN, "simulate", traced, "--binary", copy, "--format", "json")
+    done = run(HUGEALIGN, "simulate", traced, "--binary", copy, "--json")
     assert json.loads(done.stdout)["binary"] == str(copy)
 
 
@@ -297,7 +297,7 @@ def threads(program: Path, tmp_path: Path) -> Path:
     ],
 )
 def test_a_part_of_each_thread(words: list[str], blocks: int, counted: int, threads: Path) -> None:
-    done = run(HUGEALIGN, "simulate", threads, SMALL, *words, "--format", "json")
+    done = run(HUGEALIGN, "simulate", threads, SMALL, *words, "--json")
     found = json.loads(done.stdout)
     jsonschema.validate(found, json.loads((ROOT / "lab/src/hugealign_lab/simulate-1.schema.json").read_text()))
     assert (found["blocks"], found["instructions"], found["threads"]) == (blocks, blocks, counted)

@@ -93,14 +93,14 @@ _PROFILE: Words = (
         "-b",
         "prog",
         "--force",
-        "--format=json",
+        "--json",
         "--windows=1",
         "--page-size=64K",
         "-o",
         "out",
     ),
     ("order", "@", "@", "-b", "prog", "--force", "--emit=lld", "-o", "out", "--windows=0"),
-    ("map", "prog", "--profile", "@", "--format=json", "--page-size=64K"),
+    ("map", "prog", "--profile", "@", "--json", "--page-size=64K"),
     *(
         ("order", "@", "-b", "prog", "--force", f"--type={form}", "--max-unpacked=1M", "--cpu=skylake")
         for form in _TYPES
@@ -111,7 +111,7 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
     "order-file": (
         files.order,
         (
-            ("diff", "@", "good.order", "--format=json"),
+            ("diff", "@", "good.order", "--json"),
             ("map", "prog", "--profile", "folded", "--order", "@"),
             ("map", "prog", "--profile", "@", "--order", "@", "--page-size=64K", "--svg", "out"),
         ),
@@ -120,9 +120,9 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
         trace,
         (
             ("simulate", "@", "--cpu=skylake", "--windows=0-2"),
-            ("simulate", "@", "--format=json", "--curve", "--cpu=4k=4/2,2m=2", "--layout=order:good.order"),
+            ("simulate", "@", "--json", "--curve", "--cpu=4k=4/2,2m=2", "--layout=order:good.order"),
             ("simulate", "@", "--binary=prog", "--cpu=zen3", "--layout=elf:prog", "--from=main", "--until=hot"),
-            ("simulate", "@", "--data", "--binary=prog", "--cpu=zen5", "--cpu=skl", "--format=json", "--from=main"),
+            ("simulate", "@", "--data", "--binary=prog", "--cpu=zen5", "--cpu=skl", "--json", "--from=main"),
             ("simulate", "@", "--data"),
             ("order-trace", "@", "--cpu=skylake", "-b", "prog", "-o", "out"),
         ),

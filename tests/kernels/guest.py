@@ -90,7 +90,7 @@ def touch(pid: int, path: Path) -> None:
 
 def warm(path: Path) -> dict[str, Any]:
     """Warm *path* and return what `hugealign warm` says of it; the *code* and *facts* of its diagnosis."""
-    done = hugealign("warm", "--format=json", path, prefix=NOBODY)
+    done = hugealign("warm", "--json", path, prefix=NOBODY)
     file = json.loads(done.stdout)["files"][0]
     diagnosis = file["diagnosis"] or {"code": None, "facts": {}}
     return {
@@ -109,7 +109,7 @@ def measure(program: str, directory: Path) -> dict[str, Any]:
     said = warm(path)
     with running(*NOBODY, path, "5") as child:
         after, aligned = huge_kib(child.pid, path), congruent(child.pid, path)
-        ps = hugealign("ps", "--format=json", str(child.pid), prefix=NOBODY)
+        ps = hugealign("ps", "--json", str(child.pid), prefix=NOBODY)
     path.unlink()
     report = json.loads(ps.stdout)["processes"][0]
     return {

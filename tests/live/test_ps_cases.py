@@ -143,7 +143,7 @@ def test_watch_ends_when_its_reader_has_gone(warmed: Path) -> None:
 
 
 def test_watch_in_json_is_a_line_for_each_look(warmed: Path) -> None:
-    done = hugealign("ps", "--format", "json", "--watch", "0.1", "--", "timeout", "1", "sleep", "9")
+    done = hugealign("ps", "--json", "--watch", "0.1", "--", "timeout", "1", "sleep", "9")
     lines = done.stdout.splitlines()
     assert len(lines) > 1
     assert {json.loads(line)["schema"] for line in lines} == {"hugealign.ps/1"}
@@ -248,7 +248,7 @@ def test_5000_mappings(programs: Programs) -> None:
     path = compiled(programs.directory, "mappings", (ROOT / "tests/bench/mappings.c").read_text(encoding="ascii"))
     with running(path, "5000") as child:
         assert len(Path(f"/proc/{child.pid}/maps").read_text(encoding="utf-8").splitlines()) > 5000
-        found = json.loads(hugealign("ps", "--format", "json", str(child.pid)).stdout)
+        found = json.loads(hugealign("ps", "--json", str(child.pid)).stdout)
     (process,) = found["processes"]
     assert len(process["mappings"]) == 2501  # its own text, and every second mapping
 

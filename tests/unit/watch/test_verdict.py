@@ -223,7 +223,7 @@ def test_memory_that_nobody_touched_takes_no_time() -> None:
     ]
     shown = [line.strip() for line in details(verdict)]
     assert shown[1:3] == ["-#-." + 60 * "-", 64 * "-"]
-    assert shown[64:66] == [64 * "-", f"… {(1 << 33) - 64} more; see --format json"]
+    assert shown[64:66] == [64 * "-", f"… {(1 << 33) - 64} more; see --json"]
     assert len(shown) == 66 + 5 + 1
     part = CodePart(CodeKind.CODE, "", (code,))
     assert (part.huge(WINDOW), part.touched(WINDOW), part.possible(WINDOW)) == (1, 2, 1 << 39)

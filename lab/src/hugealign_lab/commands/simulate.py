@@ -2,7 +2,7 @@
 
 import argparse
 
-from hugealign.cli.arguments import add_format
+from hugealign.cli.arguments import add_json
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", action="store_true", help="code and data, of a trace recorded with --data")
     parser.add_argument("--curve", action="store_true", help="show the misses for every number of huge windows")
-    add_format(parser.add_argument, "format of the report (default: text)")
+    add_json(parser.add_argument, "schema hugealign.simulate/1")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from hugealign_lab import report
     from hugealign_lab.simulation import CPUS, DATA_CPUS, LAYOUTS, simulated, simulated_data
 
-    json = args.format == "json"
+    json = args.json
     with Progress("hugealign: simulate") as progress:
 
         def say(percent: int) -> None:
