@@ -35,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``top`` to *parser*."""
     add = parser.add_argument
     times = parser.add_mutually_exclusive_group()
-    times.add_argument("--once", action="store_true", help="print the table once, even on a terminal")
     times.add_argument("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS")
     times.add_argument(
         "--seconds", metavar="SECONDS", type=interval, help="count processor time for SECONDS, then print"
@@ -55,9 +54,8 @@ def run(args: argparse.Namespace) -> int:
     to_file = args.output not in (None, "-")
     if to_file and args.watch and args.json:
         raise UsageError("top: --watch in JSON is for a pipe; a FILE has one document")
-    once = args.once or args.seconds
     as_text = not args.json and args.format == "text"
-    draw = not to_file and as_text and not once and sys.stdout.isatty()
+    draw = not to_file and as_text and not args.seconds and sys.stdout.isatty()
     if not (draw or args.watch):
         _show(args, top(options), watching=False)
         return 0

@@ -101,14 +101,12 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
         help="the mildest finding that fails a file (default: error)",
     )
     add("--baseline", metavar="FILE", help="accept the findings in FILE, an earlier run's --json")
-    configured = group.add_mutually_exclusive_group()
-    configured.add_argument(
+    add(
         "--config",
         metavar="FILE",
-        help="read defaults from FILE (default: hugealign.toml, or [tool.hugealign] of pyproject.toml, in this "
-        "directory or the nearest above it)",
+        help="read defaults from FILE, none from /dev/null (default: hugealign.toml, or [tool.hugealign] of "
+        "pyproject.toml, in this directory or the nearest above it)",
     )
-    configured.add_argument("--no-config", action="store_true", help="read no such file")
 
 
 def _add_output(group: "argparse._ArgumentGroup") -> None:
@@ -195,7 +193,7 @@ def _number(value: str, where: str) -> int:
 def _configuration(args: argparse.Namespace) -> "Configuration":
     from hugealign.verification import configuration
 
-    if args.no_config:
+    if args.config == os.devnull:
         return configuration.NONE
     if args.config is not None:
         return configuration.read(args.config)

@@ -202,7 +202,7 @@ def test_configuration(files: dict[str, Path], tmp_path: Path) -> None:
     validate(document)
     assert {accepted["reason"] for accepted in document["files"][0]["accepted"]} == {r"linked by \x1b[31m others"}
     assert r"linked by \\x1b" in verify("--format=sarif", "plain").stdout
-    assert verify("--no-config", "plain").returncode == 1
+    assert verify("--config=/dev/null", "plain").returncode == 1
     config.write_text("[verify]\nfail-on = 'error'\nselect = ['HA01']\n")
     done = verify("plain")
     assert (done.returncode, done.stdout) == (2, "")
@@ -298,7 +298,7 @@ def test_help_is_complete_and_narrow() -> None:
     assert max(map(len, text.splitlines())) <= 80
     for option in (
         "-r", "-0", "-j", "--max-unpacked", "--page-size", "--min-text", "--select",
-        "--ignore", "--config", "--no-config",
+        "--ignore", "--config",
         "--fail-on", "--baseline", "--json", "--format", "-o", "-q", "-v", "--kernels",
     ):  # fmt: skip
         assert re.search(rf"^  (-\w, |-\w [A-Z]+, )?{option}\b", text, re.MULTILINE), option

@@ -229,9 +229,7 @@ int main(void) { pthread_t thread; pthread_create(&thread, 0, other, 0); pthread
 def test_all_see_a_program_whose_first_thread_has_ended(ended: subprocess.Popen[bytes], programs: Programs) -> None:
     path, pid = programs.directory / "ended", str(ended.pid)
     assert "/proc" in [mounts.text(mount.place) for mount in mounts.seen(ended.pid)]
-    (row,) = (
-        row for row in json.loads(hugealign("top", "--once", "--json").stdout)["rows"] if ended.pid in row["pids"]
-    )
+    (row,) = (row for row in json.loads(hugealign("top", "--json").stdout)["rows"] if ended.pid in row["pids"])
     assert (row["program"], row["windows_possible"]) == (str(path), WINDOWS)
     advice = hugealign("advise", "--seconds", "0.3", pid)
     assert f"ended[{pid}]: " in advice.stdout, advice.stderr
