@@ -51,13 +51,10 @@ def _good() -> tuple[Description, list[tuple[int, int, int, int]]]:
 
 
 def trace(chance: random.Random) -> bytes:
-    """Return a trace whose parts fit together, of code or of data as well, with odd parts, or damaged anywhere."""
+    """Return a trace whose parts fit together, with odd parts, or damaged anywhere."""
     description, blocks = _good()
     found = json.loads(json.dumps(asdict(description)))
     rows = [b"\0" * BLOCK.size, *(BLOCK.pack(*block) for block in blocks)]
-    if chance.random() < 0.5:
-        found["data"], found["files"][1]["base"] = True, 0x5555_0000_0000
-        rows += [BLOCK.pack(4096 * chance.randrange(64), chance.randrange(2), 4096, 0) for _ in range(40)]
     ran = [
         [chance.randrange(1, len(rows)) for _ in range(chance.randrange(1, 300))] for _ in range(chance.randint(1, 3))
     ]
@@ -122,8 +119,6 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
             ("simulate", "@", "--cpu=skylake", "--windows=0-2"),
             ("simulate", "@", "--json", "--curve", "--cpu=4k=4/2,2m=2", "--layout=order:good.order"),
             ("simulate", "@", "--binary=prog", "--cpu=zen3", "--layout=elf:prog", "--from=main", "--until=hot"),
-            ("simulate", "@", "--data", "--binary=prog", "--cpu=zen5", "--cpu=skl", "--json", "--from=main"),
-            ("simulate", "@", "--data"),
             ("order-trace", "@", "--cpu=skylake", "-b", "prog", "-o", "out"),
         ),
     ),
