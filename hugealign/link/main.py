@@ -126,12 +126,9 @@ def _with_less(
     job: Job, recipe: Recipe, progress: LinkProgress, voice: Voice, quiet: bool, why: "Callable[[], str]"
 ) -> int:
     """Link with less than *recipe*, in the end plainly, and then warn: with it, *why* happened."""
-    less: Recipe | None = None
-    what = "linked without huge-page layout"
+    what = "linked without an order" if recipe.order else "linked without huge-page layout"
     if recipe.order:
-        less, what = recipe.changed(order=None), "linked without an order"
-    if less:
-        status = _laid_out(job, less, progress, voice, quiet)
+        status = _laid_out(job, recipe.changed(order=None), progress, voice, quiet)
     else:
         # With its stderr closed a linker may end otherwise (mold does), so it gets none of ours either.
         run = plain(job, capture=quiet or os.get_inheritable(2))

@@ -66,30 +66,20 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
         if limit is None and (limit := measure.windows_meant(fd, page_size)):
             notes.append(Diagnosis("text.windows-meant", path, {"windows": limit}))
         offsets = measure.text_windows(fd, page_size, limit)
-        warmth, diagnosis = _warmed(fd, path, offsets, page_size, options, progress)
+        hits = memory.limit_hits()
+        if options.check:
+            warmth = Warmth(tuple(measure.measure(fd, offsets, page_size)))
+        else:
+            warmth = warming.warm(fd, offsets, page_size, progress, options.wait)
+        diagnosis = None
         if not offsets:
             diagnosis = diagnose.no_window(path, page_size)
+        elif options.check and not all(warmth.huge):
+            diagnosis = diagnose.not_warmed(path)
+        elif options.explain and not all(warmth.huge):
+            diagnosis = diagnose.after_warming(fd, path, warmth, hits)
         done = CachedText(path, page_size, offsets, warmth, diagnosis, notes=notes)
         return _replaced(done, fd, progress) if options.replace and done.small else done
-
-
-def _warmed(
-    fd: int,
-    path: str,
-    offsets: Sequence[int],
-    page_size: int,
-    options: WarmOptions,
-    progress: Progress | None = None,
-) -> tuple[Warmth, Diagnosis | None]:
-    """Warm the windows at *offsets*, or only measure them, as *options* say; return the result and the diagnosis."""
-    hits = memory.limit_hits()
-    if options.check:
-        warmth = Warmth(tuple(measure.measure(fd, offsets, page_size)))
-    else:
-        warmth = warming.warm(fd, offsets, page_size, progress, options.wait)
-    if all(warmth.huge) or not options.explain:
-        return warmth, None
-    return warmth, diagnose.not_warmed(path) if options.check else diagnose.after_warming(fd, path, warmth, hits)
 
 
 def cool(path: str, progress: Progress | None = None) -> CachedText:
