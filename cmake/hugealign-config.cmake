@@ -1,4 +1,4 @@
-# find_package(hugealign) with  -Dhugealign_DIR="$(hugealign path --cmake)":
+# find_package(hugealign) with  -Dhugealign_DIR="$(hugealign path cmake)":
 #
 #   hugealign_verify(target [STRICT] [WINDOWS number] [ARGS option...])
 #

@@ -15,12 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CHECK_MODES = ("off", "warn", "error")
-#: The parts of a program that can become whole windows.
-SEGMENTS = ("text", "text,rodata", "text,data", "text,rodata,data")
-BOOLEAN, SIZE, PAGE_SIZE_KIND, GLOBS, FILE = "boolean", "size", "page size", "globs", "file"
-#: The kinds whose values are one of a few words.
-MODE, SEGMENTS_KIND = "mode", "segments"
-CHOICES = {MODE: CHECK_MODES, SEGMENTS_KIND: SEGMENTS}
+BOOLEAN, SIZE, PAGE_SIZE_KIND, GLOBS, FILE, MODE = "boolean", "size", "page size", "globs", "file", "mode"
 
 #: The huge page size, and the least text worth a window, as people write them.
 DEFAULT_PAGE_SIZE, DEFAULT_MIN_TEXT = "2M", "256K"
@@ -32,12 +27,6 @@ VARIABLES = {
     "HUGEALIGN_DISABLE": (BOOLEAN, "", "1", "be the bare compiler"),
     "HUGEALIGN_PAGE_SIZE": (PAGE_SIZE_KIND, "page_size", DEFAULT_PAGE_SIZE, "the huge page size"),
     "HUGEALIGN_MIN_TEXT": (SIZE, "min_text", DEFAULT_MIN_TEXT, "smaller text is linked as without hugealign"),
-    "HUGEALIGN_SEGMENTS": (
-        SEGMENTS_KIND,
-        "segments",
-        "text,rodata,data",
-        "read-only and zero data in whole windows, too",
-    ),
     "HUGEALIGN_ONLY": (GLOBS, "only", "GLOB:GLOB", "only these output names"),
     "HUGEALIGN_SKIP": (GLOBS, "skip", "GLOB:GLOB", "not these output names"),
     "HUGEALIGN_PROFILE": (FILE, "profile", "FILE", "an order (hugealign order): hot functions first"),
@@ -52,7 +41,7 @@ class Settings(Record):
     """The settings of one link.  Sizes are in bytes; *only* and *skip* are tuples of globs of output names.
 
     *profile* is the path of an order file, empty without one.  With *order_objects*, a function without a section of
-    its own pulls in the object that contains it.  *segments* is one of SEGMENTS.
+    its own pulls in the object that contains it.
     """
 
     page_size: int = PAGE_SIZE
@@ -63,22 +52,11 @@ class Settings(Record):
     debug: bool = False
     profile: str = ""
     order_objects: bool = False
-    segments: str = SEGMENTS[0]
 
     @property
     def pad_threshold(self) -> int:
         """The bytes of tail up to which a window is not worth a pad."""
         return min(PAD_THRESHOLD, self.min_text)
-
-    @property
-    def rodata(self) -> bool:
-        """Whether read-only data should fill whole windows, too."""
-        return "rodata" in self.segments
-
-    @property
-    def data(self) -> bool:
-        """Whether data that begin as zeros should fill whole windows, too."""
-        return self.segments.endswith(",data")
 
 
 def min_text() -> int:
@@ -97,11 +75,6 @@ def from_environ(environ: "Mapping[str, str]") -> Settings:
     return Settings().changed(**given)
 
 
-def said(words: tuple[str, ...]) -> str:
-    """Return *words* as a list for people."""
-    return (" or " if any("," in word for word in words) else ", ").join(words)
-
-
 def check_variable(name: str, text: str) -> None:
     """Raise UsageError unless *text* is a valid value of the variable *name*."""
     if text:
@@ -117,6 +90,6 @@ def _value(name: str, kind: str, text: str) -> object:
         return tuple(glob for glob in text.split(":") if glob)
     if kind == BOOLEAN and text not in ("0", "1"):
         raise UsageError(f"{name}: not 0 or 1")
-    if text not in CHOICES.get(kind, (text,)):
-        raise UsageError(f"{name}: not one of {said(CHOICES[kind])}")
+    if kind == MODE and text not in CHECK_MODES:
+        raise UsageError(f"{name}: not one of {', '.join(CHECK_MODES)}")
     return text == "1" if kind == BOOLEAN else text

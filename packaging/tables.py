@@ -59,11 +59,11 @@ def _commands() -> str:
 def _variables() -> str:
     lines = []
     for name, (kind, *_) in settings.VARIABLES.items():
-        known = {settings.BOOLEAN: ("0", "1"), **settings.CHOICES}.get(kind)
+        known = {settings.BOOLEAN: ("0", "1"), settings.MODE: settings.CHECK_MODES}.get(kind)
         if kind in (settings.SIZE, settings.PAGE_SIZE_KIND):
             lines.append(f'check_size {name} "${{{name}-}}"')
         elif known and name != _FIRST:
-            wanted = "0 or 1" if kind == settings.BOOLEAN else f"one of {settings.said(known)}"
+            wanted = "0 or 1" if kind == settings.BOOLEAN else f"one of {', '.join(known)}"
             good = " | ".join(("''", *known))
             lines.append(f"case ${{{name}-}} in {good}) ;; *) fail 125 '{name}: not {wanted}' ;; esac")
     return "\n".join(lines)

@@ -57,7 +57,7 @@ hugealign doctor >out || [ $? = 1 ]
 ends_with 3 hugealign ps 'no such process'
 
 step parts for other build tools
-for part in --toolchain --cmake --ldscripts --shims; do
+for part in toolchain cmake ldscripts shims; do
     [ -e "$(hugealign path $part)" ]
 done
 step passed

@@ -20,7 +20,6 @@ from tests.link.newer import CARGO, SUITES, TARGET
 #: The files of tests/link, all of them, with their headings.
 FILES = {
     "test_layout": "Outputs of every kind, x86-64",
-    "test_rodata": "Read-only data in whole windows, too",
     "test_aarch64": "aarch64, cross-compiled, run under qemu-user",
     "test_page_sizes": "Other sizes of huge page",
     "test_lto": "Link-time optimisation",

@@ -55,7 +55,7 @@ def run(program: Path) -> Text:
 def measure(title: str, program: Path) -> tuple[list[str], bool]:
     """Warm *program*, run it, and return a column of the table, and whether all that is mapped is huge."""
     subprocess.run([HUGEALIGN, "warm", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-    verify = [HUGEALIGN, "verify", "--format", "json", str(program)]
+    verify = [HUGEALIGN, "verify", "--json", str(program)]
     found = json.loads(subprocess.run(verify, stdout=subprocess.PIPE, check=False).stdout)["files"][0]["coverage"]
     text, status = run(program), program.stat()
     sizes = (text.end - text.start, text.huge, status.st_size, status.st_blocks * 512)

@@ -182,7 +182,7 @@ def _orders(example: Example, merged: Callable[[Path], bytes]) -> tuple[dict[str
         command += ["-o", example.order(name)]
         if name == LINKED:
             said = steps.shown(steps.output(command))
-        report = json.loads(steps.output([*command, "--format", "json"]))["samples"]
+        report = json.loads(steps.output([*command, "--json"]))["samples"]
         orders[name] = Order(words, report["total"], report["matched"])
     return orders, said
 

@@ -94,7 +94,7 @@ def make_order(example: Example, source: str, name: str) -> Order:
     command = ["hugealign", "order", *profiles, "-b", example.program("hugealign"), *options, "-o", path]
 
     def make() -> dict[str, Any]:
-        return {"table": steps.shown(steps.output(command)), "report": steps.output([*command, "--format", "json"])}
+        return {"table": steps.shown(steps.output(command)), "report": steps.output([*command, "--json"])}
 
     found = steps.step(f"{name}-order", f"{name}: hugealign order {' '.join(options)}".rstrip(), make)
     report = json.loads(found["report"])

@@ -72,7 +72,7 @@ def check(
 
 
 def counted(replay: Mapping[str, Any], orders: Orders) -> Counts:
-    """Return what `simulate --format json` counted in the linker's order and in *orders*."""
+    """Return what `simulate --json` counted in the linker's order and in *orders*."""
     names = {f"order:{path}": name for name, path in orders.items()} | {_ORIGINAL: _ORIGINAL}
     return {
         f"{what} {names[row['layout']]} {row['cpu']} {row['windows']}": int(row[what])

@@ -25,7 +25,7 @@ _PLACES = (0, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 2560, 3072, 4096)  
 class Results:
     """All that the report is made from, by variant or order."""
 
-    coverage: Mapping[str, Mapping[str, Any]]  # as `hugealign verify --format json` has it
+    coverage: Mapping[str, Mapping[str, Any]]  # as `hugealign verify --json` has it
     others: int  # how many other files are clean
     tests: Mapping[str, Mapping[str, int]]  # of the server's own
     orders: Mapping[str, Order]

@@ -155,7 +155,7 @@ class Example:
 
     def verify(self, variant: str) -> dict[str, Any]:
         """Return what ``hugealign verify`` says of a server's coverage; promise that all but ``plain`` are clean."""
-        words = ["hugealign", "verify", "--format", "json", self.program(variant)]
+        words = ["hugealign", "verify", "--json", self.program(variant)]
         found = json.loads(self.steps.output(words, accept=(0, 1)))["files"][0]
         said = ", ".join(f"{wrong['code']} {wrong['message']}" for wrong in found["diagnoses"])
         self.steps.promise(variant == "plain" or found["verdict"] == "ok", f"hugealign verify: {variant}: {said}")

@@ -12,7 +12,7 @@ from typing import Any
 from examples.servers import debian, reference
 from examples.servers.server import Example
 
-Replay = dict[str, Any]  # what `hugealign simulate --format json` says
+Replay = dict[str, Any]  # what `hugealign simulate --json` says
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def trace(example: Example, home: Path, orders: Mapping[str, Path]) -> Traced:
         steps.say(f"{name}: hugealign simulate")
         asked = [word for layout in layouts for word in ("--layout", layout)]
         asked += [word for cpu in part["cpus"] for word in ("--cpu", cpu)]
-        asked += f"--from {part['begin']} --until {part['end']} --windows 0-{part['windows']} --format json".split()
+        asked += f"--from {part['begin']} --until {part['end']} --windows 0-{part['windows']} --json".split()
         found = steps.output(["hugealign", "simulate", output, "--binary", example.program(variant), *asked])
         return dict(json.loads(found))
 

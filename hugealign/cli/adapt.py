@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import TARGET, add_format, count, interval
+from hugealign.cli.arguments import TARGET, add_json, count, interval
 from hugealign.errors import STATUSES, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import printable
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS")
     add("--undo", action="store_true", help="split the huge windows of code without a file")
     add("-v", "--verbose", action="store_true", help="list all windows that are hot or huge")
-    add_format(add, f"json: schema {report.SCHEMA}; one line per round with --watch")
+    add_json(add, f"schema {report.SCHEMA}; one line per round with --watch")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -82,9 +82,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace, done: Sequence[Adapted], *, line: bool = False) -> int:
-    if args.format == "json":
+    if args.json:
         print(json.dumps(report.document(done), indent=None if line else 1), flush=True)
-    for one in done if args.format == "text" else ():
+    for one in () if args.json else done:
         if one.error:
             messages.error(one.error)
         else:

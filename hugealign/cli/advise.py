@@ -6,7 +6,7 @@ import os
 import shutil
 
 from hugealign.cli import launching, output
-from hugealign.cli.arguments import TARGET, SplitParser, add_format, count, interval
+from hugealign.cli.arguments import TARGET, SplitParser, add_json, count, interval
 from hugealign.errors import STATUSES, HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.watch import advise_report as report
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--frequency", metavar="HZ", type=count, default=FREQUENCY, help="samples per second (default: %(default)s)")
     add("--cpu", metavar="NAME", help="judge for this processor (default: this machine's)")
     add("-v", "--verbose", action="store_true", help="say what the answer rests on")
-    add_format(add, f"json: schema {report.SCHEMA}")
+    add_json(add, f"schema {report.SCHEMA}")
     add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
 
 
@@ -64,12 +64,12 @@ def run(args: argparse.Namespace) -> int:
         with Progress("hugealign: advise") as progress:
             progress.at_once(f"sampling for {options.seconds:g} s")
             found = advise_process(args.target, options)
-    if args.format == "json":
+    if args.json:
         text = json.dumps(report.document(found), indent=1) + "\n"
     else:
         text = "".join(f"{line}\n" for line in report.lines(found, verbose=args.verbose))
         text = output.painted(text) if args.output in (None, "-") else output.plain(text)
-    output.write(text, args.output, utf8=args.format != "text")
+    output.write(text, args.output, utf8=args.json)
     if found.judged.answer == Answer.UNKNOWN:
         return HugealignError.exit_status
     return 0 if found.judged.answer in (Answer.YES, Answer.MAYBE) else 1

@@ -17,7 +17,7 @@ _SECONDS_LIMIT = 10**6
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -67,12 +67,9 @@ class SplitParser(StrictParser):
         return namespace, rest
 
 
-def add_format(
-    add: "Callable[..., Any]", summary: str, forms: "Sequence[str]" = ("text", "json"), default: str | None = "text"
-) -> None:
-    """Add ``--format`` with these *forms*, and ``--json``, by calling *add*."""
-    add("--format", choices=forms, default=default, help=summary)
-    add("--json", action="store_const", dest="format", const="json", help="the same as --format json")
+def add_json(add: "Callable[..., Any]", summary: str) -> None:
+    """Add ``--json``, by which every report is printed for programs, by calling *add*."""
+    add("--json", action="store_true", help=f"print JSON, {summary}")
 
 
 def add_page_size(add: "Callable[..., Any]") -> None:

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from hugealign.cli.arguments import add_format
+from hugealign.cli.arguments import add_json
 from hugealign.errors import UsageError
 from hugealign.io.units import parse_page_size
 from hugealign.settings import DEFAULT_PAGE_SIZE
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="the mildest new finding that makes NEW worse (default: error)",
     )
-    add_format(add, "format of the report (default: text)")
+    add_json(add, "schema hugealign.compare/1, of orders hugealign.order-diff/1")
     add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
 
 
@@ -69,7 +69,9 @@ def run(args: argparse.Namespace) -> int:
     )
     stream = sys.stdout if args.output in (None, "-") else None
     style = Style(colour=output.colour_wanted(stream, os.environ))
-    output.write(formats.render_comparison(args.format, compared, style), args.output, utf8=args.format == "json")
+    output.write(
+        formats.render_comparison("json" if args.json else "text", compared, style), args.output, utf8=args.json
+    )
     return compared.status
 
 
@@ -79,6 +81,5 @@ def _orders(args: argparse.Namespace) -> int:
     from hugealign.ordering import diff
 
     difference = diff.compare(load(args.old), load(args.new))
-    json = args.format == "json"
-    output.write((diff.to_json if json else diff.text)(difference), args.output, utf8=json)
+    output.write((diff.to_json if args.json else diff.text)(difference), args.output, utf8=args.json)
     return 0 if difference.same else 1

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from hugealign.cli.arguments import add_format
+from hugealign.cli.arguments import add_json
 
 EPILOG = """\
 To find out whether a file system keeps files in huge folios, doctor writes an
@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="where programs will run from (default: the current directory)"
     )
-    add_format(parser.add_argument, "json: schema hugealign.doctor/1 (default: text)")
+    add_json(parser.add_argument, "schema hugealign.doctor/1")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.doctor.probes import diagnose
 
     findings = diagnose(args.paths or [os.curdir])
-    if args.format == "json":
+    if args.json:
         output.write(report.to_json(findings), None, utf8=True)
     else:
         output.write(output.painted(report.text(findings, sys.stdout.encoding or "ascii")), None)

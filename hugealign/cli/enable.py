@@ -40,7 +40,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="only print the files that would be written")
     add("--fix", action="store_true", help="run from fixed copies of files that a fix gives more windows")
     add("--libs", action="store_true", help="also shared libraries; of a running service, all that it has loaded")
-    add("--rodata", action="store_true", help="also whole windows of read-only data")
     add("--file", metavar="FILE", action="append", default=[], help="another program or library that the service runs")
 
 
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.services import enable
 
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
-    options = enable.EnableOptions(args.file, args.libs, args.fix, args.rodata)
+    options = enable.EnableOptions(args.file, args.libs, args.fix)
     status = 0
     for unit in args.units:
         try:

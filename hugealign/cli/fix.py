@@ -6,7 +6,7 @@ import os
 import sys
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_format, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import parse_page_size, printable
@@ -24,10 +24,6 @@ levels, from the least invasive to the most:
           loader reads; traps fill its windows, no data become executable, and
           text of less than a window is whole, too.  Needs capstone, which makes
           sure that no code reaches across.  The build ID becomes another
-
---rodata also aligns read-only segments, and moves them in the
-file where that gives them whole windows (not with align).  Their heads and
-tails stay: only a link can pad those.
 
 Only separate changes addresses, in relocations, symbols and debug information,
 too: --debug-file-of PROGRAM makes the same of the separate debug FILE of a
@@ -74,9 +70,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--debug-file-of", metavar="PROGRAM", help="FILE is the debug file of a program that was separated as PROGRAM"
     )
-    parser.add_argument("--rodata", action="store_true", help="also whole windows of read-only data")
     add_page_size(parser.add_argument)
-    add_format(parser.add_argument, "json: schema hugealign.fix/1, of a directory hugealign.fix-report/1")
+    add_json(parser.add_argument, "schema hugealign.fix/1, of a directory hugealign.fix-report/1")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,13 +88,11 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.fixing import report
     from hugealign.fixing.fix import FixOptions, OutputError, fix
 
-    if args.level == SEPARATE and args.rodata:
-        raise UsageError("fix: --level=separate moves no data apart; leave out --rodata")
     if args.debug_file_of is not None:
         return _debug_file(args)
     if args.output == "-":
         return _to_stdout(args, page_size)
-    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place, args.rodata)
+    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place)
     fixed, failures = [], []
     status = 0
     for path in args.files:
@@ -111,13 +104,13 @@ def run(args: argparse.Namespace) -> int:
             at_fault = error.path if isinstance(error, OutputError) else path
             failures.append((at_fault, _with_remedy(at_fault, error, undo=args.undo)))
             status = max(status, error.exit_status)
-            if args.format == "text":
+            if not args.json:
                 messages.error(f"{printable(at_fault)}: {failures[-1][1]}")
             continue
         fixed.append(done)
-        if args.format == "text":
+        if not args.json:
             output.show(report.lines(done))
-    if args.format == "json":
+    if args.json:
         print(json.dumps(report.document(fixed, failures), indent=1))
     return status
 
@@ -126,7 +119,7 @@ def _debug_file(args: argparse.Namespace) -> int:
     """Write the moved copy of a debug file.  Raises HugealignError."""
     from hugealign.fixing.separation.debugfile import move_debug_file
 
-    if args.output in (None, "-") or args.undo or args.format == "json":
+    if args.output in (None, "-") or args.undo or args.json:
         raise UsageError("fix: --debug-file-of takes one FILE and -o OUT")
     (path,) = args.files
     try:
@@ -160,11 +153,11 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
     from hugealign.io.unpacking import temporary_directory, unnamed_file
 
     (path,) = args.files
-    if args.format == "json":
-        raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --format json")
+    if args.json:
+        raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --json")
     with unnamed_file() as file:
         try:
-            done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo, rodata=args.rodata))
+            done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo))
         except HugealignError as error:
             messages.error(f"{printable(path)}: {_with_remedy(path, error, undo=args.undo)}")
             return error.exit_status
@@ -181,13 +174,11 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
 def _rank(args: argparse.Namespace, page_size: int) -> int:
     if args.undo:
         raise UsageError("fix: a directory cannot be undone; give the files")
-    if args.rodata:
-        raise UsageError("fix: a directory is ranked by text; leave out --rodata")
     from hugealign.fixing import gains, report
 
     with Progress("hugealign: fix") as progress:
         found = gains.gather(args.files, page_size, args.level, progress.say)
-    if args.format == "json":
+    if args.json:
         print(json.dumps(report.report_document(found, page_size, args.level), indent=1))
     else:
         print(output.painted(report.gains_table(found, page_size)))

@@ -44,7 +44,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="stage a fixed copy of a file that a fix gives more windows; the file stays as it is",
     )
-    add("--rodata", action="store_true", help="also whole windows of read-only data")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"look for copies here (default: {store.DEFAULT})")
     add(
         "--wait",
@@ -67,7 +66,7 @@ def prepared(command: str, args: argparse.Namespace) -> tuple[str, Mapping[bytes
     try:
         from hugealign.run import launch
 
-        options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait, args.rodata, args.file)
+        options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait, args.file)
         done = launch.prepare(command, options)
         program = done.program
         if done.tunable:
@@ -89,7 +88,6 @@ def _line(text: "TextResult", verbose: bool) -> str:
     line = printable(text.path)
     if text.windows:
         line += f": {text.huge} of {text.windows} windows huge"
-        line += f"; read-only data: {text.rodata[0]} of {text.rodata[1]}" if text.rodata else ""
         line += f" ({text.how})" if verbose else ""
     if text.diagnosis is None:
         return line

@@ -5,7 +5,7 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_format, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size
 from hugealign.errors import UsageError
 from hugealign.io.units import parse_page_size
 
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--profile", action="append", metavar="PROFILE", help="a profile, as for `hugealign order`; may be repeated")
     add("--order", metavar="ORDER", help="an order file; default: make the order from the profile")
     add("--svg", metavar="OUT", help="write a picture to OUT; - is stdout")
-    add_format(add, "print this; default: text, nothing with --svg", default=None)
+    add_json(add, "schema hugealign.map/1 (default: text, nothing with --svg)")
     profiled.add_debuginfo(add)
     add_page_size(add)
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     gc.disable()  # as for `order`
     if not args.profile:
         raise UsageError("map: needs --profile; example: hugealign map ./server --profile perf.data")
-    if args.svg == "-" and args.format:
+    if args.svg == "-" and args.json:
         raise UsageError("map: only one thing goes to standard output")
     from hugealign.cli import output
     from hugealign.map.draw import heat_map
@@ -69,9 +69,9 @@ def _show(args: argparse.Namespace, shown: "Map") -> None:
 
     if args.svg:
         output.write(picture.svg(shown), args.svg)
-    if args.format == "json":
+    if args.json:
         output.write(report.to_json(shown), None, utf8=True)
-    elif args.format or not args.svg:
+    elif not args.svg:
         output.write(report.text(shown, report.BLOCKS if _takes(report.BLOCKS) else report.ASCII), None)
 
 

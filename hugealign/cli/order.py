@@ -5,7 +5,7 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_format, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.units import parse_page_size, without_commands
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="order",
         help="format of FILE: hugealign's own, or lld's --symbol-ordering-file (default: order)",
     )
-    add_format(add, "format of the report (default: text)")
+    add_json(add, "schema hugealign.order-report/1")
     add(
         "--blocks",
         action="store_true",
@@ -149,13 +149,12 @@ def finish(made: "Order", args: argparse.Namespace) -> int:
     from hugealign.ordering import report
     from hugealign.ordering.compose import symbol_list
 
-    json = args.format == "json"
-    text = report.to_json(made) if json else report.text(made)
+    text = report.to_json(made) if args.json else report.text(made)
     if args.output is not None:
         order = made.file()
         output.write(symbol_list(order) if args.emit == "lld" else orderfile.write(order), args.output)
     if args.output == "-":
-        print(text if json else without_commands(text), end="", file=sys.stderr)
+        print(text if args.json else without_commands(text), end="", file=sys.stderr)
     else:
-        output.write(text, None, utf8=json)
+        output.write(text, None, utf8=args.json)
     return 0

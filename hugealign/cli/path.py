@@ -17,10 +17,10 @@ def _parts() -> dict[str, tuple[str, str]]:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    group = parser.add_mutually_exclusive_group(required=True)
-    for part, (_, what) in _parts().items():
-        group.add_argument(f"--{part}", action="store_const", dest="part", const=part, help=what)
+    """Declare the argument."""
+    parts = _parts()
+    known = "; ".join(f"{part}: {what}" for part, (_, what) in parts.items())
+    parser.add_argument("part", metavar="PART", choices=list(parts), help=known)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,13 +5,13 @@ import sys
 
 EPILOG = """\
 examples:
-  hugealign plugin build --cc clang-19
+  hugealign plugin build clang-19
   make CC="hugealign --profile=$PWD/server.order clang-19"    # uses it by itself
 
 by hand:
   HUGEALIGN_PROFILE=$PWD/server.order clang-19 -O2 \\
-      -fpass-plugin=$(hugealign plugin path --cc clang-19) -c server.c
-  ld.lld-19 --load-pass-plugin=$(hugealign plugin path --cc ld.lld-19) ...
+      -fpass-plugin=$(hugealign plugin path clang-19) -c server.c
+  ld.lld-19 --load-pass-plugin=$(hugealign plugin path ld.lld-19) ...
 
 Each LLVM needs a plugin of its own, for exactly its version.  They are kept in
 ~/.cache/hugealign/lld-plugin (or in XDG_CACHE_HOME).  "hugealign clang" uses a
@@ -30,12 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     build = actions.add_parser("build", help="build the plugin unless it exists, and print its path")
     path = actions.add_parser("path", help="print the plugin's path, for $(...)")
     actions.add_parser("list", help="print all LLVMs found, and their plugins")
-    which = build.add_mutually_exclusive_group()
-    which.add_argument("--all", action="store_true", help="build it for every LLVM whose headers are installed")
-    for options in (which, path):
-        options.add_argument(
-            "--cc", default="clang", metavar="TOOL", help="the clang or ld.lld that it is for (default: clang)"
-        )
+    which = "the clang or ld.lld that it is for (default: clang)"
+    build.add_argument("tools", nargs="*", metavar="TOOL", default=["clang"], help=f"{which}; of several, one for each")
+    path.add_argument("tool", nargs="?", metavar="TOOL", default="clang", help=which)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,21 +40,15 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "list":
         return _list()
     if args.action == "path":
-        return _path(args.cc)
-    return _build(args)
+        return _path(args.tool)
+    return _build(args.tools)
 
 
-def _build(args: argparse.Namespace) -> int:
+def _build(tools: list[str]) -> int:
     from hugealign.io.units import printable
     from hugealign.wrapper import plugin_builds as building
 
-    if args.all:
-        chosen = [llvm for llvm in building.installations() if llvm.cmake]
-        if not chosen:
-            raise building.PluginError("no headers of an LLVM are installed (Debian: apt install llvm-19-dev)")
-    else:
-        chosen = [building.of_tool(args.cc)]
-    for llvm in chosen:
+    for llvm in [building.of_tool(tool) for tool in tools]:
         if sys.stderr.isatty():
             print(f"hugealign: the plugin for LLVM {llvm.version} ...", file=sys.stderr)
         print(printable(building.build(llvm)))
@@ -74,7 +65,7 @@ def _path(tool: str) -> int:
     llvm = building.of_tool(tool)
     path = llvm.plugin()
     if not os.path.exists(path):
-        mend = f"run: hugealign plugin build --cc {shlex.quote(printable(tool))}"
+        mend = f"run: hugealign plugin build {shlex.quote(printable(tool))}"
         raise building.PluginError(f"the plugin for LLVM {llvm.version} is not built; {mend}")
     print(path)
     return 0
@@ -98,7 +89,7 @@ def _list() -> int:
             clang = os.path.join(llvm.prefix, "bin", "clang")
             state = printable(path)
             if path not in used and os.path.exists(clang):
-                state = f"out of date; run: hugealign plugin build --cc {shlex.quote(printable(clang))}"
+                state = f"out of date; run: hugealign plugin build {shlex.quote(printable(clang))}"
         elif llvm.cmake:
             state = "not built"
         else:

@@ -4,7 +4,7 @@ import argparse
 import gc
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_format, percentage
+from hugealign.cli.arguments import add_json, percentage
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.progress import Progress
@@ -84,7 +84,7 @@ def _configure_drift(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="out of date if the windows of a new order would hold over P %% more of all heat (default: 5)",
     )
-    add_format(add, "format of the report (default: text)")
+    add_json(add, "schema hugealign.order-drift/1")
     profiled.add_debuginfo(add)
 
 
@@ -140,8 +140,7 @@ def _drift(args: argparse.Namespace) -> int:
         warn=messages.warning,
     )
     threshold = args.threshold / 100
-    json = args.format == "json"
-    output.write((drift.to_json if json else drift.text)(found, threshold), None, utf8=json)
+    output.write((drift.to_json if args.json else drift.text)(found, threshold), None, utf8=args.json)
     return 1 if found.lost > threshold else 0
 
 

@@ -6,7 +6,7 @@ import mmap
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import TARGET, SplitParser, add_format, interval, percentage, seconds
+from hugealign.cli.arguments import TARGET, SplitParser, add_json, interval, percentage, seconds
 from hugealign.cli.output import painted, plain, redrawn, write
 from hugealign.errors import STATUSES, UsageError
 from hugealign.system import kernel
@@ -35,14 +35,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("targets", nargs="*", metavar=TARGET, help="a process, or all processes of a program or of a service")
     add("-v", "--verbose", action="store_true", help="show each window, and why it is not huge")
     add("--all", action="store_true", help="count libraries and code without a file (JIT, remapped text) as well")
-    add("--rodata", action="store_true", help="show read-only data beside the text")
     add("--min-coverage", metavar="PCT", type=percentage, help="require PCT per cent of the bytes, not all windows")
     times = parser.add_mutually_exclusive_group()
     times.add_argument(
         "--wait", metavar="SECONDS", type=seconds, help="retry for up to SECONDS until enough is huge; then end CMD"
     )
     times.add_argument("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS until all have ended")
-    add_format(add, f"json: schema {report.SCHEMA}; one line per look with --watch")
+    add_json(add, f"schema {report.SCHEMA}; one line per look with --watch")
     add("-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)")
 
 
@@ -50,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
     """Look at the processes that *args* names, print the verdicts and return the exit status."""
     if bool(args.targets) == bool(args.after):
         raise UsageError("ps: give either processes or -- and a command")
-    if args.output not in (None, "-") and args.watch is not None and args.format == "json":
+    if args.output not in (None, "-") and args.watch is not None and args.json:
         raise UsageError("ps: --watch in JSON is for a pipe; a FILE has one document")
-    options = ps.PsOptions(args.all, args.min_coverage, args.rodata)
+    options = ps.PsOptions(args.all, args.min_coverage)
     if args.watch is None:
         seen = ps.command(args.after, options, args.wait) if args.after else None
         return _show(args, seen or ps.processes(args.targets, options, args.wait or 0.0))
@@ -67,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
     """Print what was *seen* and return the exit status; *watching*: empty, ``first`` or ``again``."""
     page_size = kernel.huge_page_size()
-    if args.format == "json":
+    if args.json:
         document = report.document(seen.verdicts, seen.errors, page_size)
         write(json.dumps(document, indent=None if watching else 1) + "\n", args.output, utf8=True)
     elif seen.verdicts:
@@ -79,7 +78,7 @@ def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
         else:
             text = ("\n" if watching == "again" else "") + painted(text) + "\n"
         write(text, args.output)
-    if args.format != "json":
+    if not args.json:
         for _, message in seen.errors:
             messages.error(message)
     return (3 if seen.errors else 0) if seen.met else 1

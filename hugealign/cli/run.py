@@ -9,7 +9,7 @@ from hugealign.io.execution import execute
 
 USAGE = (
     "hugealign run [-h] [-v] [--how HOW] [--libs] [--file PATH]... [--fix]\n"
-    "                     [--rodata] [--store DIR] [--wait SECONDS]\n"
+    "                     [--store DIR] [--wait SECONDS]\n"
     "                     [--] COMMAND [ARGUMENT ...]"
 )
 EPILOG = """\

@@ -5,7 +5,7 @@ import os
 from contextlib import suppress
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_format
+from hugealign.cli.arguments import add_json
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import format_size, printable
@@ -43,10 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="fix the copy of a file that a fix gives more windows; the file stays as it is",
     )
     add("--libs", action="store_true", help="also the shared libraries that the files need")
-    add("--rodata", action="store_true", help="also count windows of read-only data; the copy has them in any case")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"the store's directory (default: {store.DEFAULT})")
     add("--owner", metavar="NAME", default="", help="link to the copies below for/NAME in the store, not below path")
-    add_format(add, "json: schema hugealign.stage/1")
+    add_json(add, "schema hugealign.stage/1")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -65,7 +64,7 @@ def _show(args: argparse.Namespace) -> int:
     from hugealign.run import report, store
 
     found = store.drop(args.files, args.store) if args.drop else store.entries(args.store)
-    if args.format == "json":
+    if args.json:
         print(report.entries_document(args.store, found))
         return 0
     for entry in found:
@@ -89,7 +88,7 @@ def _stage(args: argparse.Namespace) -> int:
         try:
             with Progress("hugealign: stage") as progress:
                 progress.phase(printable(path))
-                staged = store.stage(path, args.store, args.fix, args.rodata, owner=args.owner)
+                staged = store.stage(path, args.store, args.fix, owner=args.owner)
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, error))
@@ -99,8 +98,8 @@ def _stage(args: argparse.Namespace) -> int:
             continue
         done.append(staged)
         status = max(status, int(not staged.whole))
-        if args.format == "text":
+        if not args.json:
             output.show(report.lines(staged))
-    if args.format == "json":
+    if args.json:
         print(report.document(args.store, done, errors))
     return status

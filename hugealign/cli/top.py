@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from hugealign.cli.arguments import add_format, interval
+from hugealign.cli.arguments import add_json, interval
 from hugealign.cli.output import painted, plain, redrawn, write
 from hugealign.errors import STATUSES, UsageError
 from hugealign.watch import top_report as report
@@ -35,14 +35,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``top`` to *parser*."""
     add = parser.add_argument
     times = parser.add_mutually_exclusive_group()
-    times.add_argument("--once", action="store_true", help="print the table once, even on a terminal")
     times.add_argument("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS")
     times.add_argument(
         "--seconds", metavar="SECONDS", type=interval, help="count processor time for SECONDS, then print"
     )
     add("--containers", action="store_true", help="list containers and pods separately")
-    summary = f"json: schema {report.SCHEMA}, one line per look with --watch; prometheus: for the textfile collector"
-    add_format(add, summary, ("text", "json", "prometheus"))
+    form = parser.add_mutually_exclusive_group()
+    add_json(form.add_argument, f"schema {report.SCHEMA}; one line per look with --watch")
+    form.add_argument(
+        "--format", choices=("text", "prometheus"), default="text", help="prometheus: for the textfile collector"
+    )
     add("-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)")
 
 
@@ -50,10 +52,10 @@ def run(args: argparse.Namespace) -> int:
     """Look at all processes, print their text and return the exit status."""
     options = TopOptions(args.seconds, args.containers)
     to_file = args.output not in (None, "-")
-    if to_file and args.watch and args.format == "json":
+    if to_file and args.watch and args.json:
         raise UsageError("top: --watch in JSON is for a pipe; a FILE has one document")
-    once = args.once or args.seconds
-    draw = not to_file and args.format == "text" and not once and sys.stdout.isatty()
+    as_text = not args.json and args.format == "text"
+    draw = not to_file and as_text and not args.seconds and sys.stdout.isatty()
     if not (draw or args.watch):
         _show(args, top(options), watching=False)
         return 0
@@ -61,14 +63,14 @@ def run(args: argparse.Namespace) -> int:
         if draw:
             _draw(machine)
         else:
-            if number and args.format == "text" and not to_file:
+            if number and as_text and not to_file:
                 print()
             _show(args, machine, watching=True)
     return 0
 
 
 def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None:
-    if args.format == "json":
+    if args.json:
         import json
 
         text = json.dumps(report.document(machine), indent=None if watching else 1) + "\n"
@@ -78,7 +80,7 @@ def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None
         text = "\n".join(report.table(machine)) + "\n"
         text = painted(text) if args.output in (None, "-") else plain(text)
     sys.stdout.flush()
-    write(text, args.output, utf8=args.format != "text")
+    write(text, args.output, utf8=args.json or args.format != "text")
 
 
 def _draw(machine: Machine) -> None:

@@ -5,7 +5,7 @@ import os
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import StrictParser, add_format
+from hugealign.cli.arguments import StrictParser, add_json
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.units import parse_page_size, parse_size
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_WINDOWS = 1 << 20
 _MOST_EDITS = 50  # files whose edits are tried; each takes some milliseconds
 _FAIL_ON = ("error", "warning", "note", "never")
-_FORMS = ("text", "json", "sarif", "github", "junit", "gcc")  # of hugealign.verification.formats
+_FORMS = ("text", "sarif", "github", "junit", "gcc")  # of hugealign.verification.formats
 
 PARSER = StrictParser
 EPILOG = """\
@@ -32,7 +32,7 @@ examples:
   hugealign verify -q -r build/              a tree; only what is not ok
   find . -name '*.so' -print0 | hugealign verify -0 -
   hugealign verify --format sarif -o result.sarif ./server
-  hugealign verify --format json -o known.json ./server; later:
+  hugealign verify --json -o known.json ./server; later:
   hugealign verify --baseline known.json ./server
 """
 STATUS = {
@@ -100,20 +100,20 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
         choices=_FAIL_ON,
         help="the mildest finding that fails a file (default: error)",
     )
-    add("--baseline", metavar="FILE", help="accept the findings in FILE, an earlier run's --format json")
-    configured = group.add_mutually_exclusive_group()
-    configured.add_argument(
+    add("--baseline", metavar="FILE", help="accept the findings in FILE, an earlier run's --json")
+    add(
         "--config",
         metavar="FILE",
-        help="read defaults from FILE (default: hugealign.toml, or [tool.hugealign] of pyproject.toml, in this "
-        "directory or the nearest above it)",
+        help="read defaults from FILE, none from /dev/null (default: hugealign.toml, or [tool.hugealign] of "
+        "pyproject.toml, in this directory or the nearest above it)",
     )
-    configured.add_argument("--no-config", action="store_true", help="read no such file")
 
 
 def _add_output(group: "argparse._ArgumentGroup") -> None:
     add = group.add_argument
-    add_format(add, "format of the report (default: text)", _FORMS)
+    form = group.add_mutually_exclusive_group()
+    add_json(form.add_argument, "schema hugealign.verify/1")
+    form.add_argument("--format", choices=_FORMS, default="text", help="format of the report (default: text)")
     add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
     volume = group.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="text: only files that are not ok")
@@ -168,11 +168,12 @@ def run(args: argparse.Namespace) -> int:
     if args.output and os.path.isfile(args.output):  # a program that was found in a directory or a list
         programs = (file.path.partition("!")[0] for file in found.files if file.coverage)
         output.keep_apart({"-o": args.output}, programs)
-    if args.format in ("text", "json"):  # the others annotate a build, in which the link is to change
+    form = "json" if args.json else args.format
+    if form in ("text", "json"):  # the others annotate a build, in which the link is to change
         found = _with_edits(found, policy.page_size)
-    base = os.getcwd() if args.format in formats.WITH_BASE else ""
-    text, status = formats.render(args.format, found, style, base), found.status
-    output.write(text, args.output, utf8=args.format != "text")
+    base = os.getcwd() if form in formats.WITH_BASE else ""
+    text, status = formats.render(form, found, style, base), found.status
+    output.write(text, args.output, utf8=form != "text")
     return status
 
 
@@ -192,7 +193,7 @@ def _number(value: str, where: str) -> int:
 def _configuration(args: argparse.Namespace) -> "Configuration":
     from hugealign.verification import configuration
 
-    if args.no_config:
+    if args.config == os.devnull:
         return configuration.NONE
     if args.config is not None:
         return configuration.read(args.config)

@@ -6,7 +6,7 @@ import os
 import sys
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_format, count, seconds
+from hugealign.cli.arguments import add_json, count, seconds
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import printable
@@ -29,10 +29,6 @@ warm takes only these unless --windows gives another number.
 
 --libs finds the libraries as the dynamic linker would, and runs nothing.
 Libraries without a whole window are named and do not change the status.
-
---rodata also takes the windows of read-only data: constants, unwinding tables,
-symbols, but not RELRO.  They are counted separately, never as text.  A file
-linked with HUGEALIGN_SEGMENTS=text,rodata needs no option for them.
 
 --replace is for a file in use.  It warms a copy with the same owner, mode,
 times, ACLs, capabilities and holes, then renames it over the file.  Running
@@ -59,7 +55,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library")
     parser.add_argument("--libs", action="store_true", help="also the shared libraries that the files need")
     parser.add_argument("--windows", metavar="N", type=count, help="only the leading N windows of each file")
-    parser.add_argument("--rodata", action="store_true", help="also whole windows of read-only data")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="only measure; evict and read nothing")
     how.add_argument("--replace", action="store_true", help="replace a file in use by a warm copy")
@@ -70,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         help="wait up to SECONDS for khugepaged, where only it can make text huge",
     )
-    add_format(parser.add_argument, "json: schema hugealign.warm/1")
+    add_json(parser.add_argument, "schema hugealign.warm/1")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,10 +74,10 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.pagecache.text import WarmOptions, cool, warm
 
     if args.undo and (args.windows, args.wait) != (None, None):
-        raise UsageError("warm: --undo goes with --libs, --rodata and --json alone")
-    options = WarmOptions(args.windows, args.check, args.replace, args.wait or 0.0, args.rodata)
+        raise UsageError("warm: --undo goes with --libs and --json alone")
+    options = WarmOptions(args.windows, args.check, args.replace, args.wait or 0.0)
     of_library = options.changed(replace=False)
-    as_text = args.format == "text"
+    as_text = not args.json
     texts: list[CachedText] = []
     libraries: set[str] = set()
     missing: dict[tuple[str, str], None] = {}
@@ -93,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
             try:
                 with Progress(printable(path)) as progress:
                     if args.undo:
-                        done = cool(path, progress, rodata=args.rodata)
+                        done = cool(path, progress)
                     else:
                         done = _with_remedy(warm(path, of_library if library else options, progress))
             except HugealignError as error:
@@ -106,9 +101,8 @@ def run(args: argparse.Namespace) -> int:
             if library:
                 libraries.add(path)
             counts = bool(done.offsets) or not library
-            rodata = done.rodata if done.rodata and done.rodata.offsets else None
-            statuses.add(int(any((counts and done.diagnosis, rodata and rodata.diagnosis))))
-            if as_text and (counts or rodata):
+            statuses.add(int(counts and done.diagnosis is not None))
+            if as_text and counts:
                 output.show(report.lines(done))
     except KeyboardInterrupt:
         print("hugealign: interrupted", file=sys.stderr)
@@ -152,7 +146,7 @@ def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> 
                 seen.add(os.path.realpath(library))
                 yield library, True
         for name, needing in found.missing:
-            if (name, needing) not in missing and args.format == "text":
+            if (name, needing) not in missing and not args.json:
                 message = f"{printable(name)}: library not found; needed by {printable(needing)}"
                 messages.error(message)
             missing[name, needing] = None

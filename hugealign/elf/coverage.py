@@ -4,11 +4,8 @@ This runs after every laid-out link, so it imports nothing but our own light mod
 """
 
 from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
-from hugealign.elf.windows import BASE_PAGE, rodata_windows, whole_text, windows_holding
+from hugealign.elf.windows import whole_text, windows_holding
 from hugealign.records import Record
-
-#: Sections that hold nothing but our padding of read-only segments.
-RODATA_PAD_SECTIONS = (".hugealign.rodata", "~hugealign.rodata")
 
 
 class Coverage(Record):
@@ -18,15 +15,6 @@ class Coverage(Record):
     """
 
     text: int
-    huge: int
-    windows: int
-    pad: int
-
-
-class RodataCoverage(Record):
-    """How much of the read-only data lies in whole windows: *huge* of *size* bytes; *pad* bytes fill the *windows*."""
-
-    size: int
     huge: int
     windows: int
     pad: int
@@ -69,12 +57,20 @@ def total(parts: "list[Coverage]") -> Coverage:
 
 def coverages(image: "Image", page_size: int, alignment: int | None = None) -> list[Coverage]:
     """Return the coverage of each of ``image.text_segments``."""
-    runs = whole_text(image, page_size, alignment)
-    rows = _counted(image, image.text_segments, runs, pad_sections(image))
-    for segment, first, last in runs:
-        rows[segment.index][2] += (
-            sum(high - low for low, high in windows_holding(image.code, first, last, page_size)) // page_size
-        )
+    segments, pads = image.text_segments, pad_sections(image)
+    rows = {}
+    for segment in segments:
+        first, last = pad_range(image, segment, pads)
+        rows[segment.index] = [segment.p_memsz - (last - first), 0, 0, last - first]
+    for one, first, last in whole_text(image, page_size, alignment):
+        held = windows_holding(image.code, first, last, page_size)
+        rows[one.index][2] += sum(high - low for low, high in held) // page_size
+        # A run of windows can be in several segments that the kernel joins.
+        for segment in segments if len(segments) > 1 else [one]:
+            start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
+            if start < last and first < end:
+                row = rows[segment.index]
+                row[1] += _overlap(first, last, start, end) - _overlap(first, last, *pad_range(image, segment, pads))
     return [Coverage(*row) for row in rows.values()]
 
 
@@ -94,40 +90,6 @@ def _code_below(image: "Image", address: int) -> int:
     starts, sums = image.code_sums
     at = bisect_right(starts, address) - 1
     return sums[at] + min(address - starts[at], sums[at + 1] - sums[at]) if at >= 0 else 0
-
-
-def rodata_coverage(image: "Image", page_size: int) -> RodataCoverage:
-    """Return the coverage of the read-only segments of *image*."""
-    segments = image.rodata_segments
-    pads = [s for s in image.sections if s.name in RODATA_PAD_SECTIONS and s.sh_flags & SHF_ALLOC][:4]
-    # Most files are so small that no segment has a whole window, wherever it lies.
-    large = any(s.p_filesz + 2 * BASE_PAGE >= page_size for s in segments)
-    runs = rodata_windows(image, page_size) if large else []
-    rows = _counted(image, segments, runs, pads)
-    for segment, first, last in runs:
-        rows[segment.index][2] += (last - first) // page_size
-    return RodataCoverage(*(sum([row[at] for row in rows.values()]) for at in range(4)))
-
-
-def _counted(
-    image: "Image",
-    segments: "tuple[Segment, ...]",
-    runs: "list[tuple[Segment, int, int]]",
-    pads: "list[Section]",
-) -> dict[int, list[int]]:
-    """Return for each of *segments*: bytes without padding, those in *runs* of whole windows, 0, padding."""
-    rows = {}
-    for segment in segments:
-        first, last = pad_range(image, segment, pads)
-        rows[segment.index] = [segment.p_memsz - (last - first), 0, 0, last - first]
-    for one, first, last in runs:
-        # A run of windows can be in several segments that the kernel joins.
-        for segment in segments if len(segments) > 1 else [one]:
-            start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
-            if start < last and first < end:
-                row = rows[segment.index]
-                row[1] += _overlap(first, last, start, end) - _overlap(first, last, *pad_range(image, segment, pads))
-    return rows
 
 
 def _overlap(first: int, last: int, start: int, end: int) -> int:

@@ -7,8 +7,7 @@ compute segments from sections.  No address and no other byte of the program cha
 import os
 import struct
 
-from hugealign.elf.coverage import RODATA_PAD_SECTIONS
-from hugealign.elf.image import PF_X, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
+from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.io.descriptors import using, write_all
@@ -36,11 +35,23 @@ def plan_tail(image: Image, page_size: int) -> Patch | str:
         return "the text is not wholly in the file"
     if segment.p_vaddr % page_size or segment.p_offset % page_size:
         return "the text does not start on a window"
-    last = _last_section(image, segment, SHF_ALLOC | SHF_EXECINSTR)
+    last = _last_section(image, segment)
     if last is None:
         return "no section of code ends where the text segment ends"
-    grown = _grown(image, segment, last, page_size, TRAP[image.e_machine])
-    return grown if isinstance(grown, str) else grown.changed(writes=[*_offsets(image), *grown.writes])
+    old, trap = segment.p_filesz, TRAP[image.e_machine]
+    new = align_up(segment.p_vaddr + old, page_size) - segment.p_vaddr
+    start, end = segment.p_offset + old, segment.p_offset + new
+    taken = _in_the_way(image, segment, start, end, new)
+    if taken:
+        return taken
+    # First the fill, while nothing maps it; then the section, which only tools depend on; last p_filesz and p_memsz,
+    # which are neighbours, in one write.
+    writes = [
+        (start, (trap * ((new - old) // len(trap) + 1))[: new - old]),
+        (last.header + 32, struct.pack("<Q", segment.p_vaddr + new - last.sh_addr)),
+        (segment.header + 32, struct.pack("<QQ", new, new)),
+    ]
+    return Patch([*_offsets(image), *(writes if new > old else [])], end)
 
 
 def _offsets(image: Image) -> list[tuple[int, bytes]]:
@@ -58,57 +69,19 @@ def _offsets(image: Image) -> list[tuple[int, bytes]]:
     ]
 
 
-def plan_rodata(image: Image, page_size: int) -> Patch | str:
-    """Return the edit that makes the segment with the pad of read-only data end on a window, or why there is none."""
-    segment = rodata_padded(image)
-    if segment is None:
-        return "no segment that is only readable holds the pad of read-only data"
-    if not image.is64 or not image.little or segment.p_filesz != segment.p_memsz:
-        return "not a file that hugealign edits"
-    if (segment.p_vaddr - segment.p_offset) % page_size:
-        return "address and offset of the read-only data differ modulo the window"
-    last = _last_section(image, segment, SHF_ALLOC)
-    if last is None:
-        return "no section ends where the segment of read-only data ends"
-    return _grown(image, segment, last, page_size, b"\0")
-
-
-def rodata_padded(image: Image) -> Segment | None:
-    """Return the read-only segment that holds our pad, None if there is none."""
-    pad = next((s for s in image.sections if s.name in RODATA_PAD_SECTIONS and s.sh_flags & SHF_ALLOC), None)
-    segments = image.rodata_segments if pad else ()
-    return next((s for s in segments if pad and s.p_vaddr <= pad.sh_addr < s.p_vaddr + s.p_memsz), None)
-
-
-def _grown(image: Image, segment: Segment, last: Section, page_size: int, fill: bytes) -> Patch | str:
-    """Return the edit that extends *segment* and its *last* section to the end of the window with *fill*."""
-    old = segment.p_filesz
-    new = align_up(segment.p_vaddr + old, page_size) - segment.p_vaddr
-    start, end = segment.p_offset + old, segment.p_offset + new
-    taken = _in_the_way(image, segment, start, end, new)
-    if taken:
-        return taken
-    # First the fill, while nothing maps it; then the section, which only tools depend on; last p_filesz and p_memsz,
-    # which are neighbours, in one write.
-    writes = [
-        (start, (fill * ((new - old) // len(fill) + 1))[: new - old]),
-        (last.header + 32, struct.pack("<Q", segment.p_vaddr + new - last.sh_addr)),
-        (segment.header + 32, struct.pack("<QQ", new, new)),
-    ]
-    return Patch(writes if new > old else [], end)
-
-
 def apply(fd: int, edit: Patch) -> None:
     """Write *edit* to the file behind *fd*.  Raises OSError; the file is then still as good as before."""
     for offset, data in edit.writes:
         write_all(fd, data, offset)
 
 
-def _last_section(image: Image, segment: Segment, flags: int) -> Section | None:
+def _last_section(image: Image, segment: Segment) -> Section | None:
+    """Return the section of code that ends where *segment* ends."""
+    flags = SHF_ALLOC | SHF_EXECINSTR
     end = segment.p_vaddr + segment.p_memsz
     for section in reversed(image.sections):
         if (
-            section.sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == flags
+            section.sh_flags & flags == flags
             and section.sh_addr >= segment.p_vaddr
             and section.sh_addr + section.sh_size == end
         ):
@@ -118,35 +91,36 @@ def _last_section(image: Image, segment: Segment, flags: int) -> Section | None:
 
 def _in_the_way(image: Image, grown: Segment, start: int, end: int, new_size: int) -> str | None:
     """Return what occupies the file range or the addresses that the segment *grown* would extend over, or None."""
-    what = "the text" if grown.p_flags & PF_X else "read-only data"
     if image.file_size < end:
         return "the file ends inside the last window"
     for segment in image.load_segments:
         if segment is grown:
             continue
         if segment.p_filesz and segment.p_offset < end and segment.p_offset + segment.p_filesz > start:
-            return f"LOAD {segment.index} ({segment.flags}) lies in the file where {what} would grow"
+            return f"LOAD {segment.index} ({segment.flags}) lies in the file where the text would grow"
         first, last = grown.p_vaddr + grown.p_memsz, grown.p_vaddr + new_size
         if segment.p_vaddr < last and segment.p_vaddr + segment.p_memsz > first:
-            return f"LOAD {segment.index} ({segment.flags}) lies in memory where {what} would grow"
+            return f"LOAD {segment.index} ({segment.flags}) lies in memory where the text would grow"
     for section in image.sections:
         in_file = section.sh_size and section.sh_type not in (0, SHT_NOBITS)
         if in_file and section.sh_offset < end and section.sh_offset + section.sh_size > start:
-            return f"a section lies in the file where {what} would grow"
+            return "a section lies in the file where the text would grow"
     table_end = image.e_shoff + 64 * len(image.sections)
     if image.sections and image.e_shoff < end and table_end > start:
-        return f"the section headers lie in the file where {what} would grow"
+        return "the section headers lie in the file where the text would grow"
     return None
 
 
-def dig_holes(path: str, image: Image, pad_section: str) -> None:
+def dig_holes(path: str, image: Image, pad_section: str, lead_section: str) -> None:
     """Free the disk blocks of the file at *path* that hold only useless zeros, if the file system can.
 
-    These are the gaps between segments, which no header table, section or segment claims, the pad of read-only data,
-    and our padding if the trap instruction is all zeros.  All of it reads as zeros before and after.  A failure costs
-    only disk space.
+    These are the gaps between segments, which no header table, section or segment claims, the pad before the text, if
+    there is one, and that of the text if the trap instruction is all zeros.  All of it reads as zeros before and after.
+    A failure costs only disk space.
     """
-    zeros = RODATA_PAD_SECTIONS if any(TRAP.get(image.e_machine, b"x")) else (*RODATA_PAD_SECTIONS, pad_section)
+    zeros = [lead_section] if lead_section else []
+    if not any(TRAP.get(image.e_machine, b"x")):
+        zeros.append(pad_section)
     gaps = unclaimed(image)
     pads = [_whole_pages(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.name in zeros]
     if not gaps and not pads:

@@ -5,7 +5,7 @@ name ``hugealign``, type 1, aligned to 4 bytes, and as its description, in the b
 
 ==========  =====  ==============================================================
 version     u32    1; a reader ignores what it does not know
-flags       u32    1: the link padded the text; 2: read-only data should be huge, too
+flags       u32    1: the link padded the text
 page_size   u64    the window that the layout is for, in bytes
 hot_start   u64    first address of the hot functions, as in p_vaddr
 hot_end     u64    address behind them; equal to hot_start if there is no order
@@ -25,7 +25,7 @@ from hugealign.records import Record
 NAME, SECTION, VERSION = "hugealign", ".note.hugealign", 1
 #: Where the description begins in the note, behind header and name, and its hot_start and hot_end.
 DESCRIPTION, HOT_START, HOT_END = 24, 40, 48
-_TYPE, _PADDED, _RODATA = 1, 1, 2
+_TYPE, _PADDED = 1, 1
 _FIXED = "IIQQQIII"  # the description without the profile id
 _PT_NOTE, _SHT_NOTE, _NT_GNU_BUILD_ID = 4, 7, 3
 _PROFILE_LIMIT = 64
@@ -33,7 +33,7 @@ _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections,
 
 
 class BuildNote(Record):
-    """A link's intent.  Sizes and addresses are bytes; *windows* is the budget, 0 for all; *rodata*: huge, too.
+    """A link's intent.  Sizes and addresses are bytes; *windows* is the budget, 0 for all.
 
     *functions* is how many hot functions the order has.
     """
@@ -44,13 +44,12 @@ class BuildNote(Record):
     windows: int = 0
     padded: bool = False
     profile: bytes = b""
-    rodata: bool = False
     functions: int = 0
 
     def pack(self, little: bool = True, version: int = VERSION) -> bytes:
         """Return the whole note, header included, as the section holds it."""
         order = "<" if little else ">"
-        flags = _PADDED * self.padded | _RODATA * self.rodata
+        flags = _PADDED * self.padded
         fields = (version, flags, self.page_size, self.hot_start, self.hot_end, self.windows, self.functions)
         desc = struct.pack(order + _FIXED, *fields, len(self.profile)) + self.profile
         name = NAME.encode() + b"\0"
@@ -84,8 +83,7 @@ def _build_note(desc: bytes, little: bool) -> BuildNote | None:
     if version != VERSION or page_size & (page_size - 1) or not 1 << 12 <= page_size <= 1 << 30:
         return None
     profile = desc[layout.size : layout.size + min(length, _PROFILE_LIMIT)]
-    padded, rodata = bool(flags & _PADDED), bool(flags & _RODATA)
-    return BuildNote(page_size, hot_start, hot_end, windows, padded, profile, rodata, functions)
+    return BuildNote(page_size, hot_start, hot_end, windows, bool(flags & _PADDED), profile, functions)
 
 
 def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     #: name, type, flags, data, link, info, alignment, entry size
     Contents = list[tuple[str, int, int, bytes, int, int, int, int]]
 
-PAD_SYMBOL, RODATA_SYMBOL = "__hugealign_pad", "__hugealign_rodata"
+PAD_SYMBOL, LEAD_SYMBOL = "__hugealign_pad", "__hugealign_rodata"
 
 #: The trap instruction that fills padding: int3; UDF #0 (Arm ARM C6.2: permanently undefined).
 TRAP = {EM_X86_64: b"\xcc", EM_AARCH64: b"\0\0\0\0"}
@@ -32,7 +32,6 @@ _DISTANCE = {EM_X86_64: 24, EM_AARCH64: 260}
 
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOTE = 1, 2, 3, 4, 7
 _SHF_ALLOC, _SHF_ALLOC_EXEC, _SHF_INFO_LINK, _SHF_GNU_RETAIN = 2, 2 | 4, 0x40, 0x200000
-_SHT_NOBITS, _SHF_ZEROS = 8, 1 | 2
 _HIDDEN, _GLOBAL_OBJECT, _GLOBAL = 2, 0x11, 0x10
 _EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
 _SHDR = struct.Struct("<IIQQQQIIQQ")
@@ -48,11 +47,10 @@ class Pad(Record):
     other objects without it as soon as one has it: without *stack_note* it is left out.  The property note claims every
     feature, since linkers keep only those that all their inputs claim.
 
-    With a *note* the object holds it too, and with *marks* the empty sections of HOT_MARKS, ``.text.NAME``: in the
-    linked file the note's hot_start and hot_end are the distances from these fields to those symbols.  *rodata* is the
-    name of a section of *rodata_size* zeros, the pad of read-only data, with the symbol RODATA_SYMBOL.  *retain* gives
-    both pads the flag that makes some linkers keep unreferenced sections.  *zeros* is the alignment of an empty .bss
-    section, which makes .bss begin and end at multiples of it in memory; it takes no space in the file.
+    With a *note* the object holds it too, and the empty sections of HOT_MARKS, ``.text.NAME``: in the linked file the
+    note's hot_start and hot_end are the distances from these fields to those symbols.  *lead* is the name of a section
+    of *lead_size* zeros, a pad that ends the read-only data before the text, with the symbol LEAD_SYMBOL.  *retain*
+    gives both pads the flag that makes some linkers keep unreferenced sections.
     """
 
     machine: int
@@ -60,11 +58,9 @@ class Pad(Record):
     size: int = 0
     note: bytes = b""
     stack_note: bool = True
-    rodata: str = ""
-    rodata_size: int = 1
-    marks: bool = True
+    lead: str = ""
+    lead_size: int = 1
     retain: bool = False
-    zeros: int = 0
 
 
 def pad_object(pad: Pad) -> bytes:
@@ -79,26 +75,22 @@ def pad_object(pad: Pad) -> bytes:
         (pad.section, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, len(trap), 0),
         *_notes(machine, pad.stack_note),
     ]
-    if pad.zeros:
-        contents.append((".bss.hugealign", _SHT_NOBITS, _SHF_ZEROS | _SHF_GNU_RETAIN, b"", 0, 0, pad.zeros, 0))
     if pad.note:
         from hugealign.elf.notes import HOT_END, HOT_START, SECTION  # most links have no note
 
         distances, first = b"", len(symbols) // _SYM.size
-        fields = zip(HOT_MARKS, (HOT_START, HOT_END), strict=True) if pad.marks else ()
-        for number, (mark, offset) in enumerate(fields):
+        for number, (mark, offset) in enumerate(zip(HOT_MARKS, (HOT_START, HOT_END), strict=True)):
             contents.append((f".text.{mark}", _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0))
             symbols += _SYM.pack(len(strings), _GLOBAL, _HIDDEN, len(contents), 0, 0)
             strings += mark.encode() + b"\0"
             distances += _RELA.pack(offset, (first + number) << 32 | _DISTANCE[machine], 0)
         contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, pad.note, 0, 0, 4, 0))
-        if pad.marks:
-            at = len(contents)
-            contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA.size))
-    if pad.rodata:
-        contents.append((pad.rodata, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(pad.rodata_size), 0, 0, 1, 0))
-        symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, pad.rodata_size)
-        strings += RODATA_SYMBOL.encode() + b"\0"
+        at = len(contents)
+        contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA.size))
+    if pad.lead:
+        contents.append((pad.lead, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(pad.lead_size), 0, 0, 1, 0))
+        symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, pad.lead_size)
+        strings += LEAD_SYMBOL.encode() + b"\0"
     contents += [
         (".symtab", _SHT_SYMTAB, 0, symbols, len(contents) + 2, 1, 8, _SYM.size),
         (".strtab", _SHT_STRTAB, 0, strings, 0, 0, 1, 0),
@@ -130,8 +122,7 @@ def _relocatable(machine: int, contents: "Contents") -> bytes:
     body, at = b"", 1
     headers = _SHDR.pack(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     for name, sh_type, flags, data, link, info, alignment, entry_size in contents:
-        if sh_type != _SHT_NOBITS:
-            body += b"\0" * (-len(body) % alignment)
+        body += b"\0" * (-len(body) % alignment)
         headers += _SHDR.pack(
             at, sh_type, flags, 0, _EHDR.size + len(body), len(data), link, info, alignment, entry_size
         )

@@ -12,7 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hugealign.elf.edit import Patch
     from hugealign.elf.guards import Guards
     from hugealign.elf.image import Image
     from hugealign.link.job import Job
@@ -28,15 +27,12 @@ _AGAIN = 3
 class Recipe(Record):
     """How a job is linked: the *linker*, and the *order* of a profile or None.
 
-    With *stack_note* the pad says that it needs no executable stack.  With *rodata* the link makes whole windows of
-    read-only data, with *zeros* of data that begin as zeros.
+    With *stack_note* the pad says that it needs no executable stack.
     """
 
     linker: linkers.Linker
     order: "OrderedLink | None" = None
     stack_note: bool = True
-    rodata: bool = False
-    zeros: bool = False
 
 
 class Output(Record):
@@ -102,11 +98,9 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
     if output is None:
         return Attempt(run)
     notes: list[str] = []
-    edits = (("the tail", _grow_text), ("the tail of read-only data", _grow_rodata))[: 1 + recipe.rodata]
-    for what, grow in edits if not recipe.linker.script else ():
-        if (reason := grow(job, output.image)) is not None:
-            notes += [f"{what} cannot be made whole: {reason}"] if reason else []
-            output = read_output(job) or output
+    if not recipe.linker.script and (reason := _grow_text(job, output.image)) is not None:
+        notes += [f"the tail cannot be made whole: {reason}"] if reason else []
+        output = read_output(job) or output
     if recipe.order:
         hot = recipe.order.sign(output.image)
         if job.settings.debug and words:
@@ -134,13 +128,11 @@ def _run(
         job.machine,
         linker.pad_section,
         pad_sizes[0],
-        _note(job, recipe),
+        recipe.order.note() if recipe.order else b"",
         stack_note=recipe.stack_note,
-        rodata=linker.rodata_section if recipe.rodata or linker.packed else "",
-        rodata_size=pad_sizes[1],
-        marks=recipe.order is not None,
+        lead=linker.lead_section,
+        lead_size=pad_sizes[1],
         retain=linker.retained,
-        zeros=settings.page_size if recipe.zeros else 0,
     )
     pad_path = memory.file(
         linkers.PAD_OBJECT, pad_object(pad), os.path.join(directory("ld-scripts"), linkers.PAD_OBJECT)
@@ -154,10 +146,8 @@ def _run(
 
         data = declaring_object(job.machine, copies.names(), stack_note=recipe.stack_note)
         words = [memory.file("names.o", data, "hugealign's names.o"), *words]
-    for more in (order and linker.order_script, recipe.rodata and linker.rodata_script()):
-        words = ["-T", _script(job, more, memory), *words] if more else words
-    if recipe.rodata:
-        words += linker.rodata_flags()
+    if order and linker.order_script:
+        words = ["-T", _script(job, linker.order_script, memory), *words]
     run = running.spawn([job.real, *words], True, meanwhile)
     if not job.command.reports and b"/proc/self/fd/" not in run.stdout + run.stderr:
         return run
@@ -167,17 +157,6 @@ def _run(
     for path, dependencies in job.command.reports:
         reports.rename_in(reports.place(path, job.command.output), names, dependencies)
     return run.changed(stdout=reports.renamed(run.stdout, names), stderr=reports.renamed(run.stderr, names))
-
-
-def _note(job: "Job", recipe: Recipe) -> bytes:
-    """Return the build note, empty if there is nothing to record."""
-    if recipe.order:
-        return recipe.order.note(recipe.rodata)
-    if not recipe.rodata:
-        return b""
-    from hugealign.elf.notes import BuildNote  # most links have no note
-
-    return BuildNote(job.settings.page_size, rodata=True).pack()
 
 
 def _script(job: "Job", name: str, memory: MemoryFiles) -> str:
@@ -204,11 +183,11 @@ def _taken(line: bytes) -> bytes:
 
 
 def _missing_pads(job: "Job", recipe: Recipe, image: "Image") -> tuple[int, int] | None:
-    """Return the bytes of padding for text and for read-only data that a second link needs; None if it needs none."""
-    if recipe.linker.packed:
+    """Return the bytes of both pads, of the text and of what leads it, that a second link needs; None if none."""
+    if recipe.linker.lead_section:
         from hugealign.link.packed_segments import pads
 
-        return pads(image, job.settings.page_size, job.settings.pad_threshold)
+        return pads(image, job.settings.page_size, job.settings.pad_threshold, recipe.linker.lead_section)
     size = _missing_pad(job, image) if recipe.linker.two_pass else 0
     return (size, 1) if size else None
 
@@ -242,24 +221,7 @@ def _grow_text(job: "Job", image: "Image") -> str | None:
     page_size, segments = job.settings.page_size, image.text_segments
     if len(segments) != 1 or segments[0].p_memsz % page_size <= job.settings.pad_threshold:
         return None
-    return _applied(job, edit.plan_tail(image, page_size))
-
-
-def _grow_rodata(job: "Job", image: "Image") -> str | None:
-    """Grow the read-only data of the output to the end of their last window, as `_grow_text` does for the text."""
-    from hugealign.elf import edit
-
-    segment = edit.rodata_padded(image)
-    page_size = job.settings.page_size
-    if segment and (segment.p_vaddr + segment.p_memsz) % page_size <= job.settings.pad_threshold:
-        return None
-    return _applied(job, edit.plan_rodata(image, page_size))
-
-
-def _applied(job: "Job", plan: "Patch | str") -> str:
-    """Write *plan* to the output; return an empty string, or the reason if *plan* is one."""
-    from hugealign.elf import edit
-
+    plan = edit.plan_tail(image, page_size)
     if isinstance(plan, str):
         return plan
     with using(os.open(job.command.output, os.O_RDWR | os.O_CLOEXEC)) as fd:

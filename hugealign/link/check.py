@@ -81,19 +81,3 @@ def _worded(diagnosis: "Diagnosis", more: str = "") -> str:
     from hugealign.diagnosis.render import sentence  # takes longer than the check, and is rarely needed
 
     return f"{sentence(diagnosis)}{more} [{diagnosis.code}]"
-
-
-def rodata_shortfall(image: "Image", settings: "Settings") -> str:
-    """Return what keeps the read-only data of *image* from the requested whole windows; empty if nothing does."""
-    from hugealign.elf.edit import rodata_padded
-    from hugealign.io.units import format_size
-
-    if settings.check == "off":
-        return ""
-    segment = rodata_padded(image)
-    if segment is None:
-        return "read-only data are as without hugealign: they have no segment of their own; drop -z noseparate-code"
-    tail = (segment.p_vaddr + segment.p_memsz) % settings.page_size
-    if tail <= settings.pad_threshold:
-        return ""
-    return f"read-only data end inside a window: {format_size(tail)} of tail stay on 4 KiB pages"

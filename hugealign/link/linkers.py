@@ -34,16 +34,13 @@ class Linker:
     mark = ""
     #: The section of the pad object, named so that the linker puts it last in the text.
     pad_section = ".hugealign.pad"
-    #: The same for the pad of read-only data; empty if the linker cannot make whole windows of these.
-    rodata_section = ".hugealign.rodata"
-    #: Whether the linker accepts the alignment of a window, which makes whole windows of data that begin as zeros.
-    zeros = True
     #: Whether the linker pads by a script, so the linked file should need no edit.
     script = False
     #: Whether the pad must be sized by a first link, because the linker leaves no room after the text.
     two_pass = False
-    #: The same, and the text begins on a window only if the read-only data before it end on one.
-    packed = False
+    #: The section of a second pad, sized by a first link like that of the text: the linker packs its segments, so the
+    #: text begins on a window only if the read-only data before it end on one.  Empty for other linkers.
+    lead_section = ""
     #: Whether output sections lie as the linker meets their names, so an object with these names comes first.
     declared = False
     #: Whether a flag of their sections keeps the pads.
@@ -61,10 +58,6 @@ class Linker:
     def script_name(self, machine: int) -> str:
         """Return the file name of this linker's script for *machine*."""
         return f"{self.name}-{_ARCH[machine]}.ld"
-
-    def rodata_script(self) -> str | None:
-        """Return the file name of the script that pads read-only data, None if an edit of the linked file does."""
-        return f"{self.name}-rodata.ld" if self.script else None
 
     def arguments(self, user: list[str], page_size: int, pad: str, script: str | None) -> list[str]:
         """Return the linker arguments: the *user*'s with ours around them.
@@ -86,10 +79,6 @@ class Linker:
     def order_words(self, form: str, path: str) -> list[str]:
         """Return the options that give the linker the order at *path*, in a *form* that it reads."""
         return ["-T" if form == SCRIPT else "--section-ordering-file", path]
-
-    def rodata_flags(self) -> list[str]:
-        """Return the options that keep the pad of read-only data, which the linked file needs for strip."""
-        return ["-u", "__hugealign_rodata"]
 
     def flags(self, page_size: int) -> list[str]:
         """Return the options that put the text on a window boundary of its own."""
@@ -133,7 +122,6 @@ class Mold(Linker):
     names = ("mold", "ld.mold", "ld64.mold", "sold")
     mark = "mold"
     pad_section = "~hugealign.pad"
-    rodata_section = "~hugealign.rodata"
     dense = SUPPORTED  # it allocates all of its output
     form = COPIES  # it has no option for an order, and sorts output sections of code by name
 
@@ -159,7 +147,6 @@ class Gold(Linker):
 
     ends = ("gold",)
     mark = "GNU gold"
-    rodata_section = ""  # they share a segment with the text
     two_pass = True
     dense = SUPPORTED  # it allocates all of its output
     form = SECTIONS
@@ -200,16 +187,11 @@ class Wild(Linker):
     names = ("wild", "ld.wild")
     mark = "Wild"
     pad_section = ".text.~hugealign"
-    packed = True
+    lead_section = ".hugealign.rodata"
     retained = True
     declared = True
-    zeros = False
     dense = SUPPORTED  # it allocates all of its output
     form = COPIES  # it has no option for an order, and puts output sections of code as it meets their names
-
-    def rodata_flags(self) -> list[str]:
-        """Return nothing: the pad's flag keeps it."""
-        return []
 
     def flags(self, page_size: int) -> list[str]:
         """Return wild's option for it."""

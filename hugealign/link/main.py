@@ -83,21 +83,8 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
         if run.status or (reason := _reason_for_plain(job, read_output(job))):
             voice.debug(f"left alone: {f'the linker failed: status {run.status}' if run.status else reason}")
             return run.status
-    recipe = Recipe(linker, _order(job, linker, voice), rodata=job.settings.rodata, zeros=job.settings.data)
-    return _laid_out(job, _possible(recipe, voice), progress, voice, quiet=small)
-
-
-def _possible(recipe: Recipe, voice: Voice) -> Recipe:
-    """Return the recipe without the data that its linker cannot lay out, and warn about them."""
-    linker = recipe.linker
-    rodata, zeros = recipe.rodata and bool(linker.rodata_section), recipe.zeros and linker.zeros
-    if recipe.rodata != rodata:
-        what = f"read-only data are as without hugealign: {linker.name} cannot part them from text"
-        voice.warn(f"{what}; use -fuse-ld=bfd, lld or mold")
-    if recipe.zeros != zeros:
-        what = f"data are as without hugealign: {linker.name} takes no alignment of a window"
-        voice.warn(f"{what}; use -fuse-ld=bfd, lld or mold")
-    return recipe.changed(rodata=rodata, zeros=zeros)
+    recipe = Recipe(linker, _order(job, linker, voice))
+    return _laid_out(job, recipe, progress, voice, quiet=small)
 
 
 def _laid_out(
@@ -139,15 +126,9 @@ def _with_less(
     job: Job, recipe: Recipe, progress: LinkProgress, voice: Voice, quiet: bool, why: "Callable[[], str]"
 ) -> int:
     """Link with less than *recipe*, in the end plainly, and then warn: with it, *why* happened."""
-    less: Recipe | None = None
-    what = "linked without huge-page layout"
-    if recipe.rodata or recipe.zeros:
-        less = recipe.changed(rodata=False, zeros=False)
-        what = f"{'read-only data' if recipe.rodata else 'data'} are as without hugealign"
-    elif recipe.order:
-        less, what = recipe.changed(order=None), "linked without an order"
-    if less:
-        status = _laid_out(job, less, progress, voice, quiet)
+    what = "linked without an order" if recipe.order else "linked without huge-page layout"
+    if recipe.order:
+        status = _laid_out(job, recipe.changed(order=None), progress, voice, quiet)
     else:
         # With its stderr closed a linker may end otherwise (mold does), so it gets none of ours either.
         run = plain(job, capture=quiet or os.get_inheritable(2))
@@ -186,7 +167,7 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bo
 def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
     """Free disk blocks that hold only zeros, print the messages about the output, and return the exit status."""
     from hugealign.elf import edit
-    from hugealign.link.check import rodata_shortfall, shortfall
+    from hugealign.link.check import shortfall
 
     linker = recipe.linker
     if attempt.output is None:
@@ -196,10 +177,8 @@ def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
         voice.debug(note)
     if attempt.complaint:
         voice.warn(attempt.complaint)
-    if recipe.rodata or image.e_machine in linker.dense:
-        edit.dig_holes(job.command.output, image, linker.pad_section)
-    if recipe.rodata and (message := rodata_shortfall(image, job.settings)):
-        voice.warn(message)
+    if image.e_machine in linker.dense:
+        edit.dig_holes(job.command.output, image, linker.pad_section, linker.lead_section)
     message = shortfall(image, linker, job.settings)
     if not message:
         return 0

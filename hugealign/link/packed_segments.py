@@ -5,20 +5,20 @@ grow: if they end on a window, the text begins there, in the file as in memory. 
 to the sizes for the next.
 """
 
-from hugealign.elf.coverage import RODATA_PAD_SECTIONS
-from hugealign.elf.edit import rodata_padded
 from hugealign.elf.image import SHF_ALLOC, Image
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
 
 
-def pads(image: "Image", page_size: int, threshold: int) -> "tuple[int, int] | None":
-    """Return the sizes in bytes of the pads, of text and of read-only data, for the next link; None if none is needed.
+def pads(image: "Image", page_size: int, threshold: int, lead: str) -> "tuple[int, int] | None":
+    """Return the bytes of both pads, of the text and of what leads it, for the next link; None if none is needed.
 
-    Each pad is the last section of its segment; a tail of text no longer than *threshold* gets none.
+    *lead* is the section before the text; each pad is the last section of its segment.  A tail of text no longer than
+    *threshold* bytes gets none.
     """
-    data = rodata_padded(image)
-    if data is None or len(image.text_segments) != 1:
+    old = next((s for s in image.sections if s.name == lead and s.sh_flags & SHF_ALLOC), None)
+    data = next((s for s in image.rodata_segments if old and s.p_vaddr <= old.sh_addr < s.p_vaddr + s.p_memsz), None)
+    if old is None or data is None or len(image.text_segments) != 1:
         return None
     text = image.text_segments[0]
     data_end, text_end = data.p_vaddr + data.p_memsz, text.p_vaddr + text.p_memsz
@@ -27,8 +27,7 @@ def pads(image: "Image", page_size: int, threshold: int) -> "tuple[int, int] | N
     start = align_up(data_end, page_size)
     if text.p_vaddr == start and (text_end % page_size <= threshold or text_end % page_size == 0):
         return None
-    old = next((s for s in image.sections if s.name in RODATA_PAD_SECTIONS and s.sh_addr + s.sh_size == data_end), None)
-    if old is None:
+    if old.sh_addr + old.sh_size != data_end:
         return None  # something else is the last
     sections = sorted(
         (s.sh_addr, s.sh_addralign, s.sh_size)

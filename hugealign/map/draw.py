@@ -1,7 +1,6 @@
 """`hugealign map` as a function: the heat of a text by window, as linked and under an order."""
 
 from hugealign import orderfile
-from hugealign.elf.coverage import rodata_coverage
 from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.errors import HugealignError
 from hugealign.io.descriptors import file_at
@@ -29,7 +28,7 @@ def heat_map(ran: Ran, page_size: int, order: str | None = None) -> Map:
         layouts = before(ran.functions, ran.matched, page_size, note), after(ran.functions, ran.matched, plan)
     except HugealignError as error:
         raise HugealignError(f"{printable(ran.binary)}: {error}") from None
-    return Map(ran, budget, plan, order or "", note, layouts, rodata_coverage(ran.functions.image, page_size))
+    return Map(ran, budget, plan, order or "", note, layouts)
 
 
 def _planned(ran: Ran, page_size: int, budget: Budget, path: str) -> WindowPlan:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 
-from hugealign.elf.coverage import RodataCoverage
 from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import load_bias, text_windows
@@ -63,7 +62,7 @@ class Map:
     """Everything that is shown of a file: *layouts* before and after, and their sources.
 
     *order* is the order file, empty if the order was made from what *ran*.  *note* is the note that the link left in
-    the file.  Of *rodata*, which is not text, only the size is shown.
+    the file.
     """
 
     ran: Ran
@@ -72,7 +71,6 @@ class Map:
     order: str
     note: BuildNote | None
     layouts: Sequence[HeatMap]
-    rodata: RodataCoverage
 
 
 def before(functions: Functions, matched: Matched, page_size: int, note: BuildNote | None) -> HeatMap:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 
-from hugealign.io.units import counted, format_size, printable
+from hugealign.io.units import format_size, printable
 from hugealign.map.layout import CELLS, PARTS, HeatMap, Map
 from hugealign.map.scale import NONE, plain, scale
 from hugealign.version import __version__
@@ -42,14 +42,10 @@ def heading(shown: Map) -> list[str]:
     after = len(shown.layouts[-1].rows)
     huge = f"{min(plan.count, after)} of {after} windows of {format_size(plan.page_size)} huge"
     budget = f"what ran needs {plan.needed}, the budget is {plan.budget} ({printable(shown.budget.why)})"
-    lines = [
+    return [
         f"{printable(shown.ran.binary)}: {matched.found:,} of {matched.total:,} {shown.ran.unit} found, from {sources}",
         f"order {order}: {huge}; {budget}",
     ]
-    if shown.rodata.windows:
-        count = counted(shown.rodata.windows, "window")
-        lines.append(f"read-only data, not shown: {format_size(shown.rodata.size)} with {count} of their own")
-    return lines
 
 
 def _merged(cells: list[int]) -> list[int]:
@@ -99,11 +95,6 @@ def to_json(shown: Map) -> str:
         "huge": plan.count,
         "budget": shown.budget.as_json(),
         "note": note and {name: getattr(note, name) for name in ("page_size", "windows", "hot_start", "hot_end")},
-        "rodata": {
-            "rodata_bytes": shown.rodata.size,
-            "huge_bytes": shown.rodata.huge,
-            "windows": shown.rodata.windows,
-        },
         "layouts": [_layout_json(layout) for layout in shown.layouts],
     }
     return json.dumps(document) + "\n"

@@ -18,9 +18,8 @@ from collections.abc import Iterator, Sequence
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import Image, read_image
-from hugealign.elf.notes import BuildNote, read_notes
+from hugealign.elf.notes import read_notes
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, file_offset, unasked_load_bias, windows_holding
-from hugealign.elf.windows import rodata_windows as rodata_runs
 from hugealign.elf.windows import text_windows as text_runs
 from hugealign.errors import HugealignError
 from hugealign.io.units import format_size
@@ -93,21 +92,6 @@ def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bo
     in_file = align_up(image.file_size, mmap.PAGESIZE)
     runs = list(_any_text(image, page_size)) if all_text else _whole_text(fd, image, page_size)
     found = [range(first, min(end, in_file) - page_size + 1, page_size) for first, end in runs]
-    return _in_memory(found, page_size, limit)
-
-
-def rodata_windows(fd: int, page_size: int) -> list[int]:
-    """Return the file offsets of the whole windows of read-only segments.  Raises as `text_windows` does."""
-    image = read_image(fd)
-    found = [
-        range(file_offset(segment, first), file_offset(segment, end), page_size)
-        for segment, first, end in rodata_runs(image, page_size)
-    ]
-    return _in_memory(found, page_size, None)
-
-
-def _in_memory(found: Sequence[range], page_size: int, limit: int | None) -> list[int]:
-    """Return the first *limit* of the offsets *found*.  Raises RefusalError if memory has no room for as many."""
     count = min(sum(map(len, found)), limit if limit is not None else 1 << 62)
     allowed = memory.limit()
     room = min((size for size in (kernel.available_memory(), allowed) if size is not None), default=None)
@@ -123,19 +107,8 @@ def windows_meant(fd: int, page_size: int) -> int | None:
 
     Raises HugealignError if the file is not an ELF file.
     """
-    note = _note(fd, page_size)
-    return note.windows or None if note else None
-
-
-def rodata_meant(fd: int, page_size: int) -> bool:
-    """Return whether the link meant the file's read-only data to be huge, too.  Raises as `windows_meant` does."""
-    note = _note(fd, page_size)
-    return note is not None and note.rodata
-
-
-def _note(fd: int, page_size: int) -> BuildNote | None:
     note = read_notes(fd, read_image(fd)).build
-    return note if note and note.page_size == page_size else None
+    return note.windows or None if note and note.page_size == page_size else None
 
 
 def _whole_text(fd: int, image: Image, page_size: int) -> list[tuple[int, int]]:

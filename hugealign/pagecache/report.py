@@ -8,7 +8,7 @@ from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import failure
 from hugealign.errors import HugealignError
 from hugealign.io.units import format_size, printable
-from hugealign.pagecache.text import CachedRodata, CachedText
+from hugealign.pagecache.text import CachedText
 from hugealign.system import kernel
 from hugealign.version import __version__
 
@@ -26,11 +26,6 @@ def lines(text: CachedText) -> list[str]:
         found.append(f"  {render.text(text.diagnosis, colour=True)}")
     if text.huge and text.small:
         found.append(f"  not huge: file offsets {ranges(text.small, text.page_size)}")
-    if text.rodata:
-        size = format_size(text.rodata.huge * text.page_size)
-        found.append(f"  read-only data: {text.rodata.huge} of {len(text.rodata.offsets)} windows huge ({size})")
-        if text.rodata.diagnosis and text.rodata.diagnosis != text.diagnosis:
-            found.append(f"    {render.text(text.rodata.diagnosis, colour=True)}")
     return found
 
 
@@ -80,7 +75,6 @@ def document(
         "tool": {"version": __version__},
         "page_size": page_size,
         "huge_bytes": sum(t.huge for t in texts) * page_size,
-        "rodata_huge_bytes": sum(t.rodata.huge for t in texts if t.rodata) * page_size,
         "files": [
             {
                 "path": printable(t.path),
@@ -93,21 +87,9 @@ def document(
                 "methods": list(t.warmth.methods),
                 "diagnosis": render.document(t.diagnosis),
                 "notes": [render.document(note) for note in t.notes],
-                "rodata": _rodata(t.rodata, page_size) if t.rodata else None,
             }
             for t in texts
         ],
         "libraries_missing": [{"name": printable(name), "needed_by": printable(needing)} for name, needing in missing],
         "errors": [{"target": printable(target), **failure(target, error)} for target, error in errors],
-    }
-
-
-def _rodata(rodata: CachedRodata, page_size: int) -> dict[str, Any]:
-    return {
-        "windows": len(rodata.offsets),
-        "windows_huge": rodata.huge,
-        "huge_bytes": rodata.huge * page_size,
-        "small_offsets": rodata.small,
-        "methods": list(rodata.warmth.methods),
-        "diagnosis": render.document(rodata.diagnosis),
     }

@@ -76,23 +76,9 @@ class Process:
             or (anonymous and mapping.without_file)
         )
 
-    def rodata(self, libraries: bool = False) -> tuple[smaps.Mapping, ...]:
-        """Return the read-only mappings of the program, or of *libraries* too, that never were writable.
 
-        A library is a file that is also mapped executable; other files are the program's own data.
-        """
-        code = {(m.device, m.inode) for m in self.mappings if m.executable and m.is_file}
-        return tuple(
-            m
-            for m in self.mappings
-            if _only_readable(m)
-            and not m.accounted
-            and (self.is_program(m) or (libraries and (m.device, m.inode) in code))
-        )
-
-
-def look(pid: int, libraries: bool = False, anonymous: bool = False, rodata: bool = False) -> Process:
-    """Return the kernel's view of process *pid* now; `Process.text` and `Process.rodata` tell which mappings it has.
+def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
+    """Return the kernel's view of process *pid* now; `Process.text` tells which mappings it has.
 
     Raises ProcessError; GoneError if the process does not exist or ends meanwhile.
     """
@@ -101,7 +87,7 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False, rodata: boo
         with using(os.open(living(pid), _DIRECTORY)) as directory:
             for _ in range(_ATTEMPTS):
                 process = _identify(pid, directory)
-                seen, steady = _read(process, directory, libraries, anonymous, rodata)
+                seen, steady = _read(process, directory, libraries, anonymous)
                 if steady and program(pid, directory) == (seen.exe, seen.exe_id):
                     break
     except (FileNotFoundError, ProcessLookupError):
@@ -258,23 +244,16 @@ def _identity(path: str, directory: int | None = None) -> tuple[int, int] | None
     return None
 
 
-def _read(process: Process, directory: int, libraries: bool, anonymous: bool, rodata: bool) -> tuple[Process, bool]:
+def _read(process: Process, directory: int, libraries: bool, anonymous: bool) -> tuple[Process, bool]:
     """Return *process* with its mappings, and whether all data read is consistent."""
-    code: set[tuple[tuple[int, int], int]] = set()
 
     def wanted(mapping: smaps.Mapping) -> bool:
-        if not _only_readable(mapping):
-            return process.is_text(mapping, libraries, anonymous)
-        return rodata and (process.is_program(mapping) or (mapping.device, mapping.inode) in code)
+        return process.is_text(mapping, libraries, anonymous)
 
     # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as the last text.
-    lines = list(_lines("maps", directory)) if rodata else _lines("maps", directory)
-    code_maps = list(smaps.parse(line for line in lines if _executable(line)))
+    code_maps = list(smaps.parse(line for line in _lines("maps", directory) if _executable(line)))
     text = codefiles.own_text(directory) if not process.served and any(m.without_file for m in code_maps) else ()
     listed = [m for m in (codefiles.with_own(m, text) for m in code_maps) if wanted(m)]
-    if rodata:
-        code |= {(m.device, m.inode) for m in listed if m.is_file}
-        listed = [m for m in smaps.parse(lines) if wanted(m)]
     end = max((m.end for m in listed), default=0)
     found: list[smaps.Mapping] = []
     if listed:
@@ -294,10 +273,6 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool, ro
         else:
             steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in found)
     return replace(process, mappings=tuple(found)), steady
-
-
-def _only_readable(mapping: smaps.Mapping) -> bool:
-    return mapping.is_file and mapping.permissions[:3] == "r--"
 
 
 def _executable(line: str) -> bool:

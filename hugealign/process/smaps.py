@@ -35,9 +35,9 @@ class Mapping:
     """One mapping of a process.  Addresses, *offset* and all counters are bytes.
 
     *path* is empty for anonymous memory and a name in brackets for the kernel's own (``[vdso]``).  *no_huge*: it was
-    given MADV_NOHUGEPAGE; *accounted*: it is or was writable, as RELRO was.  *pages* are the present pages, or None
-    where the kernel does not report them one by one.  *code* are the ranges of addresses that hold code, None where
-    nothing tells; *own*: memory without a file that has taken the place of the program's text.
+    given MADV_NOHUGEPAGE.  *pages* are the present pages, or None where the kernel does not report them one by one.
+    *code* are the ranges of addresses that hold code, None where nothing tells; *own*: memory without a file that has
+    taken the place of the program's text.
     """
 
     start: int
@@ -55,7 +55,6 @@ class Mapping:
     shared_hugetlb: int = 0
     private_hugetlb: int = 0
     no_huge: bool = False
-    accounted: bool = False
     pages: tuple[Region, ...] | None = None
     code: tuple[tuple[int, int], ...] | None = None
     own: bool = False
@@ -237,7 +236,6 @@ def _mapping(header: re.Match[str], counters: dict[str, int], flags: Sequence[st
         deleted=deleted,
         no_huge="nh" in flags,
         # VM_ACCOUNT stays when mprotect takes the right to write (mprotect_fixup, mm/mprotect.c).
-        accounted="ac" in flags,
         pages=None,
         code=None,
         own=False,

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 
 from hugealign.diagnosis.refusal import RefusalError
@@ -26,14 +26,13 @@ FIXED = "-fixed"
 class StagedFile(Record):
     """A file to stage: *path* is its real path, *fd* is open for reading, and its copy would have *windows* of text.
 
-    With an *output*, the copy is the fixed file (`hugealign fix`).  *rodata*: read-only data counts, too.
+    With an *output*, the copy is the fixed file (`hugealign fix`).
     """
 
     path: str
     fd: int
     windows: int
     output: "Output | None" = None
-    rodata: bool = False
 
     @property
     def identity(self) -> str:
@@ -58,7 +57,7 @@ def is_identity(name: str) -> bool:
     return len(parts) == 4 and all(part and not part.strip("0123456789abcdef") for part in parts)
 
 
-def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> StagedFile | None:
+def source(path: str, fd: int, fix: bool = False) -> StagedFile | None:
     """Return what to stage of the open file at the real *path*; None if a copy of it would have no window.
 
     With *fix*, the copy of a file that a fix gives more windows is fixed.  Raises HugealignError.
@@ -69,10 +68,10 @@ def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Stage
         from hugealign.fixing.fix import FixOptions, made
 
         with suppress(RefusalError):
-            _, output, plan = made(fd, FixOptions(page_size=page_size, rodata=rodata))
-            if plan and plan.edits and (rodata or plan.windows > windows):
-                return StagedFile(path, fd, plan.windows, output, rodata)
-    return StagedFile(path, fd, windows, rodata=rodata) if windows else None
+            _, output, plan = made(fd, FixOptions(page_size=page_size))
+            if plan and plan.edits and plan.windows > windows:
+                return StagedFile(path, fd, plan.windows, output)
+    return StagedFile(path, fd, windows) if windows else None
 
 
 def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
@@ -154,7 +153,12 @@ def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
 
 def huge_windows(fd: int) -> int:
     """Return how many windows of the copy's text are huge; the others are collapsed if the kernel can."""
-    return _huge(fd, measure.text_windows(fd, kernel.huge_page_size()))
+    page_size = kernel.huge_page_size()
+    offsets = measure.text_windows(fd, page_size)
+    with measure.huge_pages_allowed():
+        huge = measure.measure(fd, offsets, page_size, present=True)
+        small = [offset for offset, good in zip(offsets, huge, strict=True) if not good]
+        return sum(huge) + sum(warming.warm(fd, small, page_size).huge)
 
 
 def diagnosis(fd: int) -> "Diagnosis":
@@ -164,25 +168,8 @@ def diagnosis(fd: int) -> "Diagnosis":
     page_size = kernel.huge_page_size()
     hits = memory.limit_hits()
     with measure.huge_pages_allowed():
-        offsets = dict.fromkeys([*measure.text_windows(fd, page_size), *measure.rodata_windows(fd, page_size)])
-        warmth = warming.warm(fd, list(offsets), page_size)
+        warmth = warming.warm(fd, measure.text_windows(fd, page_size), page_size)
     return diagnose.after_copying(warmth, hits)
-
-
-def huge_rodata(origin: StagedFile, fd: int) -> tuple[int, int] | None:
-    """Return the numbers of huge windows and of all windows of the copy's read-only data; None if they do not count."""
-    if not (origin.rodata or measure.rodata_meant(fd, kernel.huge_page_size())):
-        return None
-    offsets = measure.rodata_windows(fd, kernel.huge_page_size())
-    return _huge(fd, offsets), len(offsets)
-
-
-def _huge(fd: int, offsets: Sequence[int]) -> int:
-    page_size = kernel.huge_page_size()
-    with measure.huge_pages_allowed():
-        huge = measure.measure(fd, offsets, page_size, present=True)
-        small = [offset for offset, good in zip(offsets, huge, strict=True) if not good]
-        return sum(huge) + sum(warming.warm(fd, small, page_size).huge)
 
 
 def _state(fd: int) -> tuple[int, ...]:

@@ -34,8 +34,7 @@ class LaunchOptions(Record):
     """What to do for a command: *how*; *libs*: with its shared libraries; *fix*: with fixed copies.
 
     *files* are the paths of other programs and libraries that the command starts or opens.  *place* is the store to
-    look into first; *wait* is the time in seconds that khugepaged gets in place.  *rodata*: the windows of read-only
-    data, too.
+    look into first; *wait* is the time in seconds that khugepaged gets in place.
     """
 
     how: str = AUTO
@@ -43,28 +42,22 @@ class LaunchOptions(Record):
     fix: bool = False
     place: str = store.DEFAULT
     wait: float = 0.0
-    rodata: bool = False
     files: Sequence[str] = ()
 
 
 class TextResult(Record):
-    """The result for one file: *huge* of *windows* windows, made so by *how*; *diagnosis* says why not all.
-
-    *rodata* is the number of huge windows of read-only data and the number of all such windows; None if not asked for.
-    """
+    """The result for one file: *huge* of *windows* windows, made so by *how*; *diagnosis* says why not all."""
 
     path: str
     how: str
     windows: int = 0
     huge: int = 0
     diagnosis: Diagnosis | None = None
-    rodata: tuple[int, int] | None = None
 
     @property
     def whole(self) -> bool:
-        """Whether all its windows are huge, including those of read-only data if they were asked for."""
-        data = not self.rodata or self.rodata[0] == self.rodata[1]
-        return self.huge == self.windows and not self.diagnosis and data
+        """Whether all its windows are huge."""
+        return self.huge == self.windows and not self.diagnosis
 
 
 class Launch(Record):
@@ -182,20 +175,18 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
         explain = options.how == IN_PLACE  # else a copy is tried next
         for path in paths:
             try:
-                done = warm(path, WarmOptions(wait=options.wait, rodata=options.rodata, explain=explain))
+                done = warm(path, WarmOptions(wait=options.wait, explain=explain))
             except HugealignError as error:
                 failed = _failed(TextResult(path, IN_PLACE), error).diagnosis
-                found.append((path, 0, 0, failed and failed.packed(), None))
+                found.append((path, 0, 0, failed and failed.packed()))
                 continue
             why = done.diagnosis if done.offsets else None
-            why = why or (done.rodata.diagnosis if done.rodata else None)
-            rodata = (done.rodata.huge, len(done.rodata.offsets)) if done.rodata else None
-            found.append((path, len(done.offsets), done.huge, why and why.packed(), rodata))
+            found.append((path, len(done.offsets), done.huge, why and why.packed()))
         return found
 
     return [
-        TextResult(path, IN_PLACE, windows, huge, why and unpacked(why), rodata)
-        for path, windows, huge, why, rodata in children.result(work) or ()
+        TextResult(path, IN_PLACE, windows, huge, why and unpacked(why))
+        for path, windows, huge, why in children.result(work) or ()
     ]
 
 
@@ -212,7 +203,7 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
                 continue
             windows = text.windows
             try:
-                origin = copies.source(text.path, stack.enter_context(opened(text.path)), options.fix, options.rodata)
+                origin = copies.source(text.path, stack.enter_context(opened(text.path)), options.fix)
                 if origin is None:
                     continue
                 if whole and origin.windows == text.windows:
@@ -301,8 +292,7 @@ def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
 
 def _measured(origin: copies.StagedFile, copy: int, how: str) -> TextResult:
     """Return how much of the *copy* of *origin* is huge, and why not all of it is."""
-    huge, rodata = copies.huge_windows(copy), copies.huge_rodata(origin, copy)
-    done = TextResult(origin.path, how, origin.windows, huge, rodata=rodata)
+    done = TextResult(origin.path, how, origin.windows, copies.huge_windows(copy))
     return done if done.whole else done.changed(diagnosis=copies.diagnosis(copy).about(origin.path))
 
 
@@ -313,7 +303,7 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
         if path != os.path.realpath(which(command) or command):
             raise RefusalError("copy.script")
         with opened(path) as fd:
-            origin = copies.source(path, fd, options.fix, options.rodata)
+            origin = copies.source(path, fd, options.fix)
             if origin is None:
                 return Launch([text.changed(diagnosis=_without_windows(path, named=False, alone=True))])
             text = text.changed(windows=origin.windows)

@@ -24,8 +24,6 @@ def lines(staged: Staged) -> list[str]:
     size = format_size(staged.size)
     windows = f"{staged.huge} of {staged.windows} windows{kind} huge"
     found = [f"{path}: {render.counted_huge(windows, staged.huge, staged.windows)} ({size}, {how})"]
-    if staged.rodata:
-        found.append(f"  read-only data: {staged.rodata[0]} of {staged.rodata[1]} windows huge")
     if staged.diagnosis:
         found.append(f"  {render.text(staged.diagnosis, colour=True)}")
     return found
@@ -42,7 +40,6 @@ def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, H
             "size": one.size,
             "link": printable(one.link),
             "fixed": one.fixed,
-            "rodata": {"windows_huge": one.rodata[0], "windows": one.rodata[1]} if one.rodata else None,
             "diagnosis": render.document(one.diagnosis),
         }
         for one in staged

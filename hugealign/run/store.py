@@ -43,8 +43,7 @@ class Staged(Record):
     """The file at the real *path*, with *windows* of text; *huge* of them are huge in its copy of *size* bytes.
 
     *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy.  *fixed*: it is one of the fixed file.
-    *link* is what to bind over the file.  *rodata* is the number of huge windows of read-only data and the number of
-    all such windows; None if not asked for.  *diagnosis* says why not all are huge.
+    *link* is what to bind over the file.  *diagnosis* says why not all are huge.
     """
 
     path: str
@@ -54,13 +53,12 @@ class Staged(Record):
     size: int = 0
     link: str = ""
     fixed: bool = False
-    rodata: tuple[int, int] | None = None
     diagnosis: "Diagnosis | None" = None
 
     @property
     def whole(self) -> bool:
-        """Whether all windows that were asked for are huge."""
-        return self.windows > 0 and self.huge == self.windows and (not self.rodata or self.rodata[0] == self.rodata[1])
+        """Whether all windows are huge."""
+        return self.windows > 0 and self.huge == self.windows
 
 
 class StoredCopy(Record):
@@ -77,24 +75,22 @@ def stage(
     path: str,
     place: str = DEFAULT,
     fix: bool = False,
-    rodata: bool = False,
     owner: str = "",
 ) -> Staged:
     """Put a huge copy of the file *path* into the store at *place*; with *fix*, a fixed copy if the file has no window.
 
-    With *rodata*, the windows of read-only data count, too.  With an *owner*, the link belongs to that owner.  Raises
-    HugealignError.
+    With an *owner*, the link belongs to that owner.  Raises HugealignError.
     """
     real, links = real_path(path), _tree(place, owner)
     if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
         with _public(real) as fd:
-            if _origin(real, fd, fix, rodata) is None:
+            if _origin(real, fd, fix) is None:
                 return _nothing(real)
     with _opened(place) as store:
         try:
             with _alone(store), _public(real) as fd:
                 _remove_stale(store, place, fd)
-                staged, copy = _staged(store, place, links, real, _origin(real, fd, fix, rodata))
+                staged, copy = _staged(store, place, links, real, _origin(real, fd, fix))
         except BaseException:
             # Whatever went wrong, a link to the copy of an older file must not stay.
             _unlink(links + real)
@@ -114,7 +110,7 @@ def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, i
     if not real.startswith("/"):
         raise RefusalError("copy.no-path")
     with opened_at(file) as fd:
-        origin = _origin(real, fd, fix, rodata=False)
+        origin = _origin(real, fd, fix)
         if origin is None and not os.path.ismount(place):
             return _nothing(real), -1
         with _opened(place, private=True) as store, _alone(store):
@@ -193,12 +189,12 @@ def _public(real: str) -> Iterator[int]:
         yield fd
 
 
-def _origin(real: str, fd: int, fix: bool, rodata: bool) -> copies.StagedFile | None:
+def _origin(real: str, fd: int, fix: bool) -> copies.StagedFile | None:
     """Return what to stage of the open file at *real*; None if a copy of it would have no window.
 
     Raises HugealignError for a file that may not be staged.
     """
-    origin = copies.source(real, fd, fix, rodata)
+    origin = copies.source(real, fd, fix)
     if origin is not None:
         copies.check(origin)
         if namespace.privileged(fd):
@@ -235,8 +231,7 @@ def _staged(
     state = MADE if made else THERE
     try:
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
-        data = copies.huge_rodata(origin, copy)
-        staged = Staged(real, state, origin.windows, huge, size, link, origin.output is not None, data)
+        staged = Staged(real, state, origin.windows, huge, size, link, origin.output is not None)
         return staged if staged.whole else staged.changed(diagnosis=copies.diagnosis(copy).about(real)), copy
     except BaseException:
         os.close(copy)

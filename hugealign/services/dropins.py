@@ -24,7 +24,6 @@ class ServiceSetup:
     """What to write for the service *name*: bind copies over *staged* files, and make *warmed* files huge in place.
 
     *fix*: fixed copies where a file has no window.  *tunable*: the program's loader keeps text huge if asked.
-    *rodata*: read-only data, too.
     """
 
     name: str
@@ -33,7 +32,6 @@ class ServiceSetup:
     fix: bool = False
     tunable: bool = False
     store: str = "/run/hugealign"
-    rodata: bool = False
 
 
 def paths(name: str) -> tuple[str, str]:
@@ -70,9 +68,8 @@ def _service(setup: ServiceSetup, command: str) -> str:
     # Remove the names of the previous copies first: if anything fails after that, no old program starts.
     # The names belong to this service: others keep theirs, and with them the copies that they share with it.
     lines += [f"ExecStart=-/bin/rm -f -- {_argument(_link(setup, path))}" for path in setup.staged]
-    rodata = " --rodata" if setup.rodata else ""
-    staging = f"stage{' --fix' if setup.fix else ''}{rodata} --owner {owner(setup.name)}"
-    for words, files in ((staging, setup.staged), (f"warm{rodata}", setup.warmed)):
+    staging = f"stage{' --fix' if setup.fix else ''} --owner {owner(setup.name)}"
+    for words, files in ((staging, setup.staged), ("warm", setup.warmed)):
         if files:
             lines.append(f"ExecStart=-{run} {words} -- {' '.join(map(_argument, files))}")
     return "\n".join([*lines, ""])

@@ -16,7 +16,7 @@ from hugealign.io.regular import opened
 from hugealign.io.resources import PACKAGE
 from hugealign.io.units import printable
 from hugealign.pagecache import measure, warming
-from hugealign.pagecache.text import CachedText, WarmOptions, warm
+from hugealign.pagecache.text import CachedText, warm
 from hugealign.process import processes
 from hugealign.run import copies, launch, store
 from hugealign.services import dropins
@@ -29,15 +29,11 @@ _MODE = 0o644  # of units
 
 @dataclass(frozen=True, slots=True)
 class EnableOptions:
-    """What to enable: *files* besides the service's own program; *libs*: its shared libraries; *fix*: fixed copies.
-
-    *rodata*: read-only data, too.
-    """
+    """What to enable: *files* besides the service's own program; *libs*: its shared libraries; *fix*: fixed copies."""
 
     files: Sequence[str] = ()
     libs: bool = False
     fix: bool = False
-    rodata: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
         remedy = Remedy("run", _words(replace(options, fix=True), service.name)) if fixable else None
         raise RefusalError("service.no-window", remedy)
     keeps = launch.VARIABLE not in service.environment and launch.has_tunable((*staged, *warmed)[0])
-    setup = dropins.ServiceSetup(service.name, staged, warmed, options.fix, keeps, store.DEFAULT, options.rodata)
+    setup = dropins.ServiceSetup(service.name, staged, warmed, options.fix, keeps, store.DEFAULT)
     return Enabled(service.name, dropins.texts(setup, _command()), staged, warmed)
 
 
@@ -136,7 +132,7 @@ def _refuse_members(service: Service, options: EnableOptions) -> None:
 def _words(options: EnableOptions, *units: str) -> tuple[str, ...]:
     """Return the command that enables *units* with *options*."""
     files = [f"--file={path}" for path in options.files]
-    flags = [("--fix", options.fix), ("--libs", options.libs), ("--rodata", options.rodata)]
+    flags = [("--fix", options.fix), ("--libs", options.libs)]
     return ("hugealign", "enable", *(flag for flag, wanted in flags if wanted), *files, *units)
 
 
@@ -156,9 +152,9 @@ def _is_elf(path: str, asked: bool) -> bool:
 def _place(path: str, options: EnableOptions) -> str:
     """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if a copy can, "" if neither."""
     with opened(path) as fd:
-        origin = copies.source(path, fd, options.fix, options.rodata)
+        origin = copies.source(path, fd, options.fix)
         if origin is None or not origin.output:
-            done = warm(path, WarmOptions(rodata=options.rodata))
+            done = warm(path)
             if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, done)):
                 return "warm"
         if origin is None:

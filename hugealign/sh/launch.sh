@@ -250,7 +250,6 @@ esac
 # <<< variables: written by make tables
 check_size HUGEALIGN_PAGE_SIZE "${HUGEALIGN_PAGE_SIZE-}"
 check_size HUGEALIGN_MIN_TEXT "${HUGEALIGN_MIN_TEXT-}"
-case ${HUGEALIGN_SEGMENTS-} in '' | text | text,rodata | text,data | text,rodata,data) ;; *) fail 125 'HUGEALIGN_SEGMENTS: not one of text or text,rodata or text,data or text,rodata,data' ;; esac
 case ${HUGEALIGN_ORDER_OBJECTS-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_ORDER_OBJECTS: not 0 or 1' ;; esac
 case ${HUGEALIGN_PLUGIN-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_PLUGIN: not 0 or 1' ;; esac
 case ${HUGEALIGN_CHECK-} in '' | off | warn | error) ;; *) fail 125 'HUGEALIGN_CHECK: not one of off, warn, error' ;; esac

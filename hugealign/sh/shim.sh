@@ -232,9 +232,8 @@ only_shared() {
 
 # The size of all inputs, in bytes; not looked up for a hundred words or more, which no small program has.
 # <<< settings: written by make tables
-settings=${HUGEALIGN_PAGE_SIZE-}${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_SEGMENTS-}
-settings=$settings${HUGEALIGN_ONLY-}${HUGEALIGN_SKIP-}${HUGEALIGN_CHECK-}
-settings=$settings${HUGEALIGN_DEBUG-}
+settings=${HUGEALIGN_PAGE_SIZE-}${HUGEALIGN_MIN_TEXT-}${HUGEALIGN_ONLY-}
+settings=$settings${HUGEALIGN_SKIP-}${HUGEALIGN_CHECK-}${HUGEALIGN_DEBUG-}
 limit=262144 early=4194304
 # >>> settings
 total=0

@@ -32,26 +32,12 @@ class Tlb:
 
 
 @dataclass(frozen=True, slots=True)
-class DataTlb:
-    """The TLBs for loads and stores: the first level for 4 KiB and 2 MiB pages, and the second, which holds both.
-
-    *l2* is None if code and data share the second level.
-    """
-
-    l1_4k: Tlb
-    l1_2m: Tlb
-    l2: Tlb | None
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
 class Cpu:
     """One microarchitecture: its instruction TLBs, and the source of the numbers.
 
     *l1_4k*, *l1_2m*: the first level for 4 KiB and 2 MiB pages.  *l2_2m*: the second-level entries that can hold a
     2 MiB instruction translation; None if not published, 0 entries if there are none, which turns every first-level
     miss into a page walk.  *l2*: the same for 4 KiB.  *ids* are (family, models) on x86, (implementer, parts) on Arm.
-    *data* is None if no source gives it.
     """
 
     name: str
@@ -63,7 +49,6 @@ class Cpu:
     l2: Tlb | None
     l2_2m: Tlb | None
     source: str
-    data: DataTlb | None = None
 
     @property
     def itlb_2m(self) -> int | None:
@@ -79,37 +64,27 @@ def _shared(entries: int, ways: int | None = None) -> Tlb:
     return Tlb(entries, ways, shared=True)
 
 
-def _intel(names: str, models: Iterable[int], tlbs: tuple[Tlb, Tlb, Tlb, Tlb], source: str, data: DataTlb) -> Cpu:
+def _intel(names: str, models: Iterable[int], tlbs: tuple[Tlb, Tlb, Tlb, Tlb], source: str) -> Cpu:
     name, *aliases = names.split()
-    return Cpu(name, tuple(aliases), INTEL, _models(6, *models), *tlbs, source, data)
+    return Cpu(name, tuple(aliases), INTEL, _models(6, *models), *tlbs, source)
 
 
-def _loads(small: Tlb, huge: Tlb, source: str) -> DataTlb:
-    """Return Intel's data TLBs: the table for loads.  The one for stores, 16 entries since Ice Lake, is left out."""
-    return DataTlb(small, huge, None, source)
-
-
-def _amd(names: str, family: int, models: Iterable[range], l2: Tlb, source: str, data: DataTlb | None = None) -> Cpu:
+def _amd(names: str, family: int, models: Iterable[range], l2: Tlb, source: str) -> Cpu:
     """Return a processor whose two levels hold all page sizes."""
     name, *aliases = names.split()
     l1 = _shared(64)
-    return Cpu(name, tuple(aliases), AMD, tuple((family, some) for some in models), l1, l1, l2, l2, source, data)
+    return Cpu(name, tuple(aliases), AMD, tuple((family, some) for some in models), l1, l1, l2, l2, source)
 
 
-def _neoverse(names: str, ids: tuple[tuple[int, range], ...], l2: Tlb, source: str, data: DataTlb | None = None) -> Cpu:
+def _neoverse(names: str, ids: tuple[tuple[int, range], ...], l2: Tlb, source: str) -> Cpu:
     """Return a core whose two levels hold all page sizes."""
     name, *aliases = names.split()
     l1 = _shared(48)
-    return Cpu(name, tuple(aliases), ARM64, ids, l1, l1, l2, l2, source, data)
+    return Cpu(name, tuple(aliases), ARM64, ids, l1, l1, l2, l2, source)
 
 
 _NONE = Tlb(0)
 _GOLDEN_COVE = (Tlb(256, 8), Tlb(32, 8), _shared(2048, 8), _shared(1024, 8))
-_LEAF_2_LOADS = _loads(
-    Tlb(64, 4), Tlb(32, 4), "CPUID leaf 2: descriptors 03h, and 5Ah or 63h (SDM vol. 2A, table 3-12)"
-)
-_LEAF_18H = "CPUID leaf 18h of the same"
-_LOADS_64, _LOADS_96, _LOADS_128 = (_loads(Tlb(16 * ways, ways), Tlb(32, 4), _LEAF_18H) for ways in (4, 6, 8))
 _ARM = 0x41
 
 CPUS: tuple[Cpu, ...] = (
@@ -118,73 +93,63 @@ CPUS: tuple[Cpu, ...] = (
         (0x2A, 0x2D, 0x3A, 0x3E),
         (Tlb(64, 4), Tlb(8), _shared(512, 4), _NONE),
         "CPUID leaf 2 of 306A9h and 306E3h: descriptors B2h, 76h, CAh (SDM vol. 2A, table 3-12)",
-        _LEAF_2_LOADS,
     ),
     _intel(
         "haswell hsw",
         (0x3C, 0x3F, 0x45, 0x46),
         (Tlb(64, 8), Tlb(8), _shared(1024, 8), _shared(1024, 8)),
         "CPUID leaf 2 of 306C3h: descriptors B5h, 76h, C1h (SDM vol. 2A, table 3-12)",
-        _LEAF_2_LOADS,
     ),
     _intel(
         "broadwell bdw",
         (0x3D, 0x47, 0x4F, 0x56),
         (Tlb(64, 8), Tlb(8), _shared(1536, 6), _shared(1536, 6)),
         "CPUID leaf 2 of 406F1h: descriptors B5h, 76h, C3h (SDM vol. 2A, table 3-12)",
-        _LEAF_2_LOADS,
     ),
     _intel(
         "skylake skl skx cascadelake clx cooperlake kabylake coffeelake cometlake",
         (0x4E, 0x5E, 0x55, 0x8E, 0x9E, 0xA5, 0xA6),
         (Tlb(128, 8), Tlb(8), _shared(1536, 12), _shared(1536, 12)),
         "OptMan 248966-045, table 2-15; CPUID leaf 2 of 506E3h and 50657h: descriptors B6h or B5h, 76h, C3h",
-        _loads(Tlb(64, 4), Tlb(32, 4), f"OptMan 248966-045, table 2-15; {_LEAF_2_LOADS.source}"),
     ),
     _intel(
         "icelake icl icx rocketlake",
         (0x6A, 0x6C, 0x7D, 0x7E, 0xA7),
         (Tlb(128, 8), _shared(8), _shared(2048, 8), _shared(1024, 8)),
         "CPUID leaf 18h of 606A6h, 706E5h and A0671h; for 4 KiB, which that leaves out, Chips and Cheese on Sunny Cove",
-        _LOADS_64,
     ),
     _intel(
         "tigerlake tgl",
         (0x8C, 0x8D),
         (Tlb(128, 8), Tlb(16, 8), _shared(2048, 8), _shared(1024, 8)),
         "CPUID leaf 18h of 806C1h",
-        _LOADS_64,
     ),
-    _intel("sapphirerapids spr goldencove", (0x8F,), _GOLDEN_COVE, "CPUID leaf 18h of 806F8h", _LOADS_64),
+    _intel("sapphirerapids spr goldencove", (0x8F,), _GOLDEN_COVE, "CPUID leaf 18h of 806F8h"),
     _intel(
         "alderlake-p alderlake adl raptorlake-p raptorlake rpl",
         (0x97, 0x9A, 0xB7, 0xBA, 0xBF),
         _GOLDEN_COVE,
         "CPUID leaf 18h of 90672h, B0671h and B06F2h, on a performance core",
-        _LOADS_64,
     ),
-    _intel("emeraldrapids emr", (0xCF,), _GOLDEN_COVE, "CPUID leaf 18h of C06F2h", _LOADS_64),
-    _intel("graniterapids gnr", (0xAD, 0xAE), _GOLDEN_COVE, "CPUID leaf 18h of A06D1h", _LOADS_64),
+    _intel("emeraldrapids emr", (0xCF,), _GOLDEN_COVE, "CPUID leaf 18h of C06F2h"),
+    _intel("graniterapids gnr", (0xAD, 0xAE), _GOLDEN_COVE, "CPUID leaf 18h of A06D1h"),
     _intel(
         "redwoodcove meteorlake mtl arrowlake-u",
         (0xAA, 0xB5),
         _GOLDEN_COVE,
         "CPUID leaf 18h of A06A4h and B0650h, on a performance core",
-        _LOADS_96,
     ),
     _intel(
         "lioncove lunarlake lnl arrowlake arl",
         (0xBD, 0xC5, 0xC6),
         _GOLDEN_COVE,
         "CPUID leaf 18h of B06D1h, C0652h and C0662h, on a performance core",
-        _LOADS_128,
     ),
     _intel(
         "cougarcove pantherlake ptl",
         (0xCC,),
         (Tlb(256, 8), Tlb(32, 8), _shared(3072, 4), _shared(2048, 8)),
         "CPUID leaf 18h of C06C3h, on a performance core",
-        _LOADS_128,
     ),
     Cpu(
         "sierraforest",
@@ -233,20 +198,12 @@ CPUS: tuple[Cpu, ...] = (
         _shared(2048, 8),
         "SOG 58455 rev. 1.00; Hot Chips 2024, “Next Generation Zen 5 Core”; CPUID 80000005h of B00F21h and B10F10h "
         "(Turin, and Turin Dense)",
-        DataTlb(
-            _shared(96),
-            _shared(96),
-            _shared(4096, 16),
-            "CPUID 80000005h of B00F21h; Hot Chips 2024, “Next Generation Zen 5 Core”: 4096 in a second level of their "
-            "own, whose 16 ways are not verified",
-        ),
     ),
     _neoverse(
         "neoverse-n1 graviton2 altra",
         _models(_ARM, 0xD0C),
         _shared(1280, 5),
         "TRM 100616, TLB organization (as Cortex-A76, TRM 100798 section A5.2)",
-        DataTlb(_shared(48), _shared(48), None, "TRM 100798 section A5.2: one second level for both"),
     ),
     _neoverse("neoverse-v1 graviton3", _models(_ARM, 0xD40), _shared(2048, 8), "TRM 101427, TLB organization"),
     _neoverse(

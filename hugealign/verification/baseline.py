@@ -56,7 +56,7 @@ def parse(data: bytes, name: str, option: str = "--baseline") -> Baseline:
             raise ValueError  # noqa: TRY301  # whatever is wrong with the file gets the same message
         return Baseline([key for file in document["files"] for key in _keys(file)])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        make = "hugealign verify --format json -o FILE"
+        make = "hugealign verify --json -o FILE"
         raise UsageError(f"{option}: {printable(name)}: not a report of {make}") from None
 
 

@@ -4,7 +4,7 @@ import os
 import stat
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
-from hugealign.elf.coverage import Coverage, coverages, rodata_coverage, total
+from hugealign.elf.coverage import Coverage, coverages, total
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
 from hugealign.errors import HugealignError, MalformedElfError, NotElfError
 from hugealign.verification import rules
@@ -75,7 +75,6 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         debug=facts.debug,
         fix_level=level,
         undoable=undoable,
-        rodata=None if facts.debug else rodata_coverage(image, policy.page_size),
         order=_placed(fd, facts),
     )
 

@@ -103,7 +103,7 @@ def find(directory: str) -> Configuration:
             if table is None:
                 continue
             if table.owner not in owners:
-                raise UsageError(f"{printable(path)} belongs to another user; --config FILE or --no-config")
+                raise UsageError(f"{printable(path)} belongs to another user; name it, or /dev/null, by --config")
             return _read(path, table)
         above = os.path.dirname(directory)
         if above == directory:

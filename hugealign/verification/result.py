@@ -7,7 +7,7 @@ import errno
 
 from hugealign.diagnosis.catalogue import ERROR, SEVERITIES, row
 from hugealign.diagnosis.values import Diagnosis
-from hugealign.elf.coverage import Coverage, RodataCoverage, total
+from hugealign.elf.coverage import Coverage, total
 from hugealign.records import Record
 
 TYPE_CHECKING = False
@@ -46,9 +46,9 @@ class FileReport(Record):
     *coverages* has an entry for each of *segments*, and *coverage* is their sum; *file_size* is in bytes.  *small*: the
     text is too small to gain.  *kernels* says what each known kernel and loader would do with the text.  *build_id* is
     hexadecimal, empty if there is none.  *debug*: it is a separate debug file, which has no text.  *fix_level* is the
-    level of the `hugealign fix` that made the file; *undoable*: no other tool has changed its headers since.  *rodata*
-    is the coverage of read-only data, counted separately from the text.  *order* says what became of the profile's
-    order that the link was given.  *accepted* are the diagnoses that do not count.  *fail_on* is a severity or NEVER.
+    level of the `hugealign fix` that made the file; *undoable*: no other tool has changed its headers since.  *order*
+    says what became of the profile's order that the link was given.  *accepted* are the diagnoses that do not count.
+    *fail_on* is a severity or NEVER.
     """
 
     path: str
@@ -63,7 +63,6 @@ class FileReport(Record):
     build_id: str = ""
     debug: bool = False
     fix_level: str = ""
-    rodata: RodataCoverage | None = None
     undoable: bool = False
     order: Placed | None = None
     accepted: tuple[Accepted, ...] = ()
@@ -112,12 +111,6 @@ class Verification(Record):
     def coverage(self) -> Coverage:
         """Return the coverage of all files that were checked, taken together."""
         return total([file.coverage for file in self.files if file.coverage])
-
-    def rodata(self) -> RodataCoverage:
-        """Return the coverage of the read-only data of all files that were checked."""
-        parts = [file.rodata for file in self.files if file.rodata]
-        sums = (sum(getattr(part, name) for part in parts) for name in ("size", "huge", "windows", "pad"))
-        return RodataCoverage(*sums)
 
     def small_text(self) -> int:
         """Return the bytes of text in files that are too small to gain."""

@@ -26,17 +26,15 @@ Errors = tuple[tuple[str, str], ...]
 class PsOptions:
     """What counts as text: the program's, or *all* that it executes, in libraries and without a file.
 
-    *rodata*: look at read-only data, too.  With *min_coverage*, that many per cent of the bytes have to be huge;
-    without it, all windows.
+    With *min_coverage*, that many per cent of the bytes have to be huge; without it, all windows.
     """
 
     all: bool = False
     min_coverage: float | None = None
-    rodata: bool = False
 
     def look(self, pid: int) -> Process:
         """Look at one process.  Raises ProcessError."""
-        return mapped_files.with_code(proc.look(pid, self.all, self.all, self.rodata), kernel.huge_page_size())
+        return mapped_files.with_code(proc.look(pid, self.all, self.all), kernel.huge_page_size())
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +114,8 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     short = [m for m in mappings if m.windows_huge(window) < m.windows_possible(window)]
     wanted = mapped_files.wanted(process.pid, mappings if short else (), window, process.is_program, process.elsewhere)
     observed = Observed(process.exe, process.thp_disabled, wanted=wanted)
-    constants = process.rodata(options.all) if options.rodata else None
     if not explain:
-        return replace(judge(process, mappings, window, options.min_coverage, observed), rodata=constants)
+        return judge(process, mappings, window, options.min_coverage, observed)
     cached: dict[int, bool] = {}
     for mapping in () if process.thp_disabled else mappings:
         of_program = process.is_program(mapping)
@@ -138,7 +135,7 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     if general and not options.all and not mappings:
         look = Remedy("look", ("hugealign", "ps", "--all", str(process.pid)))
         general[0] = general[0].changed(remedy=look)
-    verdict = replace(verdict, others=others, general=tuple(general), staged=copies, rodata=constants)
+    verdict = replace(verdict, others=others, general=tuple(general), staged=copies)
     return _remedied(verdict)
 
 

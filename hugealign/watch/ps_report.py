@@ -71,8 +71,6 @@ def lines(verdict: Verdict) -> list[str]:
         found += _indented(diagnosis, of + count, 2, told)
     for other in verdict.others:
         found += _other_lines(other, told)
-    if verdict.rodata is not None:
-        found.append(f"  {_rodata_line(verdict.rodata, verdict.page_size)}")
     return found
 
 
@@ -94,13 +92,6 @@ def _other_lines(other: PartVerdict, told: set[Remedy | None]) -> list[str]:
     for diagnosis in other.diagnoses[:1]:
         found += _indented(diagnosis, "", 4, told)
     return found
-
-
-def _rodata_line(found: Sequence[Mapping], page_size: int) -> str:
-    data = _rodata(found, page_size)
-    size = f"{format_size(data['huge_bytes'])} of {format_size(data['rodata_bytes'])}"
-    huge, possible = data["windows_huge"], data["windows_possible"]
-    return f"read-only data: {huge} of {possible} windows {are(huge)} huge ({size})"
 
 
 def details(verdict: Verdict) -> list[str]:
@@ -179,7 +170,6 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
                     _mapping(m, runs, v) for one in v.parts for m, runs in zip(one.part.mappings, one.runs, strict=True)
                 ],
                 "others": [_other(other) for other in v.others],
-                "rodata": None if v.rodata is None else _rodata(v.rodata, page_size),
             }
             for v in verdicts
         ],
@@ -232,28 +222,6 @@ def _other(other: PartVerdict) -> dict[str, Any]:
     }
 
 
-def _rodata(found: Sequence[Mapping], page_size: int) -> dict[str, Any]:
-    return {
-        "rodata_bytes": sum(m.size for m in found),
-        "huge_bytes": sum(m.huge for m in found),
-        "windows_huge": sum(m.windows_huge(page_size) for m in found),
-        "windows_possible": sum(m.windows_possible(page_size) for m in found),
-        "mappings": [
-            {
-                "path": printable(m.path),
-                "start": m.start,
-                "end": m.end,
-                "offset": m.offset,
-                "huge_bytes": m.huge,
-                "small_bytes": m.small,
-                "windows_huge": m.windows_huge(page_size),
-                "windows_possible": m.windows_possible(page_size),
-            }
-            for m in found
-        ],
-    }
-
-
 def _strip(runs: Sequence[WindowRun]) -> list[str]:
     """Return the rows that are shown; there may be millions."""
     room = _ROW * _ROWS
@@ -273,4 +241,4 @@ def _range(run: WindowRun, page_size: int) -> str:
 
 def _limited(lines: list[str], count: int) -> list[str]:
     """Return *lines*, and how many more of *count* there are."""
-    return lines if count <= _ROWS else [*lines, f"    … {count - _ROWS} more; see --format json"]
+    return lines if count <= _ROWS else [*lines, f"    … {count - _ROWS} more; see --json"]

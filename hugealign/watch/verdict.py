@@ -73,8 +73,7 @@ class Verdict:
 
     *min_coverage* is the share in per cent of the text bytes that has to be huge; without it, all windows have to be.
     *general* are diagnoses of no part.  *staged* has, by address, the state of each mapping of a staged copy
-    (`hugealign.watch.staged`).  *others* are large parts that were not asked for, and *rodata*, None if not asked for,
-    are the mappings of read-only data; neither counts in any number.
+    (`hugealign.watch.staged`).  *others* are large parts that were not asked for, which count in no number.
     """
 
     process: Process
@@ -84,7 +83,6 @@ class Verdict:
     general: tuple[Diagnosis, ...] = ()
     staged: MappingOf[int, str] = field(default_factory=dict)
     others: tuple[PartVerdict, ...] = ()
-    rodata: tuple[Mapping, ...] | None = None
 
     @property
     def mappings(self) -> tuple[Mapping, ...]:

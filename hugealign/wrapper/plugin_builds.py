@@ -99,7 +99,7 @@ def of_tool(tool: str) -> Llvm:
         raise PluginError(f"{name}: command not found")
     version, installed = _version(path)
     if not version:
-        raise PluginError(f"{name} is neither clang nor lld: the plugin is for these; example: --cc clang-19")
+        raise PluginError(f"{name} is neither clang nor lld: the plugin is for these; example: clang-19")
     paths = [path]
     if installed:  # clang says where it is, even behind a compiler cache's link
         paths.insert(0, os.path.join(installed, os.path.basename(tool)))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hugealign_lab.geometry import Geometry, Level
 from hugealign_lab.placement import Keys, Pages
-from hugealign_lab.replay import BEGINS, ELSEWHERE, ENDS, NO_FUNCTION, OF_DATA
+from hugealign_lab.replay import BEGINS, ELSEWHERE, ENDS, NO_FUNCTION
 from hugealign_lab.tracefile import Chunk, Trace, TraceError
 
 _HISTORY = 1 << 16
@@ -49,28 +49,6 @@ def simulate(streams: Iterable[Iterable[int]], pages: Pages, keys: Keys, cpu: Ge
                     if second and not second.touch(number, huge):
                         walks += 1
     return misses, walks if cpu.second else None
-
-
-def simulate_both(
-    streams: Iterable[Iterable[int]], pages: Pages, keys: Keys, cpu: Geometry
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return misses of the first level and page walks, for code and for data; all levels of *cpu* are known."""
-    assert cpu.second
-    assert cpu.data
-    misses, walks = [0, 0], [0, 0]
-    for stream in streams:
-        first = _Level(cpu.first), _Level(cpu.data.first)
-        shared = _Level(cpu.second)
-        second = shared, _Level(cpu.data.second) if cpu.data.second else shared
-        for block in stream:
-            for page in (pages.first[block], pages.last[block]):
-                side = int(page >= OF_DATA)
-                key = keys.key_of[page % OF_DATA]
-                number, huge = keys.numbers[key], bool(keys.huge[key])
-                if not first[side].touch(number, huge):
-                    misses[side] += 1
-                    walks[side] += not second[side].touch(number, huge)
-    return (misses[0], walks[0]), (misses[1], walks[1])
 
 
 def part(ids: Sequence[int], marks: bytes) -> tuple[Sequence[int] | None, bool]:

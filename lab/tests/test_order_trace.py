@@ -101,7 +101,7 @@ def test_order_of_a_trace(trace: Path, program: Path, tmp_path: Path) -> None:
     assert (order.header["windows"], order.header["matched"]) == ("2", "4804 of 4804 instructions")
     # What was printed is what the simulator says of that order.
     words = ["simulate", trace, "--layout", f"order:{tmp_path / 'o'}", "--windows=0-4", "--cpu=4k=1,2m=2"]
-    simulated = json.loads(run(HUGEALIGN, *words, "--format=json", check=True).stdout)["rows"]
+    simulated = json.loads(run(HUGEALIGN, *words, "--json", check=True).stdout)["rows"]
     assert [row["misses"] for row in simulated] == [int(rows[n][1]) for n in (0, 1, 2, 2, 3)]
 
 
@@ -118,7 +118,7 @@ def test_a_trace_of_another_build(trace: Path, program: Path, tmp_path: Path) ->
     assert done.returncode == 3
     assert done.stderr.endswith("trace this one, or give that one with --old-binary\n")
     old = run(*words[:3], "-b", program, "--windows=7", "-o", tmp_path / "old.order", check=True)
-    done = run(*words, "--old-binary", program, "--cpu=4k=64,2m=8", "-o", tmp_path / "o", "--format=json", check=True)
+    done = run(*words, "--old-binary", program, "--cpu=4k=64,2m=8", "-o", tmp_path / "o", "--json", check=True)
     report = json.loads(done.stdout)
     jsonschema.validate(report, REPORT)
     assert report["old_binary"] == {"path": str(program), "ran": 4, "matched": 4, "blocks": None}
@@ -132,7 +132,7 @@ def test_a_trace_of_another_build(trace: Path, program: Path, tmp_path: Path) ->
 
 def test_other_windows_than_the_rule_has(trace: Path, program: Path, tmp_path: Path) -> None:
     """The rule goes by bytes; the simulation knows that only the first block of each function runs."""
-    words = [HUGEALIGN, "order-trace", trace, "-b", program, "--cpu=4k=64,2m=8", "--format=json"]
+    words = [HUGEALIGN, "order-trace", trace, "-b", program, "--cpu=4k=64,2m=8", "--json"]
     report = json.loads(run(*words, check=True).stdout)
     jsonschema.validate(report, REPORT)
     assert report["unit"] == "instructions"
@@ -147,7 +147,7 @@ def test_other_windows_than_the_rule_has(trace: Path, program: Path, tmp_path: P
 
 def test_several_processors(trace: Path) -> None:
     """One number for all of them: that with the fewest misses together, and the budget is that of the smallest."""
-    words = [HUGEALIGN, "order-trace", trace, "--format=json"]
+    words = [HUGEALIGN, "order-trace", trace, "--json"]
     small, large = "--cpu=4k=1,2m=3", "--cpu=skylake"
     alone = [json.loads(run(*words, cpu, check=True).stdout) for cpu in (small, large)]
     both = json.loads(run(*words, small, large, check=True).stdout)

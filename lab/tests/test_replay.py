@@ -11,16 +11,13 @@ from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError, UsageError
 from hugealign.system.processors import CPUS, find
 from hugealign_lab import tracefile
-from hugealign_lab.data import HUGE, placed
-from hugealign_lab.data import keys as data_keys
-from hugealign_lab.data import simulate as simulate_data
-from hugealign_lab.geometry import Data, Geometry, Level, Table, geometry, named, parse, with_data
+from hugealign_lab.geometry import Geometry, Level, Table, geometry, parse
 from hugealign_lab.placement import WINDOW, keys, ordered, original, pages
 from hugealign_lab.ran import profile
-from hugealign_lab.replay import BEGINS, ELSEWHERE, ENDS, FUNCTION, OF_DATA, Replay
+from hugealign_lab.replay import BEGINS, ELSEWHERE, ENDS, FUNCTION, Replay
 from hugealign_lab.simulate import best, simulate
-from hugealign_lab.tracefile import File, TracedSegment, open_trace
-from lab.tests.reference import calls, decode, part, simulate_both
+from hugealign_lab.tracefile import open_trace
+from lab.tests.reference import calls, decode, part
 from lab.tests.reference import simulate as reference
 from lab.tests.traces import FILES, MIB, heat, write_trace
 
@@ -44,80 +41,6 @@ def test_c_counts_as_the_definition_does(data: st.DataObject, cpu: Geometry, win
     expected = reference(plain, found, keys(found, placement, windows), cpu)
     (row,) = simulate(trace, [(placement, [windows])], [cpu]).rows
     assert (row.misses, row.walks) == expected
-
-
-DATA_FILES = (
-    File(""),
-    File(
-        "/bin/program",
-        "build-id:01",
-        (
-            TracedSegment(0, 0, 3 * MIB, 3 * MIB, executable=False),
-            TracedSegment(3 * MIB, 3 * MIB, 3 * MIB, 3 * MIB, executable=True),
-            TracedSegment(7 * MIB, 6 * MIB, MIB, MIB, executable=False, writable=True),
-        ),
-        0x5555_0000_0000,
-    ),
-    File("/lib/library", "build-id:02", (TracedSegment(0, 0, MIB, MIB, executable=False),)),
-)
-DATA_ROWS = st.tuples(st.integers(0, 2048).map(lambda page: 4096 * page), st.integers(0, 2), st.just(4096), st.just(0))
-BOTH = st.builds(Geometry, st.just("any"), LEVELS, SECONDS, st.builds(Data, LEVELS, st.none() | SECONDS))
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))
-@given(data=st.data(), cpu=BOTH)
-def test_c_counts_data_as_the_definition_does(data: st.DataObject, cpu: Geometry, tmp_path: Path) -> None:
-    """Loads and stores beside the code; without them, the same trace counts as if they were not in it."""
-    blocks = data.draw(st.lists(BLOCK_ROWS | DATA_ROWS, min_size=1, max_size=40))
-    blocks += [(0x1000, 1, 4, 1), (0x3000, 1, 4096, 0)]
-    ids = st.lists(st.integers(1, len(blocks)), max_size=300)
-    streams = data.draw(st.lists(st.lists(ids, min_size=1, max_size=2), min_size=1, max_size=3))
-    trace = open_trace(str(write_trace(tmp_path / "t", blocks, streams, files=DATA_FILES)))
-    plain = [[n for part in decode(trace, chunks) for n in part] for chunks in trace.streams]
-    found = placed(trace)
-    done = simulate_data(trace, [cpu])
-    for row in done.rows:
-        expected = simulate_both(plain, found.pages, data_keys(found, HUGE[row.huge]), cpu)
-        assert ((row.code_misses, row.code_walks), (row.data_misses, row.data_walks)) == expected
-    code = [[n for n in stream if n not in trace.pages] for stream in plain]
-    assert done.events == sum(map(len, code))
-    placement = original(trace, 1)
-    (alone,) = simulate(trace, [(placement, [1])], [cpu]).rows
-    where = pages(trace, placement)
-    assert (alone.misses, alone.walks) == reference(code, where, keys(where, placement, 1), cpu)
-
-
-def test_what_lies_on_which_window(tmp_path: Path) -> None:
-    """Pages lie where the process had them; each segment of a file begins on a window of its own."""
-    blocks = [
-        (3 * MIB + 16, 1, 8, 2),  # the first of text
-        (2 * MIB, 1, 4096, 0),  # the second window of read-only data
-        (7 * MIB, 1, 4096, 0),  # written
-        (0x7FFF_0000_0000, 0, 4096, 0),  # the stack
-        (0x1000, 2, 4096, 0),  # a file whose place is not known
-        (3 * MIB, 1, 4096, 0),  # constants among the text
-    ]
-    trace = open_trace(str(write_trace(tmp_path / "t", blocks, [[[1, 2, 3, 4, 5, 6]]], files=DATA_FILES)))
-    found = placed(trace)
-    base = 0x5555_0000_0000
-    addresses = [0, base + 3 * MIB, base + 2 * MIB, base + 7 * MIB, 0x7FFF_0000_0000, (2 << 48) + 0x1000]
-    assert list(found.pages.numbers) == [address // 4096 for address in addresses]
-    assert found.windows == [None, ("text", 2), ("rodata", 1), None, None, ("rodata", 5)]
-    assert found.pages.first[6] == found.pages.first[1] | OF_DATA  # one page, and both TLBs
-    assert data_keys(found, HUGE["text,rodata"]).huge == bytes([0, 1, 1, 0, 0, 1])
-    assert data_keys(found, HUGE["rodata"]).huge == bytes([0, 0, 1, 0, 0, 1])
-
-
-@pytest.mark.parametrize("cpu", ["zen3", "any=4,l2=8"])
-def test_processors_without_a_known_data_tlb(cpu: str) -> None:
-    with pytest.raises(UsageError, match="no source gives its data TLB"):
-        with_data(named(cpu))
-
-
-def test_which_second_level_serves_data() -> None:
-    skylake, zen5 = (with_data(named(name)).data for name in ("skylake", "zen5"))
-    assert skylake == Data(Level(Table(16, 4), Table(8, 4)), None)
-    assert zen5 == Data(Level(Table(1, 96), None), Level(Table(256, 16), None))
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=(HealthCheck.function_scoped_fixture,))

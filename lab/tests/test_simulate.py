@@ -9,7 +9,6 @@ import pytest
 
 from hugealign_lab import tracefile
 from hugealign_lab.files import describe
-from hugealign_lab.tracefile import File, TracedSegment
 from lab.tests.traces import write_trace
 from tests.support import HUGEALIGN, ROOT, run
 
@@ -43,9 +42,9 @@ def test_curve_has_a_row_for_each_number_of_windows(trace: Path) -> None:
 
 
 def test_json(trace: Path) -> None:
-    done = run(HUGEALIGN, "simulate", trace, SMALL, "--cpu", "kunpeng920", "--format", "json")
+    done = run(HUGEALIGN, "simulate", trace, SMALL, "--cpu", "kunpeng920", "--json")
     assert done.returncode == 2
-    done = run(HUGEALIGN, "simulate", trace, "--cpu", "skl", "--format", "json", "--layout", "all-4k")
+    done = run(HUGEALIGN, "simulate", trace, "--cpu", "skl", "--json", "--layout", "all-4k")
     schema = json.loads((ROOT / "lab/src/hugealign_lab/simulate-1.schema.json").read_text())
     jsonschema.validate(json.loads(done.stdout), schema)
     assert json.loads(done.stdout) == {
@@ -64,70 +63,6 @@ def test_json(trace: Path) -> None:
         "lost_threads": 0,
         "rows": [{"layout": "all-4k", "cpu": "skylake", "windows": 0, "misses": 4, "walks": 4, "mpki": 10.0}],
     }
-
-
-@pytest.fixture
-def data_trace(tmp_path: Path) -> Path:
-    """Twelve pages of constants in turn, between two pages of code."""
-    segments = (
-        TracedSegment(0, 0, 0x10000, 0x10000, executable=False),
-        TracedSegment(0x10000, 0x10000, 0x10000, 0x10000, executable=True),
-    )
-    files = (File(""), File("/bin/program", "build-id:01", segments, 0x400000))
-    blocks = [(0x10000, 1, 16, 4), *((0x1000 * page, 1, 4096, 0) for page in range(12)), (0x12000, 1, 16, 4)]
-    return write_trace(tmp_path / "data", blocks, [[[*range(1, 15)] * 10]], files=files)
-
-
-def test_data(data_trace: Path) -> None:
-    done = run(HUGEALIGN, "simulate", data_trace, "--data", "--cpu=zen5", "--cpu=skl")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
-        "/bin/program: 20 blocks, 80 instructions, 1 thread\n"
-        "\n"
-        "huge         CPU       iTLB misses     dTLB misses   walks, code   walks, data\n"
-        "none         zen5                2              12             2            12\n"
-        "none         skylake             2              12             2            12\n"
-        "text         zen5                1              12             1            12\n"
-        "text         skylake             1              12             1            12\n"
-        "rodata       zen5                2               1             2             1\n"
-        "rodata       skylake             2               1             2             1\n"
-        "text,rodata  zen5                1               1             1             1\n"
-        "text,rodata  skylake             1               1             1             1\n"
-    )
-    code = run(HUGEALIGN, "simulate", data_trace, SMALL, "--layout=all-4k").stdout
-    assert code.startswith("/bin/program: 20 blocks, 80 instructions, 1 thread\n")
-
-
-def test_data_as_json(data_trace: Path) -> None:
-    done = run(HUGEALIGN, "simulate", data_trace, "--data", "--format=json")
-    found = json.loads(done.stdout)
-    jsonschema.validate(found, json.loads((ROOT / "lab/src/hugealign_lab/simulate-data-1.schema.json").read_text()))
-    assert (found["rodata_bytes"], len(found["rows"])) == (0x10000, 12)
-    assert found["rows"][-1] == {
-        "huge": "text,rodata",
-        "cpu": "neoverse-n1",
-        "code_misses": 1,
-        "data_misses": 1,
-        "code_walks": 1,
-        "data_walks": 1,
-    }
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        ([], 3, "has no loads and stores; hugealign trace --data records them"),
-        (["--layout=original"], 2, "--data: has layouts of its own"),
-        (["--windows=0-2"], 2, "--data: has layouts of its own"),
-        (["--curve"], 2, "--data: has layouts of its own"),
-        (["--cpu=zen3"], 2, "zen3: no source gives its data TLB"),
-        (["--cpu=neoverse-v3"], 2, "neoverse-v3: no source gives its instruction TLB"),
-    ],
-)
-def test_data_that_cannot_be_simulated(words: list[str], status: int, message: str, trace: Path) -> None:
-    done = run(HUGEALIGN, "simulate", trace, "--data", *words)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (status, "", 1)
-    assert message in done.stderr
 
 
 def test_the_same_trace_gives_the_same_digits(trace: Path) -> None:
@@ -230,7 +165,7 @@ def test_no_order_there(traced: Path, tmp_path: Path) -> None:
 def test_binary_is_found_by_its_build(program: Path, traced: Path, tmp_path: Path) -> None:
     copy = tmp_path / "moved"
     copy.write_bytes(program.read_bytes())
-    done = run(HUGEALIGN, "simulate", traced, "--binary", copy, "--format", "json")
+    done = run(HUGEALIGN, "simulate", traced, "--binary", copy, "--json")
     assert json.loads(done.stdout)["binary"] == str(copy)
 
 
@@ -297,7 +232,7 @@ def threads(program: Path, tmp_path: Path) -> Path:
     ],
 )
 def test_a_part_of_each_thread(words: list[str], blocks: int, counted: int, threads: Path) -> None:
-    done = run(HUGEALIGN, "simulate", threads, SMALL, *words, "--format", "json")
+    done = run(HUGEALIGN, "simulate", threads, SMALL, *words, "--json")
     found = json.loads(done.stdout)
     jsonschema.validate(found, json.loads((ROOT / "lab/src/hugealign_lab/simulate-1.schema.json").read_text()))
     assert (found["blocks"], found["instructions"], found["threads"]) == (blocks, blocks, counted)

@@ -472,7 +472,7 @@ def test_what_a_killed_recorder_left_goes_with_the_next_trace(built: Path, tmp_p
 
 def test_from_trace_to_table(built: Path, tmp_path: Path) -> None:
     _, trace = traced(tmp_path, built / "work", "threads")
-    done = run(HUGEALIGN, "simulate", trace.path, "--format", "json", "--cpu", "skylake")
+    done = run(HUGEALIGN, "simulate", trace.path, "--json", "--cpu", "skylake")
     report = json.loads(done.stdout)
     assert (report["threads"], report["binary"]) == (5, str(built / "work"))
     assert all(row["misses"] >= row["walks"] for row in report["rows"])

@@ -55,12 +55,8 @@ def write_trace(
     blocks: Sequence[Block],
     streams: Sequence[Sequence[Sequence[int]]],
     raw: bool = False,
-    files: tuple[File, ...] = FILES,
 ) -> Path:
-    """Write a trace of *streams*, each in parts; if *raw*, the last part of each as a killed process leaves it.
-
-    Of *blocks*, those without instructions are pages of data.
-    """
+    """Write a trace of *streams*, each in parts; if *raw*, the last part of each as a killed process leaves it."""
     with path.open("wb") as out:
         out.write(tracefile.MAGIC)
         for owner, parts in enumerate(streams, 1):
@@ -74,8 +70,7 @@ def write_trace(
                     tracefile.write_chunk(out, owner, LAST * last, len(ids), payload)
         events = sum(len(ids) for parts in streams for ids in parts)
         table = bytes(BLOCK.size) + b"".join(BLOCK.pack(*block) for block in blocks)
-        data = any(not instructions for *_, instructions in blocks)
-        tracefile.write_end(out, Description(("program",), "x86_64", files, 1, events, data=data), table)
+        tracefile.write_end(out, Description(("program",), "x86_64", FILES, 1, events), table)
     return path
 
 

@@ -4,9 +4,9 @@ use warnings;
 use Debian::Debhelper::Dh_Lib;
 
 # Compilers look for their linker in COMPILER_PATH before their own directories.  dh passes its environment on.
-open(my $answer, '-|', 'hugealign', 'path', '--shims') or error("hugealign: $!");
+open(my $answer, '-|', 'hugealign', 'path', 'shims') or error("hugealign: $!");
 chomp(my $shims = <$answer> // '');
-close($answer) and $shims ne '' or error('hugealign path --shims failed');
+close($answer) and $shims ne '' or error('hugealign path shims failed');
 my $others = $ENV{COMPILER_PATH} // '';
 $ENV{COMPILER_PATH} = $others eq '' ? $shims : "$shims:$others" unless ":$others:" =~ /:\Q$shims\E:/;
 

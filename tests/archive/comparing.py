@@ -64,7 +64,7 @@ def _output(*words: object) -> list[str]:
 def _programs(tree: Path) -> Iterator[tuple[str, Program]]:
     if not tree.exists():
         return
-    done = run(HUGEALIGN, "verify", "--json", "--no-config", "--recursive", "--allow-empty", tree)
+    done = run(HUGEALIGN, "verify", "--json", "--config=/dev/null", "--recursive", "--allow-empty", tree)
     for said in json.loads(done.stdout)["files"]:
         if "coverage" not in said:
             continue

@@ -1,4 +1,4 @@
-"""``hugealign top --once`` with 2,000 processes, against C that reads the same files: for ``make bench``, or alone."""
+"""``hugealign top`` with 2,000 processes, against C that reads the same files: for ``make bench``, or alone."""
 
 import contextlib
 import subprocess
@@ -33,8 +33,8 @@ def many_processes(work: Path) -> None:
     """Print the line."""
     subprocess.run(["gcc", "-O2", "-o", work / "maps", Path(__file__).with_name("maps.c")], check=True)
     with crowd(work):
-        title = f"top --once, {SMALL + LARGE} processes; maps"
-        compare(title, [str(work / "maps")], [str(HUGEALIGN), "top", "--once"], 10, work)
+        title = f"top, {SMALL + LARGE} processes; maps"
+        compare(title, [str(work / "maps")], [str(HUGEALIGN), "top"], 10, work)
         print(subprocess.run([work / "maps"], stdout=subprocess.PIPE, text=True, check=True).stdout, end="")
 
 

@@ -123,7 +123,7 @@ hugealign gcc *.o -o new/usr/bin/server
 for which in old new; do dpkg-deb --build --root-owner-group $which $which.deb; done
 mkdir build && mv new/usr/bin/server build
 rm -r old new *.o autom4te.cache
-hugealign plugin build --cc clang-19
+hugealign plugin build clang-19
 """
 _TRACE = "hugealign trace -o server.trace -- ./server --one-request\n"
 

@@ -74,7 +74,7 @@ def build(major: str, cache: Path) -> Built:
         pytest.skip(f"{package} is not installed")
     # What users set for their own builds means nothing to this one.
     theirs: Settings = {"CC": "nowhere", "CXX": "nowhere", "CXXFLAGS": "--nonsense", "CMAKE_GENERATOR": "Nonsense"}
-    done = run(HUGEALIGN, "plugin", "build", "--cc", f"clang-{major}", XDG_CACHE_HOME=str(cache), **theirs)
+    done = run(HUGEALIGN, "plugin", "build", f"clang-{major}", XDG_CACHE_HOME=str(cache), **theirs)
     assert (done.returncode, done.stderr) == (0, "")
     return Built(major, Path(f"/usr/lib/llvm-{major}"), Path(done.stdout.rstrip("\n")), cache)
 

@@ -56,4 +56,4 @@ def laid_out(path: Path, exact: bool = True) -> None:
 
 def shims() -> str:
     """The directory of the linker shims, as the tool tells it."""
-    return run(HUGEALIGN, "path", "--shims", check=True).stdout.rstrip("\n")
+    return run(HUGEALIGN, "path", "shims", check=True).stdout.rstrip("\n")

@@ -281,7 +281,7 @@ def test_a_profile_of_the_build_before(compiler: str, tmp_path: Path) -> None:
     plain = work.build("changed", MAPS[compiler])
     expected = work.run(plain)
     words = ("profile", "--old-binary", "before", "-b", "changed", "--windows", "7")
-    report = work.run(HUGEALIGN, "order", "--blocks", *words, "-o", "order", "--format", "json")
+    report = work.run(HUGEALIGN, "order", "--blocks", *words, "-o", "order", "--json")
     old = json.loads(report)["old_binary"]
     jsonschema.validate(json.loads(report), REPORT)
     assert old["path"] == "before"

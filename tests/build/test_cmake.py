@@ -69,7 +69,7 @@ def build(project: Path, *words: str, generator: str = "Unix Makefiles", **setti
 
 
 def toolchain() -> str:
-    return run(HUGEALIGN, "path", "--toolchain", check=True).stdout.rstrip("\n")
+    return run(HUGEALIGN, "path", "toolchain", check=True).stdout.rstrip("\n")
 
 
 def test_toolchain_file(project: Path) -> None:

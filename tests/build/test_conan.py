@@ -39,7 +39,7 @@ LISTS = "cmake_minimum_required(VERSION 3.20)\nproject(server LANGUAGES C ASM)\n
 
 @pytest.mark.parametrize("profile", ["", "[buildenv]\nCOMPILER_PATH={}\n"])
 def test_profile(profile: str, tmp_path: Path) -> None:
-    shims = run(HUGEALIGN, "path", "--shims", check=True).stdout.strip()
+    shims = run(HUGEALIGN, "path", "shims", check=True).stdout.strip()
     source = tmp_path / "source"
     source.mkdir()
     for name, text in {

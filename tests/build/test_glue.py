@@ -51,14 +51,14 @@ def project(tmp_path: Path) -> Path:
 
 def configure(project: Path, *words: str, status: int = 0) -> tuple[Path, str]:
     build = project.parent / "build"
-    directory = run(HUGEALIGN, "path", "--cmake", check=True).stdout.rstrip("\n")
+    directory = run(HUGEALIGN, "path", "cmake", check=True).stdout.rstrip("\n")
     done = run("cmake", "-S", project, "-B", build, f"-Dhugealign_DIR={directory}", *words)
     assert (done.returncode != 0) == (status != 0), done.stdout + done.stderr
     return build, done.stderr
 
 
 def test_cmake_with_the_toolchain_file(project: Path, built: Path) -> None:
-    build, _ = configure(project, "--toolchain", run(HUGEALIGN, "path", "--toolchain").stdout.rstrip("\n"))
+    build, _ = configure(project, "--toolchain", run(HUGEALIGN, "path", "toolchain").stdout.rstrip("\n"))
     run("cmake", "--build", build, check=True)
     tests = run("ctest", "--test-dir", build, check=True)
     assert re.search(r"hugealign\.server \.+ +Passed", tests.stdout)
@@ -79,7 +79,7 @@ def test_cmake_without_the_toolchain_file(project: Path) -> None:
 
 def test_cmake_asks_for_windows(project: Path) -> None:
     write(project, {"CMakeLists.txt": LISTS.format(words="WINDOWS 3")})
-    build, _ = configure(project, "--toolchain", run(HUGEALIGN, "path", "--toolchain").stdout.rstrip("\n"))
+    build, _ = configure(project, "--toolchain", run(HUGEALIGN, "path", "toolchain").stdout.rstrip("\n"))
     done = run("cmake", "--build", build)
     assert done.returncode != 0
     assert "error[HA030]" in done.stdout + done.stderr
@@ -114,7 +114,7 @@ def test_a_range_of_versions(wanted: str, found: bool, tmp_path: Path) -> None:
     need("cmake")
     text = f"cmake_minimum_required(VERSION 3.19)\nproject(p NONE)\nfind_package(hugealign {wanted} REQUIRED)\n"
     write(tmp_path, {"CMakeLists.txt": text})
-    directory = run(HUGEALIGN, "path", "--cmake", check=True).stdout.strip()
+    directory = run(HUGEALIGN, "path", "cmake", check=True).stdout.strip()
     done = run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-Dhugealign_DIR={directory}")
     assert (done.returncode == 0) == found, done.stderr
 

@@ -54,7 +54,7 @@ def test_links_verifies_runs(prefix: Path, bulk: Path, tmp_path: Path) -> None:
 
 
 def test_parts_are_found(prefix: Path) -> None:
-    for part in ("--toolchain", "--cmake", "--ldscripts", "--shims"):
+    for part in ("toolchain", "cmake", "ldscripts", "shims"):
         done = run(prefix / "bin/hugealign", "path", part, env=plain())
         assert done.returncode == 0
         assert done.stdout.startswith(f"{prefix}/lib/hugealign/")

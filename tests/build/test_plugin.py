@@ -54,7 +54,7 @@ def test_lit(built: Built, tmp_path: Path) -> None:
 def test_paths_and_list(built: Built) -> None:
     settings: Settings = {"XDG_CACHE_HOME": str(built.cache)}
     for tool in (built.clang, f"clang++-{built.major}", f"ld.lld-{built.major}", built.prefix / "bin" / "clang"):
-        done = run(HUGEALIGN, "plugin", "path", "--cc", tool, **settings)
+        done = run(HUGEALIGN, "plugin", "path", tool, **settings)
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{built.plugin}\n", "")
     assert f"{built.prefix}  {built.plugin}\n" in run(HUGEALIGN, "plugin", "list", check=True, **settings).stdout
     assert built.plugin.name.startswith(f"hugealign-{built.major}.")
@@ -65,14 +65,14 @@ def test_behind_the_link_of_a_compiler_cache(newest: Built) -> None:
     link = Path("/usr/lib/ccache") / newest.clang
     if not link.exists():
         pytest.skip("ccache is not installed")
-    done = run(HUGEALIGN, "plugin", "path", "--cc", link, XDG_CACHE_HOME=str(newest.cache))
+    done = run(HUGEALIGN, "plugin", "path", link, XDG_CACHE_HOME=str(newest.cache))
     assert done.stdout == f"{newest.plugin}\n"
 
 
 def test_not_built(newest: Built, tmp_path: Path) -> None:
-    done = run(HUGEALIGN, "plugin", "path", "--cc", newest.clang, XDG_CACHE_HOME=str(tmp_path))
+    done = run(HUGEALIGN, "plugin", "path", newest.clang, XDG_CACHE_HOME=str(tmp_path))
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.endswith(f"is not built; run: hugealign plugin build --cc {newest.clang}\n")
+    assert done.stderr.endswith(f"is not built; run: hugealign plugin build {newest.clang}\n")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_not_built(newest: Built, tmp_path: Path) -> None:
     [
         (
             "gcc (Debian 12.2.0) 12.2.0",
-            "fake is neither clang nor lld: the plugin is for these; example: --cc clang-19",
+            "fake is neither clang nor lld: the plugin is for these; example: clang-19",
         ),
         ("clang version 13.0.1", "fake is of LLVM 13.0.1; the oldest that the plugin is for is 14"),
         ("clang version 19.1.6", "LLVM 19.1.6 has no headers in {}; install them (Debian: apt install llvm-19-dev)"),
@@ -94,7 +94,7 @@ def test_refused(says: str, message: str, tmp_path: Path) -> None:
     fake.write_text(f"#!/bin/sh\necho '{says}'\n")
     fake.chmod(0o755)
     path = f"{fake.parent}:{environment()['PATH']}"
-    done = run(HUGEALIGN, "plugin", "build", "--cc", "fake", PATH=path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    done = run(HUGEALIGN, "plugin", "build", "fake", PATH=path, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == f"hugealign: error: {message.format(tmp_path)}\n"
     assert not (tmp_path / "cache").exists()
@@ -118,7 +118,7 @@ def test_an_llvm_elsewhere_is_another(newest: Built, change: str, message: str, 
     clang.chmod(0o755)
     (tmp_path / "lib").symlink_to(newest.prefix / "lib")
     action = "path" if message == "is not built" else "build"
-    done = run(HUGEALIGN, "plugin", action, "--cc", clang, XDG_CACHE_HOME=str(newest.cache))
+    done = run(HUGEALIGN, "plugin", action, clang, XDG_CACHE_HOME=str(newest.cache))
     assert (done.returncode, done.stdout) == (3, "")
     assert message in done.stderr
 
@@ -128,7 +128,7 @@ def test_a_build_that_fails_leaves_nothing(newest: Built, tmp_path: Path) -> Non
     (tmp_path / "bin" / "cmake").write_text("#!/bin/sh\necho 'CMake Error: the compiler is broken'\nexit 1\n")
     (tmp_path / "bin" / "cmake").chmod(0o755)
     path = f"{tmp_path / 'bin'}:{environment()['PATH']}"
-    done = run(HUGEALIGN, "plugin", "build", "--cc", newest.clang, PATH=path, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    done = run(HUGEALIGN, "plugin", "build", newest.clang, PATH=path, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert (done.returncode, done.stdout) == (3, "")
     assert "CMake Error: the compiler is broken; by hand: cmake -S " in done.stderr
     assert list((tmp_path / "cache" / "hugealign" / "lld-plugin").iterdir()) == []
@@ -147,7 +147,7 @@ def test_a_umask_that_lets_the_group_write(newest: Built, tmp_path: Path) -> Non
     (tmp_path / "disk").mkdir(mode=0o755)
     (tmp_path / "home").symlink_to("disk")
     settings = environment(XDG_CACHE_HOME=f"{tmp_path}/home/cache", PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
-    words = (HUGEALIGN, "plugin", "build", "--cc", newest.clang)
+    words = (HUGEALIGN, "plugin", "build", newest.clang)
     built = run("sh", "-c", 'umask 002; exec "$@"', "sh", *words, env=settings, check=True).stdout
     (row,) = (
         row for row in run(HUGEALIGN, "plugin", "list", env=settings).stdout.splitlines() if str(newest.prefix) in row

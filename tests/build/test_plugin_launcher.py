@@ -415,8 +415,8 @@ def test_list_says_what_is_out_of_date(newest: Built, tmp_path: Path) -> None:
     assert f"{place.parent / newest.plugin.name}\n" in run(HUGEALIGN, "plugin", "list", check=True, **settings).stdout
     place.write_text("")
     listed = run(HUGEALIGN, "plugin", "list", check=True, **settings).stdout
-    assert f"  out of date; run: hugealign plugin build --cc {newest.prefix}/bin/clang\n" in listed
-    again = run(HUGEALIGN, "plugin", "build", "--cc", newest.clang, check=True, **settings).stdout
+    assert f"  out of date; run: hugealign plugin build {newest.prefix}/bin/clang\n" in listed
+    again = run(HUGEALIGN, "plugin", "build", newest.clang, check=True, **settings).stdout
     assert f"{again}" in run(HUGEALIGN, "plugin", "list", check=True, **settings).stdout
     assert [path.name for path in place.parent.iterdir() if path.suffix != ".so"] == ["tools"]
 

@@ -66,7 +66,7 @@ def test_prefix_and_one_word_forms(env: dict[str, str], bulk: Path, tmp_path: Pa
 
 
 def test_commands(env: dict[str, str], installed: Path) -> None:
-    for part in ("--toolchain", "--ldscripts", "--shims"):
+    for part in ("toolchain", "ldscripts", "shims"):
         done = run("hugealign", "path", part, env=env, check=True)
         assert done.stdout.startswith(str(installed.parent))
         assert Path(done.stdout.rstrip()).exists()
@@ -107,8 +107,8 @@ def test_two_builds_are_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_cmake_files_of_the_wheel(env: dict[str, str], installed: Path, bulk: Path, tmp_path: Path) -> None:
-    toolchain = run("hugealign", "path", "--toolchain", env=env, check=True).stdout.rstrip()
-    package = run("hugealign", "path", "--cmake", env=env, check=True).stdout.rstrip()
+    toolchain = run("hugealign", "path", "toolchain", env=env, check=True).stdout.rstrip()
+    package = run("hugealign", "path", "cmake", env=env, check=True).stdout.rstrip()
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(p C)\nadd_executable(p main.c)\n"
         f'target_link_libraries(p "{bulk}")\nfind_package(hugealign REQUIRED)\nhugealign_verify(p)\n'

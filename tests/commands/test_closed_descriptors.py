@@ -17,7 +17,7 @@ COMMANDS = {
     "fix --in-place program": 0,
     "fix --in-place absent": 3,
     "verify program": 1,
-    "verify --format json program": 1,
+    "verify --json program": 1,
     "verify -": 3,
     "order profile -b program -o order": 0,
     "order absent -b program": 3,

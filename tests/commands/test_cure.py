@@ -136,7 +136,7 @@ def test_names_that_would_be_options_or_move_the_cursor(finished: Path, tmp_path
 
 def test_annotations_of_a_build_name_the_link(finished: Path) -> None:
     """What reads a diagnosis finds the same remedy as people do."""
-    assert '"--in-place"' in run(HUGEALIGN, "verify", "--format", "json", finished).stdout
+    assert '"--in-place"' in run(HUGEALIGN, "verify", "--json", finished).stdout
     for form in ("sarif", "junit", "github", "gcc"):
         assert "--in-place" not in run(HUGEALIGN, "verify", "--format", form, finished).stdout
 
@@ -180,7 +180,7 @@ def test_small_programs_get_no_hint() -> None:
 def test_little_text_needs_no_cure(tmp_path: Path) -> None:
     (tmp_path / "small.c").write_text("int main(void) { return 0; }")
     run("gcc", tmp_path / "small.c", "-o", tmp_path / "small", check=True)
-    warmed = json.loads(run(HUGEALIGN, "warm", "--format=json", tmp_path / "small").stdout)["files"][0]["diagnosis"]
+    warmed = json.loads(run(HUGEALIGN, "warm", "--json", tmp_path / "small").stdout)["files"][0]["diagnosis"]
     assert (warmed["code"], warmed["facts"]["least"], warmed["remedy"]) == ("text.small", 256 << 10, None)
     done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "small")
     assert done.returncode == 1

@@ -30,7 +30,7 @@ M = 2 << 20
 R, RX, RW = 4, 5, 6
 P_FLAGS, P_OFFSET, P_VADDR, P_PADDR, P_FILESZ, P_MEMSZ, P_ALIGN = 4, 8, 16, 24, 32, 40, 48
 E_MACHINE, E_SHOFF, E_FLAGS, E_SHNUM, E_SHSTRNDX = 18, 40, 48, 60, 62
-VERIFY, FIX = ("verify", "--format=json"), ("fix", "--dry-run", "--json")
+VERIFY, FIX = ("verify", "--json"), ("fix", "--dry-run", "--json")
 _SMALL_PAGES = "-fuse-ld=bfd -Wl,-z,max-page-size=0x1000"
 _GCC = f"gcc {_SMALL_PAGES} main.o text.o"
 #: A program at a fixed address whose names of functions fill pages, and a path for which patchelf moves them.

@@ -37,7 +37,7 @@ def test_output_at_fault(out: str, reason: str, tmp_path: Path) -> None:
     done = run(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == f"hugealign: error: {out}: cannot be written: {reason}\n"
-    (error,) = json.loads(run(*words, "--format=json", cwd=tmp_path).stdout)["errors"]
+    (error,) = json.loads(run(*words, "--json", cwd=tmp_path).stdout)["errors"]
     assert error == {"target": out, "message": f"cannot be written: {reason}", "diagnosis": None}
     assert sorted(os.listdir(tmp_path)) == before
     assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)

@@ -35,7 +35,7 @@ def test_command(prog: Path, tmp_path: Path) -> None:
     assert done.stdout.startswith(f"{prog}: ")
     assert "as linked\n" in done.stdout
     assert "█" in done.stdout
-    done = run(*words, "--format=json", "--svg", tmp_path / "o.svg", check=True)
+    done = run(*words, "--json", "--svg", tmp_path / "o.svg", check=True)
     document = json.loads(done.stdout)
     jsonschema.validate(document, SCHEMA)
     assert document["samples"]["matched"] == round(sum(w["samples"] for w in document["layouts"][1]["windows"]))
@@ -48,7 +48,7 @@ def test_order_file(prog: Path, tmp_path: Path) -> None:
     """The order of the file is shown, with its number of windows; a list of names is none."""
     order = tmp_path / "order"
     order.write_text("# hugealign.order/1\n# windows: 2\nother\nmain\n")
-    words = [HUGEALIGN, "map", prog, "--profile", SAMPLES / "prog.fdata", "--order", order, "--format=json"]
+    words = [HUGEALIGN, "map", prog, "--profile", SAMPLES / "prog.fdata", "--order", order, "--json"]
     document = json.loads(run(*words, "--page-size=64K", check=True).stdout)
     jsonschema.validate(document, SCHEMA)
     assert (document["order"], document["huge"]) == (str(order), 2)
@@ -144,7 +144,7 @@ def test_a_file_that_was_linked_with_an_order(tmp_path: Path, prog: Path) -> Non
     words = ["gcc", "main.o", "other.o", "-o", tmp_path / "ordered"]
     done = run(HUGEALIGN, *words, cwd=prog.parent, HUGEALIGN_PROFILE=str(order), HUGEALIGN_MIN_TEXT="0")
     assert done.returncode == 0, done.stderr
-    words = ["map", tmp_path / "ordered", "--profile", SAMPLES / "prog.fdata", "--format=json"]
+    words = ["map", tmp_path / "ordered", "--profile", SAMPLES / "prog.fdata", "--json"]
     document = json.loads(run(HUGEALIGN, *words, check=True).stdout)
     jsonschema.validate(document, SCHEMA)
     assert document["layouts"][0]["name"] == "as linked, with an order"

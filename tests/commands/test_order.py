@@ -61,20 +61,20 @@ def _valid(text: str, name: str) -> dict[str, Any]:
 
 
 def test_documents_are_as_their_schemas(prog: Path, tmp_path: Path) -> None:
-    """Those of `order --format json` and `diff`; of a program with and without symbols."""
+    """Those of `order --json` and `diff`; of a program with and without symbols."""
     stripped = tmp_path / "stripped"
     subprocess.run(["strip", prog, "-o", stripped], check=True)
     functions = read_functions(prog)
     (tmp_path / "addresses").write_bytes(addressed(prog, {functions.starts[functions.by_name["hot"][0]]: 9}))
     for binary, profile in ((prog, SAMPLES / "prog.fdata"), (stripped, tmp_path / "addresses")):
         words = [HUGEALIGN, "order", profile, "-b", binary, "--force", "--windows=7"]
-        report = _valid(run(*words, "--format=json", check=True).stdout, "order-report")
+        report = _valid(run(*words, "--json", check=True).stdout, "order-report")
         assert report["samples"]["nameless"] == (9 if binary == stripped else 0)
     for name, sample in (("old", "prog.fdata"), ("new", "flat.txt")):
         run(HUGEALIGN, "order", SAMPLES / sample, "-b", prog, "-o", tmp_path / name, check=True)
     (tmp_path / "moved").write_text((tmp_path / "old").read_text().replace("# window: 1", "# window: 2"))
     for new in ("new", "moved", "old"):
-        words = [HUGEALIGN, "diff", "--format=json", tmp_path / "old", tmp_path / new]
+        words = [HUGEALIGN, "diff", "--json", tmp_path / "old", tmp_path / new]
         made = _valid(run(*words).stdout, "order-diff")
         assert bool(made["moved"]) == (new == "moved")
 
@@ -88,7 +88,7 @@ def test_an_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
     assert "budget   0 windows: as given by --windows\n" in done.stdout
     assert "huge     0 windows of 2.0 MiB: the order is for small pages\n" in done.stdout
     assert " huge  " not in done.stdout
-    document = _valid(run(*words, "--format=json", check=True).stdout, "order-report")
+    document = _valid(run(*words, "--json", check=True).stdout, "order-report")
     assert (document["huge"], document["budget"]["windows"], document["whole_text"]) == (0, 0, False)
     made = orderfile.parse(order.read_bytes())
     assert made.header["windows"] == "0"
@@ -102,8 +102,8 @@ def test_an_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
 
 def test_several_profiles_are_added_up(prog: Path, tmp_path: Path) -> None:
     (tmp_path / "list").write_text("never\n")
-    done = run(HUGEALIGN, "order", SAMPLES / "prog.fdata", tmp_path / "list", "-b", prog, "--format=json", check=True)
-    one = json.loads(run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "--format=json", check=True).stdout)
+    done = run(HUGEALIGN, "order", SAMPLES / "prog.fdata", tmp_path / "list", "-b", prog, "--json", check=True)
+    one = json.loads(run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "--json", check=True).stdout)
     both = json.loads(done.stdout)
     assert both["samples"]["total"] == one["samples"]["total"] + 1
     assert both["functions"]["hot"] == one["functions"]["hot"] + 1
@@ -120,7 +120,7 @@ def test_windows_of_small_pages(prog: Path) -> None:
         prog,
         "--page-size=64K",
         "--cpu=zen2",
-        "--format=json",
+        "--json",
         check=True,
     )
     report = json.loads(done.stdout)
@@ -220,7 +220,7 @@ def test_diff_of_real_orders(prog: Path, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "% of the samples in common" in done.stdout
     assert "lost" in done.stdout
-    as_json = json.loads(run(HUGEALIGN, "diff", "--format=json", tmp_path / "old", tmp_path / "new").stdout)
+    as_json = json.loads(run(HUGEALIGN, "diff", "--json", tmp_path / "old", tmp_path / "new").stdout)
     assert {f["name"] for f in as_json["lost"]} >= {"main", "other"}
 
 

@@ -166,7 +166,7 @@ def test_the_functions_are_public(prog: Path, tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes(counts.write(made.counts))
     merged = hugealign.merge_counts([str(tmp_path / "c")] * 3, hugealign.MergeOptions())
     assert merged.files == 3
-    report = run(HUGEALIGN, "order", tmp_path / "c", "-b", prog, "--format=json", check=True).stdout
+    report = run(HUGEALIGN, "order", tmp_path / "c", "-b", prog, "--json", check=True).stdout
     assert json.loads(report)["profiles"][0]["format"] == "counts"
     with pytest.raises(HugealignError):
         hugealign.reduce_profiles([str(tmp_path / "missing")], [str(prog)])

@@ -66,7 +66,7 @@ def test_a_stream_larger_than_memory(prog: Path, tmp_path: Path, name: str) -> N
     os.mkfifo(fifo)
     with subprocess.Popen([sys.executable, "-c", WRITER, fifo, begin, again, str(times)]) as writer:
         done = subprocess.run(
-            [HUGEALIGN, "order", fifo, "-b", prog, "--format=json"],
+            [HUGEALIGN, "order", fifo, "-b", prog, "--json"],
             capture_output=True, text=True, check=False,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
         )  # fmt: skip

@@ -13,7 +13,8 @@ from tests.unit.verification.test_formats import FORMS, NAMES, no_commands
 def test_hostile_names_of_real_files(form: str, tmp_path: Path) -> None:
     for name in NAMES:
         (tmp_path / name).write_text("no program")
-    done = run(HUGEALIGN, "verify", "--format", form, "--", *NAMES, cwd=tmp_path)
+    option = "--json" if form == "json" else f"--format={form}"
+    done = run(HUGEALIGN, "verify", option, "--", *NAMES, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (3, "")
     read, shown = FORMS[form]
     assert read(done.stdout) == [shown(name) for name in NAMES]

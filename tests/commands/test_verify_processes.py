@@ -32,7 +32,7 @@ def test_lists_on_the_command_line(tree: Path) -> None:
 
 def test_reports_are_the_same_from_other_processes(tree: Path) -> None:
     """Findings survive the way through the pipe."""
-    words = [HUGEALIGN, "verify", "--format", "json", "--min-text", "1", "-r", tree]
+    words = [HUGEALIGN, "verify", "--json", "--min-text", "1", "-r", tree]
     alone, shared = (run(*words, "-j", jobs) for jobs in ("1", "3"))
     assert alone.returncode == shared.returncode == 1
     assert alone.stdout == shared.stdout

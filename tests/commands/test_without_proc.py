@@ -16,7 +16,7 @@ def without_proc(script: str, place: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.mark.parametrize("words", ["fix --dry-run", "warm --check", "verify --no-config"])
+@pytest.mark.parametrize("words", ["fix --dry-run", "warm --check", "verify --config=/dev/null"])
 def test_a_file_to_read(words: str, tmp_path: Path) -> None:
     done = without_proc(f"{HUGEALIGN} {words} {PYTHON}", tmp_path)
     said = done.stdout + done.stderr
@@ -26,12 +26,12 @@ def test_a_file_to_read(words: str, tmp_path: Path) -> None:
 
 
 def test_a_file_to_write(tmp_path: Path) -> None:
-    done = without_proc(f"{HUGEALIGN} verify --no-config {PYTHON} -o report", tmp_path)
+    done = without_proc(f"{HUGEALIGN} verify --config=/dev/null {PYTHON} -o report", tmp_path)
     assert (done.returncode, done.stderr) == (3, "hugealign: error: report: cannot be written: /proc is not mounted\n")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", ["top --once", "top --format prometheus", "ps 1", "ps sh", "adapt 1", "advise 1"])
+@pytest.mark.parametrize("words", ["top", "top --format prometheus", "ps 1", "ps sh", "adapt 1", "advise 1"])
 def test_processes_to_look_at(words: str, tmp_path: Path) -> None:
     """Numbers would say that there is nothing to gain, and "no process 1" that it is gone."""
     done = without_proc(f"{HUGEALIGN} {words}", tmp_path)

@@ -119,8 +119,8 @@ class Command:
 
 
 COMMANDS = {
-    "verify": Command(("verify", "--no-config", "{program}")),
-    "verify-tree": Command(("verify", "--no-config", "-r", "{tree}")),
+    "verify": Command(("verify", "--config=/dev/null", "{program}")),
+    "verify-tree": Command(("verify", "--config=/dev/null", "-r", "{tree}")),
     "explain": Command(("explain", "HA001")),
     "fix": Command(("fix", "{small}", "-o", "{out}"), out="{out}"),
     "fix-in-place": Command(("fix", "--in-place", "{copy}"), out="{copy}"),
@@ -131,7 +131,7 @@ COMMANDS = {
     "run-stage": Command(("run", "--how=stage", "--", "{program}"), (0,), says="ran", root=True),
     "run-copy": Command(("run", "--how=copy", "--", "{program}"), (0,), says="ran"),
     "ps": Command(("ps", "{pid}")),
-    "top": Command(("top", "--once")),
+    "top": Command(("top",)),
     "doctor": Command(("doctor", "{tree}")),
     "order": Command(("order", "{profile}", "-b", "{program}", "--cpu", "zen3", "-o", "{out}"), out="{out}"),
     "stage": Command(("stage", "--store", "{store}", "{program}"), root=True),

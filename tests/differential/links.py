@@ -255,8 +255,6 @@ def line(seed: int, number: int, compilers: list[str], linkers: list[str]) -> Li
         for word in words_of(option, chance):
             words += ["-Xlinker", word]
     settings = {}
-    if chance.random() < 0.15:
-        settings["HUGEALIGN_SEGMENTS"] = chance.choice(("text,rodata", "text,data", "text,rodata,data"))
     if chance.random() < 0.2:
         settings["HUGEALIGN_PROFILE"] = "order"
     return Line(number, words, settings, mode == "-shared")

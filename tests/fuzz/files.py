@@ -230,7 +230,7 @@ def fixed(chance: Chance) -> bytes:
 def _report() -> bytes:
     out = io.StringIO()
     with redirect_stdout(out), tempfile.NamedTemporaryFile(suffix=".json") as file:
-        hugealign.cli.main(["verify", "--min-text=0", "--format=json", "-o", file.name, "/bin/true"])
+        hugealign.cli.main(["verify", "--min-text=0", "--json", "-o", file.name, "/bin/true"])
         return Path(file.name).read_bytes()
 
 

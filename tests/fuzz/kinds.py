@@ -88,7 +88,7 @@ _VERIFY = (
     ("verify", "@"),
     ("verify", "-q", "@"),
     ("verify", "-v", "--kernels", "@"),
-    ("verify", "--format=json", "@"),
+    ("verify", "--json", "@"),
     ("verify", "--format=sarif", "--fail-on=warning", "@"),
     ("verify", "--format=github", "@"),
     ("verify", "--format=junit", "@"),
@@ -99,17 +99,16 @@ _VERIFY = (
 )
 _FIX = (
     ("fix", "--dry-run", "@"),
-    ("fix", "--dry-run", "--format=json", "--level=merge", "@"),
+    ("fix", "--dry-run", "--json", "--level=merge", "@"),
     ("fix", "-o", OUT, "@"),
     ("fix", "-o", OUT, "--level=align", "@"),
     ("fix", "-o", OUT, "--level=merge", "--page-size=64K", "@"),
-    ("fix", "-o", OUT, "--rodata", "@"),
-    ("fix", "--dry-run", "--format=json", "--rodata", "--page-size=64K", "@"),
+    ("fix", "--dry-run", "--json", "--page-size=64K", "@"),
     ("fix", "--dry-run", "@"),
 )
 _FIX_AGAIN = (
     ("fix", "--undo", "-o", OUT, "@"),
-    ("fix", "--undo", "--format=json", "-o", OUT, "@"),
+    ("fix", "--undo", "--json", "-o", OUT, "@"),
     ("fix", "-o", OUT, "--level=merge", "--page-size=64K", "@"),
     ("fix", "--dry-run", "@"),
     ("verify", "@"),
@@ -117,7 +116,7 @@ _FIX_AGAIN = (
 _PROFILE = (
     ("order", "@", "-b", "prog"),
     ("order", "@", "-b", "prog", "--force", "--cpu=zen3", "-o", OUT),
-    ("order", "@", "folded", "-b", "prog", "--force", "--format=json", "--windows=2", "-o", OUT),
+    ("order", "@", "folded", "-b", "prog", "--force", "--json", "--windows=2", "-o", OUT),
     ("map", "prog", "--profile", "@"),
     ("profile", "reduce", "@", "folded", "-b", "prog", "-o", OUT),
     ("map", "prog", "--profile", "@", "--svg", OUT),
@@ -144,9 +143,9 @@ _BLOCKS = (
 )
 _OF_ELF = (
     ("warm", "--check", "@"),
-    ("warm", "--check", "--libs", "--rodata", "@"),
-    ("warm", "--check", "--rodata", "--format=json", "@"),
-    ("warm", "--undo", "--rodata", "@"),
+    ("warm", "--check", "--libs", "@"),
+    ("warm", "--check", "--json", "@"),
+    ("warm", "--undo", "@"),
     ("order", "folded", "-b", "@"),
     ("order", "folded", "-b", "@", "--force", "--cpu=skylake", "-o", OUT),
     ("map", "@", "--profile", "folded"),

@@ -98,7 +98,6 @@ def settings(chance: Chance) -> bytes:
     values = (
         *("0", "1", "2M", "64K", "-1", "1_0", "1e3", "", "9" * 400, "0x10", "K", "2m", "x", "error", "warn", "off"),
         *("*:prog", ":::", "[", "good.order", ".", "\x1b[31m", "\u0663", "out", "/dev/null", "1G", "3M"),
-        *("text", "text,rodata", "text,data", "text,rodata,data", "rodata", "text,text"),
     )
     names = [*VARIABLES, "HUGEALIGN_WHAT", "_HUGEALIGN_SHIMS"]
     lines = [f"{chance.choice(names)}={chance.choice(values)}" for _ in range(chance.randint(1, 5))]
@@ -161,10 +160,6 @@ KINDS: dict[str, tuple[Callable[[Chance], bytes], Words, Callable[[list[str]], i
         (
             *((f"ld.{name}", *_LINK, _MADE) for name in ("bfd", "gold", "lld", "mold")),
             ("HUGEALIGN_CHECK=error", "HUGEALIGN_PAGE_SIZE=64K", "ld.bfd", *_LINK, _MADE),
-            *(
-                ("HUGEALIGN_SEGMENTS=text,rodata", "HUGEALIGN_PAGE_SIZE=64K", f"ld.{name}", *_LINK, _MADE)
-                for name in ("bfd", "gold", "lld", "mold")
-            ),
             ("HUGEALIGN_PROFILE=good.order", "HUGEALIGN_PAGE_SIZE=64K", "ld.bfd", *_LINK, _MADE),
         ),
         _link,

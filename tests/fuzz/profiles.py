@@ -5,7 +5,6 @@ from pathlib import Path
 
 from hugealign import orderfile
 from hugealign.code.calls import Calls
-from hugealign.elf.coverage import rodata_coverage
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.map import layout, picture
@@ -194,7 +193,7 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     assert diff.compare(order, again).same
     symbol_list(order)
     layouts = (layout.before(functions, matched, _PAGE, None), layout.after(functions, matched, plan))
-    shown = layout.Map(ran, made.budget, plan, "", None, layouts, rodata_coverage(functions.image, _PAGE))
+    shown = layout.Map(ran, made.budget, plan, "", None, layouts)
     assert all(found.uncovered()[-1] == 0 for found in layouts)
     printed = report.text(made) + report.to_json(made) + heat.text(shown) + heat.to_json(shown) + picture.svg(shown)
     bad = {c for c in printed if not c.isprintable() and c != "\n"}

@@ -51,13 +51,10 @@ def _good() -> tuple[Description, list[tuple[int, int, int, int]]]:
 
 
 def trace(chance: random.Random) -> bytes:
-    """Return a trace whose parts fit together, of code or of data as well, with odd parts, or damaged anywhere."""
+    """Return a trace whose parts fit together, with odd parts, or damaged anywhere."""
     description, blocks = _good()
     found = json.loads(json.dumps(asdict(description)))
     rows = [b"\0" * BLOCK.size, *(BLOCK.pack(*block) for block in blocks)]
-    if chance.random() < 0.5:
-        found["data"], found["files"][1]["base"] = True, 0x5555_0000_0000
-        rows += [BLOCK.pack(4096 * chance.randrange(64), chance.randrange(2), 4096, 0) for _ in range(40)]
     ran = [
         [chance.randrange(1, len(rows)) for _ in range(chance.randrange(1, 300))] for _ in range(chance.randint(1, 3))
     ]
@@ -93,14 +90,14 @@ _PROFILE: Words = (
         "-b",
         "prog",
         "--force",
-        "--format=json",
+        "--json",
         "--windows=1",
         "--page-size=64K",
         "-o",
         "out",
     ),
     ("order", "@", "@", "-b", "prog", "--force", "--emit=lld", "-o", "out", "--windows=0"),
-    ("map", "prog", "--profile", "@", "--format=json", "--page-size=64K"),
+    ("map", "prog", "--profile", "@", "--json", "--page-size=64K"),
     *(
         ("order", "@", "-b", "prog", "--force", f"--type={form}", "--max-unpacked=1M", "--cpu=skylake")
         for form in _TYPES
@@ -111,7 +108,7 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
     "order-file": (
         files.order,
         (
-            ("diff", "@", "good.order", "--format=json"),
+            ("diff", "@", "good.order", "--json"),
             ("map", "prog", "--profile", "folded", "--order", "@"),
             ("map", "prog", "--profile", "@", "--order", "@", "--page-size=64K", "--svg", "out"),
         ),
@@ -120,10 +117,8 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
         trace,
         (
             ("simulate", "@", "--cpu=skylake", "--windows=0-2"),
-            ("simulate", "@", "--format=json", "--curve", "--cpu=4k=4/2,2m=2", "--layout=order:good.order"),
+            ("simulate", "@", "--json", "--curve", "--cpu=4k=4/2,2m=2", "--layout=order:good.order"),
             ("simulate", "@", "--binary=prog", "--cpu=zen3", "--layout=elf:prog", "--from=main", "--until=hot"),
-            ("simulate", "@", "--data", "--binary=prog", "--cpu=zen5", "--cpu=skl", "--format=json", "--from=main"),
-            ("simulate", "@", "--data"),
             ("order-trace", "@", "--cpu=skylake", "-b", "prog", "-o", "out"),
         ),
     ),

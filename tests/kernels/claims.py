@@ -8,10 +8,6 @@ WINDOWS = {"plain": 0, "aligned": 2, "pie": 3, "no-pie": 3, "static": 3, "static
 #: Which of them are measured in which mode of transparent huge pages: how a program is linked does not depend on it.
 MODES = {"madvise": tuple(WINDOWS), "always": ("pie",), "never": ("pie",)}
 WINDOW_KIB = 2048
-#: Whole windows of what is only readable, in the program with constants.
-RODATA_WINDOWS = 3
-#: And of data that begin as zeros, where they are aligned.
-ZERO_WINDOWS = 3
 
 Result = dict[str, Any]
 
@@ -23,15 +19,12 @@ def faults(results: Sequence[Result]) -> list[str]:
     found = []
     for system in systems.values():
         found += [f"{system['fs']}, in use: {fault}" for fault in _in_use(system["in_use"])]
-        found += [f"{system['fs']}, read-only data: {fault}" for fault in _rodata(system["read_only"], system["able"])]
         found += [
             f"{system['fs']}: staged, {who}: {kib} KiB are huge"
             for who, kib in system["staged"].items()
             if kib != WINDOWS["pie"] * WINDOW_KIB
         ]
     for cell in results:
-        if "zeros" in cell:
-            found += [f"zero data, THP {cell['zeros']}: {fault}" for fault in _zeros(cell)]
         if "program" in cell:
             place = f"{cell['fs']}, THP {cell['thp']}, {cell['program']}"
             able = systems[cell["fs"]]["able"]
@@ -82,24 +75,3 @@ def _in_use(cell: Result) -> Iterator[str]:
     code = None if said["windows_huge"] == said["windows"] else "cache.in-use"
     if (said["status"], said["code"]) != (1 if code else 0, code):
         yield f"warm ends with status {said['status']} and reason {said['code']}, not {code}"
-
-
-def _rodata(cell: Result, able: bool) -> Iterator[str]:
-    said, ps = cell["warm"], cell["ps"]
-    if said["windows"] != RODATA_WINDOWS:
-        yield f"warm sees {said['windows']} windows in the file"
-    if said["windows_huge"] != (said["windows"] if able else 0):
-        yield f"warm makes {said['windows_huge']} windows huge, and a probe says that the file system can: {able}"
-    if cell["after_kib"] != said["windows_huge"] * WINDOW_KIB:
-        yield f"warm promised {said['windows_huge']} windows, the next process has {cell['after_kib']} KiB"
-    if (ps["rodata"] * WINDOW_KIB, ps["text"] * WINDOW_KIB) != (cell["after_kib"], cell["text_kib"]):
-        yield f"ps sees {ps}, smaps {cell['after_kib']} KiB beside {cell['text_kib']} KiB of text"
-
-
-def _zeros(cell: Result) -> Iterator[str]:
-    # Nobody asks for them: only THP always serves them.
-    expected = ZERO_WINDOWS * WINDOW_KIB if cell["zeros"] == "always" else 0
-    if cell["zeros-aligned"] != expected:
-        yield f"aligned, {cell['zeros-aligned']} KiB are huge"
-    if cell["zeros"] != "always" and cell["zeros-plain"]:
-        yield f"as linked, {cell['zeros-plain']} KiB are huge"

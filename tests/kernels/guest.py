@@ -90,7 +90,7 @@ def touch(pid: int, path: Path) -> None:
 
 def warm(path: Path) -> dict[str, Any]:
     """Warm *path* and return what `hugealign warm` says of it; the *code* and *facts* of its diagnosis."""
-    done = hugealign("warm", "--format=json", path, prefix=NOBODY)
+    done = hugealign("warm", "--json", path, prefix=NOBODY)
     file = json.loads(done.stdout)["files"][0]
     diagnosis = file["diagnosis"] or {"code": None, "facts": {}}
     return {
@@ -109,7 +109,7 @@ def measure(program: str, directory: Path) -> dict[str, Any]:
     said = warm(path)
     with running(*NOBODY, path, "5") as child:
         after, aligned = huge_kib(child.pid, path), congruent(child.pid, path)
-        ps = hugealign("ps", "--format=json", str(child.pid), prefix=NOBODY)
+        ps = hugealign("ps", "--json", str(child.pid), prefix=NOBODY)
     path.unlink()
     report = json.loads(ps.stdout)["processes"][0]
     return {
@@ -131,44 +131,6 @@ def measure_in_use(directory: Path) -> dict[str, Any]:
         running_kib, next_kib = huge_kib(child.pid, path), started(path)
     path.unlink()
     return {"warm": said, "running_kib": running_kib, "next_kib": next_kib}
-
-
-def read_only(directory: Path) -> dict[str, Any]:
-    """Warm a program whose link asked for read-only data, too, and ask `hugealign ps --rodata`."""
-    path = copied("constants", directory)
-
-    def data(pid: int) -> int:
-        return huge_kib(pid, path, "r--p")
-
-    with running(*NOBODY, path, "5") as child:
-        before = data(child.pid)
-    done = hugealign("warm", "--format=json", path, prefix=NOBODY)
-    said = json.loads(done.stdout)["files"][0]["rodata"]
-    with running(*NOBODY, path, "5") as child:
-        after, code = data(child.pid), huge_kib(child.pid, path)
-        ps = hugealign("ps", "--rodata", "--format=json", str(child.pid), prefix=NOBODY)
-    path.unlink()
-    report = json.loads(ps.stdout)["processes"][0]
-    return {
-        "before_kib": before,
-        "after_kib": after,
-        "text_kib": code,
-        "warm": {"windows": said["windows"], "windows_huge": said["windows_huge"]},
-        "ps": {"text": report["windows_huge"], "rodata": report["rodata"]["windows_huge"]},
-    }
-
-
-def zeros(mode: str) -> dict[str, int]:
-    """Return the KiB of .bss on huge pages with THP in *mode*, by program: aligned to a window, or not."""
-    THP.write_text(mode, encoding="ascii")
-    found = {}
-    for program in ("zeros", "zeros-aligned"):
-        with running(*NOBODY, PROGRAMS / program, "5") as child:
-            lines = Path(f"/proc/{child.pid}/smaps").read_text(encoding="ascii").splitlines()
-        found["zeros-plain" if program == "zeros" else program] = sum(
-            int(line.split()[1]) for line in lines if line.startswith("AnonHugePages:")
-        )
-    return found
 
 
 def staged(directory: Path) -> dict[str, int]:
@@ -214,7 +176,6 @@ def file_system(name: str, send: Any) -> None:
         able=able,
         collapse=advise(MADV_COLLAPSE, collapsed),
         in_use=measure_in_use(directory),
-        read_only=read_only(directory),
         staged=staged(directory),
     )
     for mode, programs in MODES.items():
@@ -228,9 +189,6 @@ def task(send: Any) -> None:
     wanted = os.environ["FILE_SYSTEMS"].split(",")
     thp = THP.read_text(encoding="ascii").split("[")[1].split("]")[0]
     send(release=os.uname().release, thp=thp, populate_read=advise(MADV_POPULATE_READ))
-    for mode in MODES:
-        send(zeros=mode, **zeros(mode))
-    THP.write_text(thp, encoding="ascii")
     for name in MOUNTS:
         if name.split(" ")[0] in wanted:
             file_system(name, send)

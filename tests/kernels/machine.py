@@ -34,29 +34,6 @@ busybox mount -t tmpfs tmp /system/tmp
 export PATH=/usr/bin:/usr/sbin PYTHONPATH=/opt
 exec busybox switch_root /system /usr/bin/python3 -m tests.kernels.guest
 """
-#: 5 MiB of data that begin as zeros, all of which it writes to.
-_ZEROS = """\
-#include <unistd.h>
-static char zeros[5 << 20];
-int main(int argc, char **argv) {
-  for (long at = 0; at < 5 << 20; at += 4096) zeros[at] = argv[0][0];
-  if (argc > 1 && write(1, "ready\\n", 6) == 6) pause();
-  return zeros[4096] == 0;
-}
-"""
-#: As tests.live.programs has it, with 5 MiB of constants that are touched, too.
-_CONSTANTS = """\
-#include <unistd.h>
-extern const volatile char walk[] __attribute__((visibility("hidden")));
-__attribute__((used)) static const char table[5 << 20] = {1};
-int main(int argc, char **argv) {
-  const volatile char *constants = table;
-  int sum = argv[0][0];
-  for (long at = 0; at < 5 << 20; at += 4096) sum += walk[at] + constants[at];
-  if (argc > 1 && write(1, "ready\\n", 6) == 6) pause();
-  return sum == 0;
-}
-"""
 
 
 def check_tools() -> None:
@@ -210,13 +187,6 @@ def build_programs(directory: Path) -> None:
     }
     for name, command in links.items():
         run(*command, "-fuse-ld=bfd", "-o", name, "main.o", "text.o", cwd=directory, check=True)
-    (directory / "constants.c").write_text(_CONSTANTS, encoding="ascii")
-    words = (str(HUGEALIGN), "gcc", "-fuse-ld=bfd", "-O1", "-o", "constants", "constants.c", "text.o")
-    run(*words, cwd=directory, check=True, HUGEALIGN_SEGMENTS="text,rodata")
-    (directory / "zeros.c").write_text(_ZEROS, encoding="ascii")
-    for name, segments in (("zeros", "text"), ("zeros-aligned", "text,data")):
-        words = (str(HUGEALIGN), "gcc", "-fuse-ld=bfd", "-O1", "-o", name, "zeros.c", "text.o")
-        run(*words, cwd=directory, check=True, HUGEALIGN_SEGMENTS=segments)
     for path in directory.iterdir():
         if path.suffix in (".o", ".c", ".s", ".ld"):
             path.unlink()

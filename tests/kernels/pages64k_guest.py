@@ -40,7 +40,7 @@ def hugealign(*words: str) -> dict[str, Any]:
 @functools.cache
 def verified(program: str) -> dict[str, Any]:
     """Return what `hugealign verify --kernels` says of *program* for a kernel with these pages."""
-    words = [sys.executable, "-m", "hugealign", "verify", "--kernels", "--format=json", str(PROGRAMS / program)]
+    words = [sys.executable, "-m", "hugealign", "verify", "--kernels", "--json", str(PROGRAMS / program)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     kernels: list[dict[str, Any]] = json.loads(done.stdout)["files"][0]["kernels"]
     return next(kernel for kernel in kernels if kernel["system"] == "linux-64k")
@@ -141,7 +141,7 @@ def measure(program: str, directory: Path, fs: str, *, read: bool) -> dict[str, 
         child.stdout.readline()
         found = runs(child.pid, path)
         ps = hugealign("ps", str(child.pid))
-        report = json.loads(hugealign("ps", "--format=json", str(child.pid))["text"])
+        report = json.loads(hugealign("ps", "--json", str(child.pid))["text"])
         child.kill()
     path.unlink()
     return {

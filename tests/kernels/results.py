@@ -89,30 +89,6 @@ def staged(runs: Sequence[dict[str, Any]]) -> str:
     return by_file_system(runs, cell)
 
 
-def read_only(runs: Sequence[dict[str, Any]]) -> str:
-    """Return the table of windows of read-only data that are huge after ``cp`` and after ``warm``, and of text then."""
-
-    def cell(run: dict[str, Any], fs: str) -> str:
-        found = _system(run, fs).get("read_only")
-        if not found:
-            return "not measured"
-        before, after, text = (found[name] // WINDOW_KIB for name in ("before_kib", "after_kib", "text_kib"))
-        return f"{before} → {after}, text {text}"
-
-    return by_file_system(runs, cell)
-
-
-def zeros(runs: Sequence[dict[str, Any]]) -> str:
-    """Return the table of windows of zero data that are huge, by mode of THP: as linked, and aligned."""
-    rows = []
-    for run in runs:
-        cells = {cell["zeros"]: cell for cell in run["results"] if "zeros" in cell}
-        kib = [(cells[mode]["zeros-plain"], cells[mode]["zeros-aligned"]) if mode in cells else None for mode in MODES]
-        shown = [f"{pair[0] // WINDOW_KIB}, {pair[1] // WINDOW_KIB}" if pair else "not measured" for pair in kib]
-        rows.append([run["series"], *shown])
-    return table(["kernel", *(f"THP {mode}" for mode in MODES)], rows)
-
-
 def in_use(runs: Sequence[dict[str, Any]]) -> str:
     """Return the table of windows that ``warm`` makes huge in a process that runs, and in the next one."""
 
@@ -180,21 +156,6 @@ MADV_COLLAPSE, which puts small folios together, came with 6.1. For a file on di
 READ_ONLY_THP_FOR_FS or, since 7.2, a file system with 2 MiB folios. After `cp`, a file is in small folios, except on a
 tmpfs that has huge ones. `hugealign run` stages the program wherever `warm` gives 0 ([below](#staged)).
 """,
-        """\
-## Read-only data
-
-The program is a PIE with 5 MiB of constants besides its text. `hugealign gcc` with `HUGEALIGN_SEGMENTS=text,rodata`
-gives it three windows of each. `a → b, text c`: a windows of constants are huge after `cp`; after `hugealign warm`, b
-windows of constants and c of text are. [rodata.md](rodata.md) explains this.
-""",
-        read_only(ran),
-        """\
-## Data that begin as zeros
-
-The program writes to 5 MiB of .bss and makes no request for huge pages. `a, b`: a windows of .bss are huge after a
-plain link, and b with `HUGEALIGN_SEGMENTS=text,data`, which makes .bss three windows.
-""",
-        zeros(ran),
         """\
 ## Staged
 

@@ -39,7 +39,7 @@ def task(send: Any) -> None:
             (khugepaged / "scan_sleep_millisecs").write_text("20" if words else "600000", encoding="ascii")
             path = copied("pie", directory)
             prefix = (*NOBODY, sys.executable, "-c", WITHOUT_COLLAPSE)
-            done = hugealign("warm", "--format=json", *words, path, prefix=prefix)
+            done = hugealign("warm", "--json", *words, path, prefix=prefix)
             file = json.loads(done.stdout)["files"][0]
             found[what] = {"windows_huge": file["windows_huge"], "next_kib": started(path)}
             path.unlink()

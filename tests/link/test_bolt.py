@@ -128,7 +128,7 @@ def test_program(
         if text["p_align"] >= PAGE
     )
     assert whole == hot_is_whole
-    done = run(HUGEALIGN, "verify", "--format=json", output)
+    done = run(HUGEALIGN, "verify", "--json", output)
     (report,) = json.loads(done.stdout)["files"]
     assert done.returncode == 1
     assert {diagnosis["code"] for diagnosis in report["diagnoses"]} == rules
@@ -139,7 +139,7 @@ def test_program(
     assert run(fixed, check=True).stdout == expected.stdout
     if qemu := shutil.which("qemu-x86_64"):  # which finds program headers as Linux before 5.18 does
         assert run(qemu, fixed, check=True).stdout == expected.stdout
-    (after,) = json.loads(run(HUGEALIGN, "verify", "--format=json", fixed).stdout)["files"]
+    (after,) = json.loads(run(HUGEALIGN, "verify", "--json", fixed).stdout)["files"]
     left = {diagnosis["code"] for diagnosis in after["diagnoses"]}
     assert left == {"HA009"} if hot_is_whole else "HA004" not in left
     run(HUGEALIGN, "fix", "--undo", "-o", tmp_path / "back", fixed, check=True)

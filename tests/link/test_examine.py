@@ -259,7 +259,7 @@ EDITED = ("HA001", "HA002", "HA003", "HA004", "HA027")
 
 def told(path: Path, code: str) -> tuple[dict[str, Any] | None, int]:
     """Return what `verify` says by *code*, None if nothing, and the number of windows."""
-    (found,) = json.loads(run(HUGEALIGN, "verify", "--format=json", path).stdout)["files"]
+    (found,) = json.loads(run(HUGEALIGN, "verify", "--json", path).stdout)["files"]
     return next((one for one in found["diagnoses"] if one["code"] == code), None), found["coverage"]["windows"]
 
 

@@ -14,7 +14,6 @@ from tests.link import (
     test_guards,
     test_layout,
     test_order,
-    test_rodata,
     test_situations,
     test_small,
 )
@@ -23,12 +22,11 @@ from tests.support import Toolchain
 pytestmark = pytest.mark.matrix
 
 # Every test of these modules that takes a toolchain is a test here too, with the fixture `toolchain` below.
-for module in (test_guards, test_layout, test_order, test_rodata, test_situations, test_small):
+for module in (test_guards, test_layout, test_order, test_situations, test_small):
     for name, function in vars(module).items():
         if name.startswith("test_") and "toolchain" in inspect.signature(function).parameters:
             globals()[name] = function
 work = test_situations.work
-constants = test_rodata.constants
 objects, profile = test_order.objects, test_order.profile
 verdicts = test_corpus.verdicts
 

@@ -773,12 +773,12 @@ def test_verify_says_how_many_functions_were_placed(linker: str, bulk: Path, tmp
     run("strip", "-o", "bare", "out", cwd=tmp_path, check=True)
     run("gcc", "main.o", bulk, "-o", "plain", cwd=tmp_path, check=True)
     for name, placed, said in (("out", 3, "3 functions placed"), ("bare", None, "no symbols say how many it placed")):
-        report = json.loads(run(HUGEALIGN, "verify", "--format=json", name, cwd=tmp_path, check=True).stdout)
+        report = json.loads(run(HUGEALIGN, "verify", "--json", name, cwd=tmp_path, check=True).stdout)
         assert report["files"][0]["order"] == {"hot_functions": 4, "placed_functions": placed}
         text = run(HUGEALIGN, "verify", "-v", name, cwd=tmp_path, check=True).stdout
         assert f"  order of 4 hot functions: {said}\n" in text
         assert "order of" not in run(HUGEALIGN, "verify", name, cwd=tmp_path, check=True).stdout
-    report = json.loads(run(HUGEALIGN, "verify", "--format=json", "plain", cwd=tmp_path).stdout)
+    report = json.loads(run(HUGEALIGN, "verify", "--json", "plain", cwd=tmp_path).stdout)
     assert "order" not in report["files"][0]
 
 

@@ -120,16 +120,13 @@ def chill(path: Path) -> None:
     os.close(fd)
 
 
-def huge_kib(pid: int, path: Path, permissions: str = "x") -> int:
-    """Return the KiB of the text of *path* that PMDs map in process *pid*; reads smaps in its own way.
-
-    With other *permissions* of what has those, as smaps writes them.
-    """
+def huge_kib(pid: int, path: Path) -> int:
+    """Return the KiB of the text of *path* that PMDs map in process *pid*; reads smaps in its own way."""
     total, inside = 0, False
     for line in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines():
         words = line.split()
         if not words[0].endswith(":"):
-            inside = permissions in words[1] and str(path) in line
+            inside = "x" in words[1] and str(path) in line
         elif inside and words[0] in ("FilePmdMapped:", "ShmemPmdMapped:"):
             total += int(words[1])
     return total

@@ -474,7 +474,7 @@ def test_luajit(tmp_path: Path) -> None:
 
 
 def row_of_code(pid: int) -> dict[str, Any]:
-    found = json.loads(hugealign("top", "--once", "--json").stdout)["rows"]
+    found = json.loads(hugealign("top", "--json").stdout)["rows"]
     (row,) = (row for row in found if pid in row["pids"] and row["kind"] == "code")
     return dict(row)
 

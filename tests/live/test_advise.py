@@ -143,8 +143,8 @@ def test_nothing_is_named_where_nothing_helps(tmp_path: Path) -> None:
 
 def test_output_of_the_command_is_not_in_the_answer(tmp_path: Path) -> None:
     answer = tmp_path / "answer"
-    for form, begin in (("json", "{"), ("text", "sh -c ")):
-        done = hugealign("advise", "--format", form, "-o", str(answer), "--", "sh", "-c", "echo of the command")
+    for words, begin in ((["--json"], "{"), ([], "sh -c ")):
+        done = hugealign("advise", *words, "-o", str(answer), "--", "sh", "-c", "echo of the command")
         assert (done.stdout, done.stderr) == ("of the command\n", "")
         assert answer.read_text().startswith(begin)
     done = hugealign("advise", "-o", str(tmp_path / "no/where"), "--", "true")

@@ -39,7 +39,7 @@ def by_code(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]
 
 def test_a_file_system_that_can(programs: Programs) -> None:
     # The fixture has found out independently that it can.
-    done = hugealign("doctor", "--format", "json", programs.directory)
+    done = hugealign("doctor", "--json", programs.directory)
     found = by_code(done)
     assert found["file-system.huge-pages"]["status"] == "ok"
     assert found["machine.kernel"]["facts"]["release"] == os.uname().release
@@ -59,7 +59,7 @@ STATES = {
 
 @needs_root
 def test_a_state_needs_no_remedy(programs: Programs) -> None:
-    found = by_code(hugealign("doctor", "--format", "json", programs.directory))
+    found = by_code(hugealign("doctor", "--json", programs.directory))
     states = {code: one for code, one in found.items() if code in STATES}
     assert {"file-system.huge-pages", "machine.kernel", "machine.processor", "machine.thp"} <= states.keys()
     assert {one["remedy"] and one["remedy"]["kind"] for one in states.values()} == {None}
@@ -68,7 +68,7 @@ def test_a_state_needs_no_remedy(programs: Programs) -> None:
 def test_text_has_a_mark_for_each_line_and_fits_json(programs: Programs) -> None:
     text = hugealign("doctor", programs.directory).stdout.splitlines()
     marked = [line for line in text if line[1:2] == " " and line[0] != " "]
-    assert len(marked) == len(checks(hugealign("doctor", "--format", "json", programs.directory)))
+    assert len(marked) == len(checks(hugealign("doctor", "--json", programs.directory)))
     assert text[-1].split(",")[0].endswith("in the way of huge text")
 
 
@@ -100,7 +100,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
 @needs_root
 @pytest.mark.parametrize(("hidden", "status"), [("/sys", {0}), ("/proc", {3})])
 def test_without(hidden: str, status: set[int], programs: Programs) -> None:
-    script = 'mount -t tmpfs none "$1" && exec "$2" doctor --format json "$3"'
+    script = 'mount -t tmpfs none "$1" && exec "$2" doctor --json "$3"'
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", script, "sh", hidden, LAUNCHER, programs.directory],
         capture_output=True,
@@ -114,7 +114,7 @@ def test_without(hidden: str, status: set[int], programs: Programs) -> None:
 
 @needs_root
 def test_an_ordinary_user_where_it_may_not_write(programs: Programs, tmp_path: Path) -> None:
-    script = '"$1" doctor --format json /usr "$2"'
+    script = '"$1" doctor --json /usr "$2"'
     tmp_path.chmod(0o700)
     done = subprocess.run(
         [*NOBODY, "sh", "-c", script, "sh", LAUNCHER, programs.directory],

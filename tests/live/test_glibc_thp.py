@@ -199,6 +199,6 @@ def test_run_sets_it_where_the_programs_loader_knows_it(programs: Programs, prog
 
 
 def test_verify_counts_what_it_asks_for(program: Path) -> None:
-    (file,) = json.loads(hugealign("verify", "--format=json", program).stdout)["files"]
+    (file,) = json.loads(hugealign("verify", "--json", program).stdout)["files"]
     system = next(s for s in file["kernels"] if s["system"] == "glibc-thp")
     assert (system["answer"], system["windows"]) == ("yes", WINDOWS)

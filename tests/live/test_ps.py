@@ -148,7 +148,7 @@ def test_deleted_program_in_small_pages(warmed: Path) -> None:
 
 def test_json(warmed: Path) -> None:
     with running(warmed, "5") as child:
-        done = hugealign("ps", "--format", "json", str(child.pid), "4194304999")
+        done = hugealign("ps", "--json", str(child.pid), "4194304999")
         document: dict[str, Any] = json.loads(done.stdout)
         huge = huge_kib(child.pid, warmed) << 10
     assert done.returncode == 3

@@ -143,7 +143,7 @@ def test_watch_ends_when_its_reader_has_gone(warmed: Path) -> None:
 
 
 def test_watch_in_json_is_a_line_for_each_look(warmed: Path) -> None:
-    done = hugealign("ps", "--format", "json", "--watch", "0.1", "--", "timeout", "1", "sleep", "9")
+    done = hugealign("ps", "--json", "--watch", "0.1", "--", "timeout", "1", "sleep", "9")
     lines = done.stdout.splitlines()
     assert len(lines) > 1
     assert {json.loads(line)["schema"] for line in lines} == {"hugealign.ps/1"}
@@ -229,9 +229,7 @@ int main(void) { pthread_t thread; pthread_create(&thread, 0, other, 0); pthread
 def test_all_see_a_program_whose_first_thread_has_ended(ended: subprocess.Popen[bytes], programs: Programs) -> None:
     path, pid = programs.directory / "ended", str(ended.pid)
     assert "/proc" in [mounts.text(mount.place) for mount in mounts.seen(ended.pid)]
-    (row,) = (
-        row for row in json.loads(hugealign("top", "--once", "--json").stdout)["rows"] if ended.pid in row["pids"]
-    )
+    (row,) = (row for row in json.loads(hugealign("top", "--json").stdout)["rows"] if ended.pid in row["pids"])
     assert (row["program"], row["windows_possible"]) == (str(path), WINDOWS)
     advice = hugealign("advise", "--seconds", "0.3", pid)
     assert f"ended[{pid}]: " in advice.stdout, advice.stderr
@@ -248,7 +246,7 @@ def test_5000_mappings(programs: Programs) -> None:
     path = compiled(programs.directory, "mappings", (ROOT / "tests/bench/mappings.c").read_text(encoding="ascii"))
     with running(path, "5000") as child:
         assert len(Path(f"/proc/{child.pid}/maps").read_text(encoding="utf-8").splitlines()) > 5000
-        found = json.loads(hugealign("ps", "--format", "json", str(child.pid)).stdout)
+        found = json.loads(hugealign("ps", "--json", str(child.pid)).stdout)
     (process,) = found["processes"]
     assert len(process["mappings"]) == 2501  # its own text, and every second mapping
 

@@ -71,7 +71,7 @@ def copying(path: Path, *words: str) -> Iterator[int]:
 
 def test_copied_text_on_small_pages_counts(copier: Path) -> None:
     with copying(copier, "2") as pid:
-        done = hugealign("ps", "--format", "json", str(pid))
+        done = hugealign("ps", "--json", str(pid))
         (seen,) = json.loads(done.stdout)["processes"]
         assert (done.returncode, seen["met"]) == (1, False)
         own = [m for m in seen["mappings"] if not m["path"]]
@@ -81,12 +81,12 @@ def test_copied_text_on_small_pages_counts(copier: Path) -> None:
 
 def test_copied_text_that_is_huge_counts(copier: Path) -> None:
     with copying(copier, "4", "huge") as pid:
-        done = hugealign("ps", "--format", "json", str(pid))
+        done = hugealign("ps", "--json", str(pid))
         (seen,) = json.loads(done.stdout)["processes"]
         assert (done.returncode, seen["met"]) == (0, True)
         assert {m["how"] for m in seen["mappings"]} == {"file THP", "anon THP"}
         assert seen["others"] == []  # no code of a runtime
-        rows = json.loads(hugealign("top", "--format", "json").stdout)["rows"]
+        rows = json.loads(hugealign("top", "--json").stdout)["rows"]
         (row,) = [row for row in rows if pid in row["pids"]]
         assert (row["kind"], row["windows_huge"]) == ("program", seen["windows_huge"])
 
@@ -100,7 +100,7 @@ def test_a_large_library_without_a_window_is_not_passed_over(programs: Programs,
     hugealign("warm", path)
     with running("env", f"LD_PRELOAD={library}", path, "5") as child:
         alone = hugealign("ps", "--wait", "10", str(child.pid))
-        done = hugealign("ps", "--all", "--format", "json", str(child.pid))
+        done = hugealign("ps", "--all", "--json", str(child.pid))
     assert alone.returncode == 0
     (seen,) = json.loads(done.stdout)["processes"]
     (large,) = [m for m in seen["mappings"] if m["path"] == str(library)]

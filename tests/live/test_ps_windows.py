@@ -38,7 +38,7 @@ def warm(path: Path, *words: str) -> None:
 
 
 def document(*words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(hugealign("ps", "--format", "json", *words).stdout)
+    found: dict[str, Any] = json.loads(hugealign("ps", "--json", *words).stdout)
     jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
     return found
 

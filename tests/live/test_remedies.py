@@ -363,7 +363,7 @@ def follow(made: Made, found: dict[str, Any], tmp_path: Path) -> int | None:
 
 def windows_of(path: Path) -> int:
     """Return how many windows the text of the file at *path* has."""
-    seen = json.loads(hugealign("verify", "--format=json", path).stdout)
+    seen = json.loads(hugealign("verify", "--json", path).stdout)
     return int(seen["files"][0]["coverage"]["windows"])
 
 

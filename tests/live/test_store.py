@@ -89,7 +89,7 @@ def test_services_share_a_copy_and_take_away_their_own_name_alone(store: Path, s
     assert theirs.stat().st_ino == inode  # although a.service no longer names it
     assert stage(store, "--owner", "a.service", other).stdout.endswith("there already)\n")
     assert ours.stat().st_ino == inode
-    assert {entry["path"] for entry in document(stage(store, "--list", "--format=json"))["copies"]} == {
+    assert {entry["path"] for entry in document(stage(store, "--list", "--json"))["copies"]} == {
         str(program), str(other)
     }  # fmt: skip
     assert stage(store, "--drop", other).returncode == 0
@@ -116,7 +116,7 @@ def test_file_that_changed_gets_another_copy(store: Path, stock: Path, program: 
     new = program.with_suffix(".new")
     shutil.copy(stock / "state", new)
     new.replace(program)
-    listed = document(stage(store, "--list", "--format=json"))["copies"]
+    listed = document(stage(store, "--list", "--json"))["copies"]
     assert [(entry["path"], entry["current"]) for entry in listed] == [(str(program), False)]
     assert stage(store, "--list").stdout.endswith(", out of date\n")
     assert stage(store, program).returncode == 0
@@ -162,7 +162,7 @@ def test_files_of_others_stay(store: Path, program: Path) -> None:
 
 def test_drop(store: Path, program: Path, stock: Path) -> None:
     stage(store, program, stock / "good")
-    assert document(stage(store, "--drop", program, "--format=json"))["copies"][0]["path"] == str(program)
+    assert document(stage(store, "--drop", program, "--json"))["copies"][0]["path"] == str(program)
     assert stage(store, "--drop", program).stderr == f"hugealign: error: {program}: not in the store\n"
     assert len(copies(store)) == 1
     assert stage(store, "--drop").stdout == f"{stock}/good: 10.0 MiB, dropped\n"
@@ -177,7 +177,7 @@ def test_no_window_and_fixed(store: Path, stock: Path) -> None:
     assert (
         f"not staged: no whole 2.0 MiB window of text; run: hugealign stage --fix {stock}/plain (0 -> " in done.stdout
     )
-    found = document(stage(store, "--fix", "--format=json", stock / "plain"))["files"][0]
+    found = document(stage(store, "--fix", "--json", stock / "plain"))["files"][0]
     assert found["fixed"] is True
     assert found["windows_huge"] == found["windows"] > 0
     assert stage(store, "--fix", stock / "plain").stdout.endswith("there already)\n")

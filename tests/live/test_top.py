@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
 
 
 def top(*words: str, prefix: tuple[str, ...] = ()) -> dict[str, Any]:
-    done = hugealign("top", "--once", "--json", *words, prefix=prefix)
+    done = hugealign("top", "--json", *words, prefix=prefix)
     assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] = json.loads(done.stdout)
     jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
@@ -105,7 +105,7 @@ def test_file_that_was_replaced(program: Path) -> None:
         new.replace(program)
         (row,) = rows(top(), child.pid)
         assert told(row) == ("file.replaced", "restart")
-        done = hugealign("top", "--once")
+        done = hugealign("top")
         (line,) = (line for line in done.stdout.splitlines() if program.name in line)
         assert line.endswith("start it again")
 
@@ -363,7 +363,7 @@ def test_containers_are_told_apart(program: Path) -> None:
         found = top("--containers")
         assert [row["container"] for row in rows(found, theirs.pid)] == [name[:12]]
         assert [row["container"] for row in rows(found, ours.pid)] == [None]
-        assert name[:12] in hugealign("top", "--once", "--containers").stdout
+        assert name[:12] in hugealign("top", "--containers").stdout
 
 
 def test_kernel_threads_and_ourselves_are_no_rows() -> None:
@@ -380,7 +380,7 @@ def test_ordinary_user_is_told_what_is_missing(program: Path) -> None:
         assert found["hidden"] > 0
         assert not rows(found, ours.pid)
         assert rows(found, theirs.pid)
-        done = hugealign("top", "--once", prefix=NOBODY)
+        done = hugealign("top", prefix=NOBODY)
     assert "not ours to look at: " in done.stdout
     assert "root sees more" in done.stdout
 
@@ -396,7 +396,7 @@ def test_hostile_names_reach_neither_terminal_nor_metrics(programs: Programs) ->
     path = programs.copy('x\x1b]0;"{}\\\r\n#y')
     with running(path, "5") as child:
         for words in ((), ("--format", "prometheus"), ("--json",), ("--containers",)):
-            done = hugealign("top", "--once", *words)
+            done = hugealign("top", *words)
             assert done.returncode == 0
             assert not {c for c in done.stdout if ord(c) < 32} - {"\n"}
             assert not any(line.startswith("#y") for line in done.stdout.splitlines())
@@ -494,7 +494,7 @@ def test_api(program: Path) -> None:
     "words",
     [
         ["1"],
-        ["--once", "--watch", "1"],
+        ["--seconds", "1", "--watch", "1"],
         ["--watch", "0"],
         ["--seconds", "0"],
         ["--watch", "1", "--json", "-o", "/tmp/x"],

@@ -332,7 +332,7 @@ def test_usage(words: list[str]) -> None:
 
 
 def test_json(programs: Programs, cold: Path, tmp_path: Path) -> None:
-    done = hugealign("warm", "--format", "json", "--libs", cold, tmp_path, programs.plain)
+    done = hugealign("warm", "--json", "--libs", cold, tmp_path, programs.plain)
     assert (done.returncode, done.stderr) == (1, "")
     found = json.loads(done.stdout)
     assert (found["schema"], found["page_size"], found["huge_bytes"]) == ("hugealign.warm/1", WINDOW, WINDOWS * WINDOW)
@@ -340,12 +340,11 @@ def test_json(programs: Programs, cold: Path, tmp_path: Path) -> None:
     assert named[str(cold)] == {
         "path": str(cold), "library": False, "replaced": False, "windows": WINDOWS, "windows_huge": WINDOWS,
         "huge_bytes": WINDOWS * WINDOW, "small_offsets": [], "methods": ["readahead"], "diagnosis": None, "notes": [],
-        "rodata": None,
     }  # fmt: skip
     assert named[str(programs.plain)]["diagnosis"]["code"] == "text.no-window"
     assert any("libc.so.6" in file["path"] for file in found["files"] if file["library"])
     assert found["errors"] == [{"target": str(tmp_path), "message": "not a regular file", "diagnosis": None}]
-    checked = json.loads(hugealign("warm", "--check", "--format", "json", cold).stdout)
+    checked = json.loads(hugealign("warm", "--check", "--json", cold).stdout)
     assert checked["files"][0]["methods"] == []
 
 

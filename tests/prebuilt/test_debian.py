@@ -185,5 +185,5 @@ def of_program(program: Path) -> list[dict[str, int]]:
         except OSError:
             continue
         if same:
-            found += json.loads(run(HUGEALIGN, "ps", "--format", "json", pid).stdout)["processes"]
+            found += json.loads(run(HUGEALIGN, "ps", "--json", pid).stdout)["processes"]
     return found

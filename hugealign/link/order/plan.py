@@ -206,10 +206,10 @@ class OrderedLink(Record):
         asked = self.job.command.asked_for()
         return bool(piece.pattern()) and not (asked and asked(b".text"))
 
-    def note(self, rodata: bool = False) -> bytes:
+    def note(self) -> bytes:
         """Return the note for the link: its version is 0, which no reader accepts, until `sign` completes it."""
         size, order = self.job.settings.page_size, self.order
-        note = notes.BuildNote(size, 0, 0, order.windows, True, order.identity, rodata, order.hot)
+        note = notes.BuildNote(size, 0, 0, order.windows, True, order.identity, order.hot)
         return note.pack(version=0)
 
     def sign(self, image: "Image") -> tuple[int, int] | None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from hugealign.diagnosis.render import document as diagnosis_object
-from hugealign.elf.coverage import Coverage, RodataCoverage
+from hugealign.elf.coverage import Coverage
 from hugealign.io.units import printable
 from hugealign.verification.result import FileReport, Verification
 from hugealign.version import __version__
@@ -24,7 +24,7 @@ def render_json(outcome: Verification) -> str:
         "files": [file_object(file) for file in outcome.files],
         "summary": outcome.verdicts(),
         "totals": coverage_object(outcome.coverage())
-        | {"small_text_bytes": outcome.small_text(), "rodata": rodata_object(outcome.rodata())}
+        | {"small_text_bytes": outcome.small_text()}
         | outcome.severities()
         | {"accepted": outcome.accepted()},
     }
@@ -44,8 +44,6 @@ def file_object(file: FileReport) -> "dict[str, Any]":
         document["fix_level"] = file.fix_level
     document["file_bytes"] = file.file_size
     document["coverage"] = coverage_object(file.coverage)
-    if file.rodata:
-        document["rodata"] = rodata_object(file.rodata)
     if file.order:
         document["order"] = {"hot_functions": file.order.order, "placed_functions": file.order.placed}
     document["small"] = file.small
@@ -74,14 +72,4 @@ def coverage_object(coverage: Coverage) -> dict[str, int]:
         "huge_bytes": coverage.huge,
         "windows": coverage.windows,
         "pad_bytes": coverage.pad,
-    }
-
-
-def rodata_object(rodata: RodataCoverage) -> dict[str, int]:
-    """Return the numbers of *rodata*."""
-    return {
-        "rodata_bytes": rodata.size,
-        "huge_bytes": rodata.huge,
-        "windows": rodata.windows,
-        "pad_bytes": rodata.pad,
     }

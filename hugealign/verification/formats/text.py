@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hugealign.diagnosis import render
 from hugealign.diagnosis.catalogue import ERROR, NOTE, WARNING, row
 from hugealign.diagnosis.values import Diagnosis
-from hugealign.elf.coverage import Coverage, RodataCoverage
+from hugealign.elf.coverage import Coverage
 from hugealign.elf.image import Segment
 from hugealign.io.units import counted, format_size, printable, without_commands
 from hugealign.records import Record
@@ -123,14 +123,7 @@ def _table(outcome: Verification) -> "Iterator[str]":
         yield _row(file.coverage, printable(file.path))
         for segment, part in zip(file.segments, file.coverages, strict=True):
             yield _row(part, f"  LOAD {segment.index} {segment.flags}")
-        if file.rodata:
-            yield _row(_as_row(file.rodata), "  read-only data")
     yield _row(outcome.coverage(), "TOTAL")
-    yield _row(_as_row(outcome.rodata()), "TOTAL of read-only data")
-
-
-def _as_row(rodata: RodataCoverage) -> Coverage:
-    return Coverage(rodata.size, rodata.huge, rodata.windows, rodata.pad)
 
 
 def _row(part: Coverage, name: str) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 
-from hugealign.elf.image import PF_W, PF_X, read_image
+from hugealign.elf.image import PF_X, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError
 from hugealign.io.regular import opened
@@ -21,10 +21,7 @@ def describe(path: str) -> File:
     except (HugealignError, OSError, ValueError):
         return File(path)
     loads = image.load_segments
-    segments = (
-        TracedSegment(s.p_vaddr, s.p_offset, s.p_filesz, s.p_memsz, bool(s.p_flags & PF_X), bool(s.p_flags & PF_W))
-        for s in loads
-    )
+    segments = (TracedSegment(s.p_vaddr, s.p_offset, s.p_filesz, s.p_memsz, bool(s.p_flags & PF_X)) for s in loads)
     return File(path, identity, tuple(segments))
 
 

@@ -32,24 +32,12 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
-    """Both levels for data; *second* is None if the second level for code serves data too."""
-
-    first: Level
-    second: Level | None
-
-
-@dataclass(frozen=True, slots=True)
 class Geometry:
-    """Both levels for code, under the *name* of the processor.
-
-    *second* and *data* are None where nothing is published about them.
-    """
+    """Both levels for code, under the *name* of the processor; *second* is None where nothing is published about it."""
 
     name: str
     first: Level
     second: Level | None
-    data: Data | None = None
 
 
 def geometry(cpu: Cpu) -> Geometry:
@@ -65,21 +53,7 @@ def geometry(cpu: Cpu) -> Geometry:
         raise UsageError(f"{cpu.name}: a first level without entries")
     known = cpu.l2 is not None and cpu.l2_2m is not None
     second = _level(cpu.name, cpu.l2, cpu.l2_2m) if known and cpu.l2 and cpu.l2_2m else None
-    return Geometry(cpu.name, first, second, _data(cpu) if second else None)
-
-
-def with_data(cpu: Geometry) -> Geometry:
-    """Return *cpu* unchanged.  Raises UsageError if its TLBs for data are unknown."""
-    if cpu.data is None:
-        raise UsageError(f"{printable(cpu.name)}: no source gives its data TLB, or its second level")
-    return cpu
-
-
-def _data(cpu: Cpu) -> Data | None:
-    if cpu.data is None:
-        return None
-    second = _level(cpu.name, cpu.data.l2, cpu.data.l2) if cpu.data.l2 else None
-    return Data(_level(cpu.name, cpu.data.l1_4k, cpu.data.l1_2m), second)
+    return Geometry(cpu.name, first, second)
 
 
 def _level(name: str, small: Tlb, huge: Tlb) -> Level:

@@ -1,5 +1,4 @@
-/* A plugin of QEMU's user-mode emulation that records which blocks of code run, in which order, and on request which
-   pages they load from and store to.
+/* A plugin of QEMU's user-mode emulation that records which blocks of code run, in which order.
 
    Each thread appends the numbers of its blocks to a slot of memory that it shares with the recording process, and
    encodes a full slot into a chunk of the trace (docs/trace.md).  If a signal or an exec ends a process, its last
@@ -35,13 +34,10 @@ typedef struct {
     _Bool system_emulation;
 } qemu_info_t; /* a union for system emulation follows */
 enum { QEMU_PLUGIN_CB_NO_REGS };
-enum { QEMU_PLUGIN_MEM_RW = 3 };
 
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t,
                                            void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned, void *), int, void *);
-void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *,
-                                      void (*)(unsigned, uint32_t, uint64_t, void *), int, int, void *);
 void qemu_plugin_register_vcpu_syscall_cb(qemu_plugin_id_t, void (*)(qemu_plugin_id_t, unsigned, int64_t,
                                                                      uint64_t, uint64_t, uint64_t, uint64_t,
                                                                      uint64_t, uint64_t, uint64_t, uint64_t));
@@ -66,16 +62,12 @@ enum {
     FILES = 1 << 10,
     NAME = 1 << 12,
     HISTORY = 1 << 16, /* entries of the table that predicts the next block */
-    PAGES = 1 << 14,   /* entries of the table of pages whose numbers a thread knows */
-    PAGE = 1 << 12,    /* bytes of a numbered page of data */
     LAST = 1,          /* flag of a stream's last chunk */
 };
 enum { CUT_LIMIT = 1, CUT_BLOCKS, CUT_FILES };
-#define NOWHERE UINT64_MAX
 
-/* A block of code, or, without instructions, a page of data. */
 struct block {
-    uint64_t address; /* an offset in the file; for data and for file 0 a virtual address */
+    uint64_t address; /* an offset in the file; for file 0 a virtual address */
     uint32_t file;
     uint16_t size, instructions;
 };
@@ -88,15 +80,13 @@ struct shared {
     _Atomic uint32_t blocks, files, streams;
     _Atomic uint32_t execs; /* successful ones: what they run is not recorded */
     _Atomic uint32_t lost;  /* threads that found no slot */
-    uint32_t data;          /* whether loads and stores are wanted */
     _Atomic uint64_t events, bytes;
     uint64_t limit;
     char chunks[NAME]; /* the path of the file that chunks are appended to */
     _Atomic uint32_t owner[SLOTS];
     struct {
-        uint64_t base; /* the address of its first byte, NOWHERE if not mapped */
         _Atomic uint32_t ready;
-        char name[NAME - 12];
+        char name[NAME - 4];
     } file[FILES];
     struct block block[BLOCKS];
     uint32_t slot[SLOTS][EVENTS];
@@ -117,10 +107,6 @@ struct stream {
     uint32_t last[3]; /* the preceding blocks, latest first */
     uint32_t guess[HISTORY];
     struct chunk chunk;
-    struct page {
-        uint64_t number; /* 0 is none: nothing is mapped there */
-        uint32_t id, generation;
-    } last_page, pages[PAGES];
 };
 
 static __thread struct stream *mine;
@@ -262,7 +248,6 @@ static struct range ranges[64];
 static unsigned range_count;
 static _Atomic uint32_t generation; /* of the mappings */
 static uint32_t range_generation;
-static uintptr_t guest_base;                    /* the host's addresses minus the guest's */
 static uint32_t *table, table_size, table_used; /* numbers of this process's blocks, by hash */
 
 static void stop(uint32_t reason) {
@@ -270,7 +255,7 @@ static void stop(uint32_t reason) {
     atomic_store(&shared->closed, 1);
 }
 
-static uint32_t file_number(const char *name, uint64_t base) {
+static uint32_t file_number(const char *name) {
     uint32_t count = atomic_load(&shared->files);
     if (count > FILES)
         count = FILES;
@@ -283,7 +268,6 @@ static uint32_t file_number(const char *name, uint64_t base) {
         return 0;
     }
     snprintf(shared->file[number].name, sizeof shared->file[number].name, "%s", name);
-    shared->file[number].base = base;
     atomic_store(&shared->file[number].ready, 1);
     return number;
 }
@@ -299,24 +283,19 @@ static struct range mapped(uintptr_t at) {
             return ranges[i];
     struct range found = {at, at + 1, 0, 0};
     FILE *maps = fopen("/proc/self/maps", "re");
-    char *line = NULL, first[NAME] = "";
+    char *line = NULL;
     size_t room = 0;
-    uint64_t base = NOWHERE; /* where the file *first* begins */
     while (maps && getline(&line, &room, maps) > 0) {
         unsigned long long start, end, offset;
         int name = 0;
         if (sscanf(line, "%llx-%llx %*s %llx %*s %*s %n", &start, &end, &offset, &name) < 3)
             continue;
-        line[strcspn(line, "\n")] = 0;
-        if (!offset && name && line[name] == '/') {
-            snprintf(first, sizeof first, "%s", line + name);
-            base = start - guest_base;
-        }
         if (start > at || at >= end)
             continue;
+        line[strcspn(line, "\n")] = 0;
         uint32_t file = 0;
         if (name && line[name] == '/')
-            file = file_number(line + name, strcmp(first, line + name) ? NOWHERE : base);
+            file = file_number(line + name);
         found = (struct range){(uintptr_t)start, (uintptr_t)end, offset, file};
         ranges[range_count < 64 ? range_count++ : at / 4096 % 64] = found;
         break;
@@ -372,29 +351,6 @@ static uint32_t number_of(const struct block *b) {
     return number;
 }
 
-/* An access to the same page as the one before changes nothing in any TLB, and is left out. */
-static void touched(unsigned vcpu, uint32_t info, uint64_t address, void *unused) {
-    (void)vcpu, (void)info, (void)unused;
-    struct stream *s = mine;
-    if (!s && !(s = begin()))
-        return;
-    uint64_t number = address / PAGE + 1;
-    uint32_t now = atomic_load_explicit(&generation, memory_order_relaxed);
-    if (s->last_page.number == number && s->last_page.generation == now)
-        return;
-    struct page *page = &s->pages[number % PAGES];
-    if (page->number != number || page->generation != now) {
-        struct block block = {.address = address / PAGE * PAGE, .size = PAGE};
-        pthread_mutex_lock(&lock);
-        block.file = mapped((uintptr_t)block.address + guest_base).file;
-        *page = (struct page){number, number_of(&block), now};
-        pthread_mutex_unlock(&lock);
-    }
-    s->last_page = *page;
-    if (page->id)
-        add(s, page->id);
-}
-
 static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     (void)id;
     if (atomic_load(&shared->closed))
@@ -408,7 +364,6 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
         size = 4096; /* QEMU ends a block on the page after its first; a few bytes can lie beyond */
     uintptr_t host = (uintptr_t)qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(tb, 0));
     pthread_mutex_lock(&lock);
-    guest_base = host - (uintptr_t)qemu_plugin_tb_vaddr(tb);
     struct range range = mapped(host);
     struct block block = {
         .address = range.file ? range.offset + (host - range.start) : qemu_plugin_tb_vaddr(tb),
@@ -418,9 +373,6 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb) {
     };
     uint32_t number = number_of(&block);
     pthread_mutex_unlock(&lock);
-    for (size_t i = 0; shared->data && i < instructions; i++)
-        qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(tb, i), touched, QEMU_PLUGIN_CB_NO_REGS,
-                                         QEMU_PLUGIN_MEM_RW, NULL);
     if (number)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)number);
 }

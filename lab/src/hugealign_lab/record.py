@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, Image, read_file
@@ -23,7 +23,7 @@ from hugealign.process.running import handling, passing_on
 from hugealign_lab import tracefile
 from hugealign_lab.files import describe, vaddr
 from hugealign_lab.shared import Shared
-from hugealign_lab.tracefile import BLOCK, LAST, PAGE, RAW, Description, TraceError
+from hugealign_lab.tracefile import BLOCK, LAST, RAW, Description, TraceError
 
 _PLUGIN = os.path.join(os.path.dirname(__file__), "plugin.c")
 _MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
@@ -43,10 +43,8 @@ class Recorded:
     size: int
 
 
-def record(words: Sequence[str], output: str, limit: int, *, data: bool = False) -> Recorded:
+def record(words: Sequence[str], output: str, limit: int) -> Recorded:
     """Run *words* and write their trace to *output*, of at most about *limit* bytes; completely or not at all.
-
-    With *data*, it has their loads and stores too.
 
     Raises HugealignError, and NotRunnableError if the command is not found, or not one that the emulator can run.
     """
@@ -63,7 +61,7 @@ def record(words: Sequence[str], output: str, limit: int, *, data: bool = False)
         with beside(target) as path:
             with open(path, "wb") as stream:
                 stream.write(tracefile.MAGIC)
-            shared = Shared(path, limit, data)
+            shared = Shared(path, limit)
             try:
                 status = _run(emulator, shared, [program, *words[1:]])
                 description = _finish(shared, path, program, words, machine)
@@ -183,13 +181,10 @@ def _finish(shared: Shared, path: str, program: str, words: Sequence[str], machi
         raise OSError(shared.now.error, os.strerror(shared.now.error))
     if not shared.now.streams:
         raise HugealignError("nothing was recorded: QEMU did not run the command")
-    found = zip(shared.files(), shared.bases(), strict=True)
-    files = tuple(replace(describe(name), base=base) if name else tracefile.File("") for name, base in found)
+    files = tuple(describe(name) if name else tracefile.File("") for name in shared.files())
     files, number = _with_program(files, program)
     said = shared.now
-    description = Description(
-        tuple(words), machine, files, number, cut=shared.cut, execs=said.execs, lost=said.lost, data=bool(said.data)
-    )
+    description = Description(tuple(words), machine, files, number, cut=shared.cut, execs=said.execs, lost=said.lost)
     with open(path, "r+b") as stream:
         description.events, end = _count(stream)
         if end < os.fstat(stream.fileno()).st_size:
@@ -225,23 +220,12 @@ def _count(stream: BinaryIO) -> tuple[int, int]:
 
 
 def _addresses(rows: bytes, files: Sequence[tracefile.File]) -> bytes:
-    """Return the table of blocks with addresses as in p_vaddr, not file offsets or, for data, process addresses."""
+    """Return the table of blocks with addresses as in p_vaddr, not file offsets."""
     table = bytearray(rows)
     for number, (offset, file, size, instructions) in enumerate(BLOCK.iter_unpack(rows)):
         if not size and number:  # of a process that was killed at that moment: the block never ran
             BLOCK.pack_into(table, number * BLOCK.size, 0, 0, 1, 1)
-        elif file and not instructions:
-            BLOCK.pack_into(table, number * BLOCK.size, *_data(files[file], offset, file), size, 0)
         elif file:
             row = vaddr(files[file], offset), file, size, instructions
             BLOCK.pack_into(table, number * BLOCK.size, *row)
     return bytes(table)
-
-
-def _data(file: tracefile.File, address: int, number: int) -> tuple[int, int]:
-    """Return the address of a page of data as in p_vaddr and the *number* of its file; 0 if it is in no segment."""
-    if file.bias is not None:
-        own = address - file.bias
-        if any(s.p_vaddr // PAGE * PAGE <= own < s.p_vaddr + s.p_memsz for s in file.segments):
-            return own, number
-    return address, 0

@@ -1,6 +1,5 @@
-/* Decodes the chunks of a trace (docs/trace.md) and runs them through models of instruction TLBs, and of data TLBs if
-   it has loads and stores, under any number of layouts at once; it also counts calls.  tests/commands/reference.py does
-   the same, slowly, and the tests compare.
+/* Decodes the chunks of a trace (docs/trace.md) and runs them through models of instruction TLBs, under any
+   number of layouts at once; it also counts calls.  lab/tests/reference.py does the same, slowly, and the tests compare.
 
    Once per chunk and layout, blocks are turned into the pages that they lie in, without repetitions.  For each choice
    of huge windows (a variant), pages are then turned into keys, one for each 4 KiB page or huge window.  The machines
@@ -12,9 +11,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 enum { EVENTS = 1 << 14, HISTORY = 1 << 16, NEVER = 0xFFFF };
-enum { CODE, DATA, SIDES };
-/* In the page of a block, and in the key of a page: it is data, loaded or stored. */
-#define OF_DATA 0x80000000u
 /* The table of calls is kept sparse to end probing soon.  Branches inside functions are many more. */
 enum { SLOTS = 1 << 22, BRANCH_SLOTS = 1 << 24, SPARSE = 4, PROBES = 256 };
 /* Owners of blocks; functions have the numbers after these. */
@@ -33,10 +29,9 @@ struct level {
     uint32_t nodes, sets, keys;
 };
 
-/* Without a first level for data, only code is looked up.  The second level may serve both. */
 struct machine {
-    struct level first[SIDES], seconds[SIDES], *second[SIDES];
-    uint64_t misses[SIDES], walks[SIDES];
+    struct level first, second;
+    uint64_t misses, walks;
     struct machine *other;
 };
 
@@ -50,7 +45,7 @@ struct variant {
 };
 
 struct layout {
-    uint32_t *first, *last; /* the pages of each block, or with OF_DATA the page that it stands for */
+    uint32_t *first, *last; /* the pages of each block */
     struct variant *variants;
     struct layout *other;
 };
@@ -62,9 +57,8 @@ struct call {
 
 struct replay {
     uint32_t blocks;
-    uint16_t *instructions; /* by block; 0 for a page of data */
-    int has_data, wants_data;
-    uint64_t *executions; /* by block */
+    uint16_t *instructions; /* by block */
+    uint64_t *executions;   /* by block */
     uint64_t events, instruction_count;
     struct layout *layouts;
     uint32_t *owner; /* by block; NULL if no calls are counted */
@@ -97,8 +91,6 @@ EXPORT struct replay *replay_new(uint32_t blocks, const uint16_t *instructions) 
     r->blocks = blocks;
     r->instructions = copy(instructions, blocks, sizeof *instructions);
     r->executions = calloc(blocks, sizeof *r->executions);
-    for (uint32_t block = 1; block < blocks; block++)
-        r->has_data |= !instructions[block];
     r->begin = WITHIN;
     return r->instructions && r->executions ? r : NULL;
 }
@@ -114,9 +106,6 @@ EXPORT int replay_count_calls(struct replay *r, const uint32_t *owner, const uin
     r->calls = calloc(r->slot_count / SPARSE + 1, sizeof *r->calls);
     return r->owner && r->entry && r->slots && r->calls ? 0 : -1;
 }
-
-/* Run loads and stores through the machines; without this call they are ignored. */
-EXPORT void replay_data(struct replay *r) { r->wants_data = 1; }
 
 /* Count only a part of each thread: from a block that BEGINS it, or from its start if *whole*, to one that ENDS it,
    which does not count. */
@@ -191,23 +180,17 @@ static int level_make(struct level *v, const struct variant *of, const uint32_t 
     return 0;
 }
 
-/* The *shapes* of both levels, for code and then for data; with *one*, code's second level serves data too. */
-EXPORT struct machine *machine_new(struct variant *v, const uint32_t shapes[SIDES][2][5], int one) {
+/* The *shapes* of both levels. */
+EXPORT struct machine *machine_new(struct variant *v, const uint32_t shapes[2][5]) {
     struct machine *m = calloc(1, sizeof *m);
-    for (int side = 0; m && side < SIDES; side++) {
-        m->second[side] = &m->seconds[one ? CODE : side];
-        if (level_make(&m->first[side], v, shapes[side][0]) ||
-            level_make(&m->seconds[side], v, shapes[side][1]))
-            return NULL;
-    }
-    if (!m)
+    if (!m || level_make(&m->first, v, shapes[0]) || level_make(&m->second, v, shapes[1]))
         return NULL;
     m->other = v->machines;
     return v->machines = m;
 }
 
-EXPORT uint64_t machine_misses(const struct machine *m, int side) { return m->misses[side]; }
-EXPORT uint64_t machine_walks(const struct machine *m, int side) { return m->walks[side]; }
+EXPORT uint64_t machine_misses(const struct machine *m) { return m->misses; }
+EXPORT uint64_t machine_walks(const struct machine *m) { return m->walks; }
 EXPORT uint64_t replay_events(const struct replay *r) { return r->events; }
 EXPORT uint64_t replay_instructions(const struct replay *r) { return r->instruction_count; }
 EXPORT const uint64_t *replay_executions(const struct replay *r) { return r->executions; }
@@ -248,23 +231,13 @@ static inline int touch(struct level *v, uint32_t key) {
 static void look_up(struct machine *m, const uint32_t *keys, size_t count) {
     uint64_t misses = 0, walks = 0;
     for (size_t i = 0; i < count; i++) {
-        if (touch(&m->first[CODE], keys[i]))
+        if (touch(&m->first, keys[i]))
             continue;
         misses++;
-        walks += !touch(&m->seconds[CODE], keys[i]);
+        walks += !touch(&m->second, keys[i]);
     }
-    m->misses[CODE] += misses;
-    m->walks[CODE] += walks;
-}
-
-static void look_up_both(struct machine *m, const uint32_t *keys, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        uint32_t side = keys[i] & OF_DATA ? DATA : CODE, key = keys[i] & ~OF_DATA;
-        if (touch(&m->first[side], key))
-            continue;
-        m->misses[side]++;
-        m->walks[side] += !touch(m->second[side], key);
-    }
+    m->misses += misses;
+    m->walks += walks;
 }
 
 static void run(struct replay *r, const uint32_t *ids, size_t count) {
@@ -283,13 +256,13 @@ static void run(struct replay *r, const uint32_t *ids, size_t count) {
             size_t keys = 0;
             uint32_t key = UINT32_MAX;
             for (size_t i = 0; i < pages; i++) {
-                uint32_t next = v->key_of[r->pages[i] & ~OF_DATA] | (r->pages[i] & OF_DATA);
+                uint32_t next = v->key_of[r->pages[i]];
                 r->keys[keys] = next;
                 keys += next != key;
                 key = next;
             }
             for (struct machine *m = v->machines; m; m = m->other)
-                (r->wants_data ? look_up_both : look_up)(m, r->keys, keys);
+                look_up(m, r->keys, keys);
         }
     }
 }
@@ -346,10 +319,7 @@ EXPORT void replay_stream(struct replay *r) {
     for (struct layout *l = r->layouts; l; l = l->other)
         for (struct variant *v = l->variants; v; v = v->other)
             for (struct machine *m = v->machines; m; m = m->other)
-                for (int side = 0; side < SIDES; side++) {
-                    forget(&m->first[side]);
-                    forget(&m->seconds[side]);
-                }
+                forget(&m->first), forget(&m->second);
 }
 
 static const uint8_t *take(const uint8_t *at, const uint8_t *end, uint32_t *value) {
@@ -426,16 +396,6 @@ static size_t part(struct replay *r, size_t count, size_t *from) {
     return at - *from;
 }
 
-/* Move the *ids* of code to the front, and return their number. */
-static size_t code_only(const struct replay *r, uint32_t *ids, size_t count) {
-    size_t code = 0;
-    for (size_t i = 0; i < count; i++) {
-        ids[code] = ids[i];
-        code += r->instructions[ids[i]] != 0;
-    }
-    return code;
-}
-
 /* Return 0, or -1 if the chunk is damaged. */
 EXPORT int replay_chunk(struct replay *r, const uint8_t *bytes, size_t size, uint32_t events, int raw) {
     if (events > EVENTS)
@@ -452,14 +412,12 @@ EXPORT int replay_chunk(struct replay *r, const uint8_t *bytes, size_t size, uin
     }
     size_t from, count = part(r, events, &from);
     uint32_t *ids = r->ids + from;
-    if (r->has_data && !r->wants_data)
-        count = code_only(r, ids, count);
     uint64_t instructions = 0;
     for (size_t i = 0; i < count; i++) {
         instructions += r->instructions[ids[i]];
         r->executions[ids[i]]++;
-        r->events += r->instructions[ids[i]] != 0;
     }
+    r->events += count;
     r->instruction_count += instructions;
     if (r->owner)
         count_calls(r, ids, count);
@@ -475,8 +433,7 @@ EXPORT void replay_free(struct replay *r) {
     for (struct layout *l = r->layouts, *next_layout; l; l = next_layout) {
         for (struct variant *v = l->variants, *next_variant; v; v = next_variant) {
             for (struct machine *m = v->machines, *next; m; m = next) {
-                for (int side = 0; side < SIDES; side++)
-                    level_free(&m->first[side]), level_free(&m->seconds[side]);
+                level_free(&m->first), level_free(&m->second);
                 next = m->other;
                 free(m);
             }

@@ -17,9 +17,6 @@ _SOURCE = os.path.join(os.path.dirname(__file__), "replay.c")
 _P, _U32, _U64, _INT, _SIZE = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int, ctypes.c_size_t
 #: The owner of a block, for counting calls: another file, its file but no function, or function n as n plus FUNCTION.
 ELSEWHERE, NO_FUNCTION, FUNCTION = range(3)
-#: The kind of TLB; in the page of a block, DATA means that it stands for data.
-CODE, DATA = range(2)
-OF_DATA = 1 << 31
 #: Marks of the blocks with which the part of a thread that counts begins and ends.
 BEGINS, ENDS = 1, 2
 
@@ -32,10 +29,9 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "replay_new": (_P, (_U32, _P)),
     "layout_new": (_P, (_P, _P, _P)),
     "variant_new": (_P, (_P, _U32, _P, _U32, _P, ctypes.c_char_p)),
-    "machine_new": (_P, (_P, _P, _INT)),
-    "machine_misses": (_U64, (_P, _INT)),
-    "machine_walks": (_U64, (_P, _INT)),
-    "replay_data": (None, (_P,)),
+    "machine_new": (_P, (_P, _P)),
+    "machine_misses": (_U64, (_P,)),
+    "machine_walks": (_U64, (_P,)),
     "replay_events": (_U64, (_P,)),
     "replay_instructions": (_U64, (_P,)),
     "replay_executions": (ctypes.POINTER(_U64), (_P,)),
@@ -70,20 +66,13 @@ def _shape(level: Level | None) -> "array[int]":
 
 
 class Replay:
-    """A trace, and the machines to run it through.  Use it as a context: C's memory is freed at its end.
+    """A trace, and the machines to run it through.  Use it as a context: C's memory is freed at its end."""
 
-    Loads and stores are left out unless *data* is set: then each machine needs TLBs for them.
-    """
-
-    def __init__(self, trace: Trace, *, data: bool = False) -> None:
+    def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._c = loaded(_SOURCE, _FUNCTIONS)
         instructions = array("H", (row[3] for row in trace.block_rows()))
-        for page in trace.pages:
-            instructions[page] = 0
         self._replay = _made(self._c.replay_new(len(instructions), _address(instructions)))
-        if data:
-            self._c.replay_data(self._replay)
 
     def __enter__(self) -> Self:
         return self
@@ -120,10 +109,8 @@ class Replay:
 
     def machine(self, variant: int, cpu: Geometry) -> int:
         """Add a processor, and return its handle for `counts`."""
-        data = cpu.data
-        levels = cpu.first, cpu.second, data.first if data else None, data.second if data else None
-        shapes = array("I", (number for level in levels for number in _shape(level)))
-        return _made(self._c.machine_new(variant, _address(shapes), data is not None and data.second is None))
+        shapes = array("I", (number for level in (cpu.first, cpu.second) for number in _shape(level)))
+        return _made(self._c.machine_new(variant, _address(shapes)))
 
     def run(self, progress: Callable[[int], None] = silent) -> None:
         """Run the whole trace; *progress* gets the percentage done.  Raises TraceError if it is damaged."""
@@ -143,9 +130,9 @@ class Replay:
         if self._c.replay_chunk(self._replay, payload, chunk.size, chunk.events, chunk.raw):
             raise TraceError(f"{printable(self._trace.path)}: is damaged: a chunk cannot be decoded")
 
-    def counts(self, machine: int, side: int = CODE) -> tuple[int, int]:
-        """Return the misses of the first level, and the page walks, of code or of data."""
-        return int(self._c.machine_misses(machine, side)), int(self._c.machine_walks(machine, side))
+    def counts(self, machine: int) -> tuple[int, int]:
+        """Return the misses of the first level, and the page walks."""
+        return int(self._c.machine_misses(machine)), int(self._c.machine_walks(machine))
 
     def totals(self) -> tuple[int, int, int, int]:
         """Return blocks and instructions that ran; threads that count, and those whose part ended before they did."""

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from hugealign.io.units import counted, printable
 from hugealign_lab.simulate import best
-from hugealign_lab.simulation import DataSimulated, Simulated
+from hugealign_lab.simulation import Simulated
 
 
 def text(found: Simulated, *, curve: bool = False) -> str:
@@ -32,27 +32,7 @@ def text(found: Simulated, *, curve: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def data_text(found: DataSimulated) -> str:
-    """Return a table of the misses with each kind of segment huge."""
-    done = found.done
-    names = max(3, *(len(printable(row.cpu)) for row in done.rows))
-    threads = counted(done.threads, "thread")
-    lines = [
-        f"{printable(found.binary)}: {done.events:,} blocks, {done.instructions:,} instructions, {threads}",
-        *_part(found),
-        *found.trace.description.remarks(),
-        "",
-        f"{'huge':11}  {'CPU':{names}}   iTLB misses     dTLB misses   walks, code   walks, data",
-    ]
-    lines += [
-        f"{row.huge:11}  {printable(row.cpu):{names}}  {row.code_misses:12,}  {row.data_misses:14,}  "
-        f"{row.code_walks:12,}  {row.data_walks:12,}"
-        for row in done.rows
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _part(found: Simulated | DataSimulated) -> list[str]:
+def _part(found: Simulated) -> list[str]:
     """Return the lines that say which part counts."""
     words = [f"{word} {printable(name)}" for word, name in (("from", found.first), ("until", found.last)) if name]
     return [f"{' '.join(words)}: {found.done.threads} of {len(found.trace.streams)} threads"] if words else []
@@ -67,22 +47,9 @@ def _outside(found: Simulated) -> list[str]:
 
 def to_json(found: Simulated) -> str:
     """Return the JSON document ``hugealign.simulate/1``, which simulate-1.schema.json describes."""
-    done = found.done
-    rows = [asdict(row) | {"mpki": round(done.mpki(row), 6)} for row in done.rows]
-    return _document("hugealign.simulate/1", found, {"outside_of_files": done.uncovered, "rows": rows})
-
-
-def data_to_json(found: DataSimulated) -> str:
-    """Return the JSON document ``hugealign.simulate-data/1``, which simulate-data-1.schema.json describes."""
-    done = found.done
-    rows = [asdict(row) for row in done.rows]
-    return _document("hugealign.simulate-data/1", found, {"rodata_bytes": done.rodata, "rows": rows})
-
-
-def _document(schema: str, found: Simulated | DataSimulated, more: dict[str, object]) -> str:
     said, done = found.trace.description, found.done
     document = {
-        "schema": schema,
+        "schema": "hugealign.simulate/1",
         "binary": found.binary,
         "command": list(said.command),
         "machine": said.machine,
@@ -94,5 +61,7 @@ def _document(schema: str, found: Simulated | DataSimulated, more: dict[str, obj
         "cut": said.cut,
         "execs": said.execs,
         "lost_threads": said.lost,
+        "outside_of_files": done.uncovered,
+        "rows": [asdict(row) | {"mpki": round(done.mpki(row), 6)} for row in done.rows],
     }
-    return json.dumps(document | more, indent=2) + "\n"
+    return json.dumps(document, indent=2) + "\n"

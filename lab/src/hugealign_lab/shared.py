@@ -18,14 +18,14 @@ _BLOCK = 16  # bytes: address u64, file u32, size u16, instructions u16
 
 
 class _File(ctypes.Structure):
-    _fields_ = (("base", ctypes.c_uint64), ("ready", ctypes.c_uint32), ("name", ctypes.c_char * (NAME - 12)))
+    _fields_ = (("ready", ctypes.c_uint32), ("name", ctypes.c_char * (NAME - 4)))
 
 
 class _Layout(ctypes.Structure):
     """``struct shared``: plugin.c says what each field is."""
 
     _fields_ = (
-        *((name, ctypes.c_uint32) for name in "closed writers cut error blocks files streams execs lost data".split()),
+        *((name, ctypes.c_uint32) for name in "closed writers cut error blocks files streams execs lost".split()),
         *((name, ctypes.c_uint64) for name in ("events", "bytes", "limit")),
         ("chunks", ctypes.c_char * NAME),
         ("owner", ctypes.c_uint32 * SLOTS),
@@ -38,10 +38,10 @@ class _Layout(ctypes.Structure):
 class Shared:
     """The memory; *limit* is in bytes of chunks, *chunks* is the path of the file to append them to.
 
-    With *data* the plugin records loads and stores too.  *now* has its counts so far.
+    *now* has the plugin's counts so far.
     """
 
-    def __init__(self, chunks: str, limit: int, data: bool) -> None:
+    def __init__(self, chunks: str, limit: int) -> None:
         name = os.fsencode(chunks)
         if len(name) >= NAME:
             raise OSError(36, os.strerror(36), chunks)
@@ -49,7 +49,7 @@ class Shared:
         os.ftruncate(self.fd, ctypes.sizeof(_Layout))
         self._memory = mmap.mmap(self.fd, ctypes.sizeof(_Layout))
         self.now = _Layout.from_buffer(self._memory)
-        self.now.chunks, self.now.limit, self.now.data = name, limit, data
+        self.now.chunks, self.now.limit = name, limit
         self.now.blocks = self.now.files = 1  # block and file 0 mean none
 
     @property
@@ -69,11 +69,6 @@ class Shared:
     def files(self) -> list[str]:
         """Return the names of the files with code; number 0 is memory without a file."""
         return ["", *(os.fsdecode(self.now.file[number].name) for number in range(1, min(self.now.files, FILES)))]
-
-    def bases(self) -> list[int | None]:
-        """Return, for each of `files`, the address of its first byte, None if it was not mapped."""
-        found = (self.now.file[number].base for number in range(1, min(self.now.files, FILES)))
-        return [None, *(None if base >> 63 else base for base in found)]  # NOWHERE, or outside the guest
 
     def blocks(self) -> bytes:
         """Return the table of blocks, 16 bytes each: address u64, file u32, size u16, instructions u16."""

@@ -10,9 +10,9 @@ from hugealign.io.progress import silent
 from hugealign.io.units import printable
 from hugealign.orderfile import Entry, OrderFile
 from hugealign.ordering.named import indices
-from hugealign_lab import data, placement
+from hugealign_lab import placement
 from hugealign_lab.files import find
-from hugealign_lab.geometry import named, with_data
+from hugealign_lab.geometry import named
 from hugealign_lab.part import marks
 from hugealign_lab.placement import Placement
 from hugealign_lab.relinked import relinked_file
@@ -20,7 +20,6 @@ from hugealign_lab.simulate import Simulation, simulate
 from hugealign_lab.tracefile import Trace, open_trace
 
 CPUS = ("skylake", "sapphirerapids", "zen3", "neoverse-n1")
-DATA_CPUS = ("skylake", "zen5", "neoverse-n1")
 LAYOUTS = ("original", "all-4k", "all-2m")
 WINDOWS = range(17)
 _INSTEAD = "with --binary"
@@ -33,17 +32,6 @@ class Simulated:
     trace: Trace
     binary: str
     done: Simulation
-    first: str | None = None
-    last: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DataSimulated:
-    """A finished simulation of code and data; the fields are those of `Simulated`."""
-
-    trace: Trace
-    binary: str
-    done: data.DataSimulation
     first: str | None = None
     last: str | None = None
 
@@ -67,47 +55,16 @@ def simulated(
     """
     processors = [named(word) for word in dict.fromkeys(cpus)]
     trace = open_trace(path)
-    file, binary = _laid_out(trace, binary)
+    said = trace.description
+    file = said.program if binary is None else find(said.files, binary, _INSTEAD)
+    binary = said.files[file].path if binary is None else binary
     placed = [_layout(trace, file, binary, name, windows) for name in dict.fromkeys(layouts)]
     part = _part(trace, file, binary, first, last)
     done = simulate(trace, placed, processors, progress, part)
-    _check_end(path, done.ended, first, last)
-    return Simulated(trace, binary, done, first, last)
-
-
-def simulated_data(
-    path: str,
-    binary: str | None = None,
-    *,
-    cpus: Sequence[str] = DATA_CPUS,
-    first: str | None = None,
-    last: str | None = None,
-    progress: Callable[[int], None] = silent,
-) -> DataSimulated:
-    """Return the misses of code and data of the trace at *path* on each of *cpus*, with each of `data.HUGE` huge.
-
-    *first* and *last* are functions of *binary*; the parameters are those of `simulated`.  Raises HugealignError.
-    """
-    processors = [with_data(named(word)) for word in dict.fromkeys(cpus)]
-    trace = open_trace(path)
-    file, binary = _laid_out(trace, binary)
-    part = _part(trace, file, binary, first, last)
-    done = data.simulate(trace, processors, progress, part)
-    _check_end(path, done.ended, first, last)
-    return DataSimulated(trace, binary, done, first, last)
-
-
-def _laid_out(trace: Trace, binary: str | None) -> tuple[int, str]:
-    """Return the number and the path of the file *binary*, by default the traced program."""
-    found = trace.description
-    file = found.program if binary is None else find(found.files, binary, _INSTEAD)
-    return file, found.files[file].path if binary is None else binary
-
-
-def _check_end(path: str, ended: int, first: str | None, last: str | None) -> None:
-    if last is not None and not ended:  # the user did not mean all to the end
+    if last is not None and not done.ended:  # the user did not mean all to the end
         behind = f" after {printable(first)}" if first is not None else ""
         raise HugealignError(f"{printable(path)}: no thread enters {printable(last)}{behind}")
+    return Simulated(trace, binary, done, first, last)
 
 
 def _part(trace: Trace, file: int, binary: str, first: str | None, last: str | None) -> bytes | None:

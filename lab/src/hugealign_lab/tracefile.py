@@ -21,7 +21,6 @@ LAST, RAW = 1, 2
 EVENTS_LIMIT = 1 << 14
 _BYTES_PER_EVENT = 10  # two numbers of up to 5 bytes
 BLOCK_LIMIT = 4096  # bytes of a block: it spans two pages at most
-PAGE = 4096  # bytes of a numbered page of data
 _BLOCKS_LIMIT = 1 << 23
 _PACKED_LIMIT = 17 * _BLOCKS_LIMIT  # bytes; incompressible data grows a little
 _DESCRIPTION_LIMIT = 1 << 24
@@ -42,27 +41,15 @@ class TracedSegment:
     p_filesz: int
     p_memsz: int
     executable: bool
-    writable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file with code or data.
-
-    *identity* is ``build-id:HEX``, ``sha256:HEX`` without a build-id, or empty if unknown.  *base* is the address of
-    its first byte in the process, None if unknown.
-    """
+    """A file with code; *identity* is ``build-id:HEX``, ``sha256:HEX`` without a build-id, or empty if unknown."""
 
     path: str
     identity: str = ""
     segments: tuple[TracedSegment, ...] = ()
-    base: int | None = None
-
-    @property
-    def bias(self) -> int | None:
-        """The difference of addresses in the process from p_vaddr; None if unknown."""
-        first = next((s for s in self.segments if not s.p_offset), None)
-        return None if self.base is None or first is None else self.base - first.p_vaddr
 
 
 @dataclass(slots=True)
@@ -71,8 +58,7 @@ class Description:
 
     *files* are by number; 0 is memory without a file.  *program* is the number of the file that was run, *cut* the
     reason why the recording ended early, *execs* how often a process became another program, which was not recorded,
-    and *lost* the number of unrecorded threads.  *events* are executed blocks, and with *data* also each access to
-    another page of data than the one before.
+    and *lost* the number of unrecorded threads.  *events* are executed blocks.
     """
 
     command: tuple[str, ...]
@@ -83,7 +69,6 @@ class Description:
     cut: str | None = None
     execs: int = 0
     lost: int = 0
-    data: bool = False
 
     def remarks(self) -> list[str]:
         """Return what is missing from the trace."""
@@ -109,8 +94,6 @@ class Chunk:
 class Trace:
     """An open trace.  *blocks* are the rows of the table, 16 bytes each, *streams* the chunks of each thread.
 
-    *pages* are the pages of data, by their number among the blocks: address and file.
-
     The *file* is read, not mapped: if it were truncated meanwhile, a missing page would end us by SIGBUS (mmap(2)).
     """
 
@@ -119,7 +102,6 @@ class Trace:
     description: Description
     blocks: bytes
     streams: list[list[Chunk]] = field(default_factory=list)
-    pages: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def block_rows(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield address, file, size in bytes and instructions of each block, from number 0, which is no block."""
@@ -195,9 +177,9 @@ def _read(path: str, stream: BinaryIO) -> Trace:
         raise TraceError("is damaged: the checksum of its description is wrong")
     description = _description(_inflate(text, _DESCRIPTION_LIMIT))
     blocks = _inflate(table, _BLOCKS_LIMIT * BLOCK.size)
-    blocks, pages = _split(blocks, len(description.files))
+    _check_blocks(blocks, len(description.files))
     streams = _streams(stream, end)
-    trace = Trace(path, stream, description, blocks, streams, pages)
+    trace = Trace(path, stream, description, blocks, streams)
     if sum(chunk.events for chunks in streams for chunk in chunks) != description.events:
         raise TraceError("is damaged: chunks are missing")
     return trace
@@ -240,11 +222,9 @@ def _description(raw: bytes) -> Description:
                         _number(part["p_filesz"]),
                         _number(part["p_memsz"]),
                         bool(part["executable"]),
-                        bool(part.get("writable")),
                     )
                     for part in one["segments"][:_SEGMENTS_LIMIT]
                 ),
-                None if one.get("base") is None else _number(one["base"]),
             )
             for one in found["files"]
         )
@@ -259,32 +239,20 @@ def _description(raw: bytes) -> Description:
             None if found["cut"] is None else _text(found["cut"]),
             _number(found["execs"]),
             _number(found["lost"]),
-            bool(found.get("data")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise TraceError("is damaged: its description has another form") from None
 
 
-def _split(table: bytes, files: int) -> tuple[bytes, dict[int, tuple[int, int]]]:
-    """Return the rows, with rows of data attributed to no file, and the pages of data by their number."""
+def _check_blocks(table: bytes, files: int) -> None:
+    """Raise TraceError unless all rows of the *table* are in range."""
     if len(table) % BLOCK.size or not table:
         raise TraceError("is damaged: its table of blocks has another form")
-    pages = {}
     rows = BLOCK.iter_unpack(table)
     next(rows)
-    for number, (address, file, size, instructions) in enumerate(rows, 1):
-        if file >= files or not 0 < size <= BLOCK_LIMIT or instructions > size or address >= 1 << 57:
+    for address, file, size, instructions in rows:
+        if file >= files or not 0 < instructions <= size <= BLOCK_LIMIT or address >= 1 << 57:
             raise TraceError("is damaged: a block is out of range")
-        if not instructions:
-            if size != PAGE or address % PAGE:
-                raise TraceError("is damaged: a page of data is none")
-            pages[number] = address, file
-    if not pages:
-        return table, pages
-    blocks = bytearray(table)
-    for number in pages:
-        BLOCK.pack_into(blocks, number * BLOCK.size, 0, 0, 1, 1)
-    return bytes(blocks), pages
 
 
 def _streams(stream: BinaryIO, end: int) -> list[list[Chunk]]:

@@ -8,7 +8,6 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hugealign.cli import map as map_command
-from hugealign.elf.coverage import RodataCoverage
 from hugealign.elf.image import ET_EXEC, PF_R, PF_X, PT_LOAD, Image, Segment
 from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions
@@ -25,7 +24,6 @@ from hugealign.profile.ran import Ran
 from hugealign.system.budget import Budget
 
 PAGE = 1 << 16
-RODATA = RodataCoverage(3 * PAGE, 2 * PAGE, 2, 0)
 
 
 CELL = PAGE // CELLS
@@ -71,7 +69,6 @@ def drawn(
         order,
         note,
         layouts,
-        RODATA,
     )
 
 
@@ -184,7 +181,6 @@ def test_text() -> None:
     assert lines == [
         "prog: 1,000 of 1,000 samples found, from p (folded)",
         "order made from the profile: 1 of 3 windows of 64.0 KiB huge; what ran needs 1, the budget is 1 (zen3)",
-        "read-only data, not shown: 192.0 KiB with 2 windows of their own",
         "",
         "as linked",
         "window" + "uncovered".rjust(74),

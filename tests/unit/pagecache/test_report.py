@@ -13,7 +13,7 @@ from hugealign.errors import HugealignError
 from hugealign.pagecache import report
 from hugealign.pagecache.measure import CacheState
 from hugealign.pagecache.report import document, ranges, shortened, total
-from hugealign.pagecache.text import CachedRodata, CachedText
+from hugealign.pagecache.text import CachedText
 from hugealign.pagecache.warming import Warmth
 
 SCHEMA = json.loads((Path(report.__file__).with_name("warm-1.schema.json")).read_text(encoding="utf-8"))
@@ -51,25 +51,6 @@ def test_lines() -> None:
     assert shortened(["a", "b"]) == "a, b"
 
 
-def with_rodata() -> CachedText:
-    rodata = CachedRodata([W, 2 * W], Warmth((True, False)), IN_USE)
-    return CachedText("f", W, [0], Warmth((True,)), rodata=rodata)
-
-
-def test_read_only_data_are_counted_apart() -> None:
-    both = with_rodata()
-    assert lines(both) == [
-        "f: 1 of 1 windows huge (2.0 MiB)",
-        "  read-only data: 1 of 2 windows huge (2.0 MiB)",
-        "    in use by process 7 (x); stop it and try again",
-    ]
-    assert lines(both.changed(diagnosis=IN_USE))[-1] == "  read-only data: 1 of 2 windows huge (2.0 MiB)"
-    assert not both.whole
-    found = document([both], set(), [], [])
-    assert (found["huge_bytes"], found["rodata_huge_bytes"]) == (W, W)
-    assert found["files"][0]["rodata"]["small_offsets"] == [2 * W]
-
-
 def test_total() -> None:
     whole, none = CachedText("f", W, [0], Warmth((True,))), CachedText("/lib/l.so", W, [], Warmth(()))
     assert total([whole], {"f"}) == []
@@ -95,7 +76,7 @@ def test_document() -> None:
     assert found["files"][0] == {
         "path": "a\\x1b", "library": False, "replaced": False, "windows": 2, "windows_huge": 1, "huge_bytes": W,
         "small_offsets": [2 * W], "methods": ["readahead"],
-        "diagnosis": render.document(IN_USE), "notes": [], "rodata": None,
+        "diagnosis": render.document(IN_USE), "notes": [],
     }  # fmt: skip
     assert (found["files"][1]["library"], found["files"][1]["diagnosis"]) == (True, None)
     assert found["libraries_missing"] == [{"name": "lib\\n", "needed_by": "a"}]

@@ -37,13 +37,6 @@ def test_both_files() -> None:
     }
 
 
-def test_read_only_data() -> None:
-    setup = ServiceSetup("demo.service", ["/usr/sbin/demo"], ["/usr/lib/libdemo.so"], rodata=True)
-    service, _ = texts(setup, "/usr/bin/hugealign").values()
-    assert "stage --rodata --owner demo.service -- /usr/sbin/demo\n" in service
-    assert "warm --rodata -- /usr/lib/libdemo.so\n" in service
-
-
 def test_instance_gets_a_service_that_is_no_instance() -> None:
     service, drop_in = dropins.paths("postgresql@15-main.service")
     assert service == "/etc/systemd/system/hugealign-for-postgresql\\x4015-main.service"

@@ -168,36 +168,6 @@ def test_find(name: str, entries: int | None, second: int | None) -> None:
     assert (cpu.itlb_2m, cpu.l2_2m and cpu.l2_2m.entries) == (entries, second)
 
 
-@pytest.mark.parametrize("name", LEAF_18H)
-def test_the_tables_of_loads_agree_with_what_processors_say(name: str) -> None:
-    loads = {
-        page: Tlb((ebx >> 16) * sets, ebx >> 16)
-        for ebx, sets, edx in LEAF_18H[name][1]
-        for page in (1, 2)
-        if edx & 0x1FF == 0x24 and ebx & page  # of loads, first level, not fully associative
-    }
-    data = find(name).data
-    assert (data and {1: data.l1_4k, 2: data.l1_2m}) == (loads or None)
-
-
-@pytest.mark.parametrize("name", LEAF_2)
-def test_the_descriptors_of_loads(name: str) -> None:
-    said = {byte for register in LEAF_2[name][1] for byte in register.to_bytes(4, "little")}
-    assert 0x03 in said
-    assert said & {0x5A, 0x63}
-    data = find(name).data
-    assert data
-    assert (data.l1_4k, data.l1_2m, data.l2) == (Tlb(64, 4), Tlb(32, 4), None)
-
-
-def test_the_data_tlb_of_zen_5() -> None:
-    data = find("zen5").data
-    assert data
-    for register in AMD_LEAVES["zen5"][1]:
-        assert data.l1_4k == data.l1_2m == Tlb(register >> 16 & 0xFF, shared=True)
-    assert "not verified" in data.source
-
-
 def test_find_lists_what_it_knows() -> None:
     with pytest.raises(UsageError, match=r"unknown CPU \w+; known are ivybridge, .*, zen5, .*kunpeng920"):
         find("z80")

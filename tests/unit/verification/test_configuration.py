@@ -47,7 +47,7 @@ def test_a_strangers_file_is_not_obeyed(tmp_path: Path) -> None:
     (tmp_path / "hugealign.toml").write_text('[verify]\nfail-on = "never"\n')
     (tmp_path / "own").mkdir()
     os.chown(tmp_path / "hugealign.toml", 12345, -1)
-    with pytest.raises(UsageError, match=r"belongs to another user; --config FILE or --no-config"):
+    with pytest.raises(UsageError, match=r"belongs to another user; name it, or /dev/null, by --config"):
         configuration.find(str(tmp_path / "own"))
     os.chown(tmp_path / "own", 12345, -1)  # as in a container that runs as root on a user's checkout
     assert configuration.find(str(tmp_path / "own")).settings["fail-on"].value == "never"

@@ -223,7 +223,7 @@ def test_memory_that_nobody_touched_takes_no_time() -> None:
     ]
     shown = [line.strip() for line in details(verdict)]
     assert shown[1:3] == ["-#-." + 60 * "-", 64 * "-"]
-    assert shown[64:66] == [64 * "-", f"… {(1 << 33) - 64} more; see --format json"]
+    assert shown[64:66] == [64 * "-", f"… {(1 << 33) - 64} more; see --json"]
     assert len(shown) == 66 + 5 + 1
     part = CodePart(CodeKind.CODE, "", (code,))
     assert (part.huge(WINDOW), part.touched(WINDOW), part.possible(WINDOW)) == (1, 2, 1 << 39)
@@ -280,20 +280,3 @@ def test_pages_of_64k_hide_their_runs() -> None:
 def test_one_window_is_huge(huge: int, words: str) -> None:
     mapping = replace(APP, file_pmd=huge * 2 * M, pages=None)
     assert plain(lines(judge(process(mapping), (mapping,), WINDOW))[0]) == f"app[7]: {words} huge"
-    verdict = replace(judge(process(APP), (APP,), WINDOW), rodata=(mapping,))
-    assert lines(verdict)[-1].strip().startswith(f"read-only data: {words.replace('all', '3 of')} huge (")
-
-
-def test_read_only_data_never_stand_for_text() -> None:
-    """All of them huge, none of the text: the verdict is that of the text."""
-    constants = Mapping(0xA00000, 0xE00000, 0x800000, "/srv/app", permissions="r--p", rss=4 * M, file_pmd=4 * M)
-    small = replace(APP, file_pmd=0)
-    alone = judge(process(small), (small,), WINDOW)
-    verdict = replace(alone, rodata=(constants,))
-    assert (verdict.met, verdict.windows, verdict.huge, lines(verdict)[:-1]) == (False, 0, 0, lines(alone))
-    (found,) = document([verdict], [], WINDOW)["processes"]
-    assert (found["windows_huge"], found["huge_bytes"]) == (0, 0)
-    assert (found["rodata"]["windows_huge"], found["rodata"]["huge_bytes"]) == (2, 4 * M)
-    assert text([verdict], WINDOW, verbose=False)[-1] == (
-        "  read-only data: 2 of 2 windows are huge (4.0 MiB of 4.0 MiB)"
-    )

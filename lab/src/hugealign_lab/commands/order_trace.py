@@ -4,7 +4,7 @@ import argparse
 import gc
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_format
+from hugealign.cli.arguments import add_json
 from hugealign.cli.order import budget, finish
 from hugealign.errors import UsageError
 
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--old-binary", metavar="OLD", help="the build that ran, if EXE is another build of the program")
     add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
     add("--emit", choices=("order", "lld"), default="order", help="format of FILE (default: order)")
-    add_format(add, "format of the report (default: text)")
+    add_json(add, "schema hugealign.order-report/1")
     add("--blocks", action="store_true", help="split functions into hot and cold blocks, by clang's map in EXE")
     add("--force", action="store_true", help="go on even if most of what ran is not in EXE")
     group = parser.add_argument_group("windows")

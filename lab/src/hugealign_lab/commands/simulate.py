@@ -2,7 +2,7 @@
 
 import argparse
 
-from hugealign.cli.arguments import add_format
+from hugealign.cli.arguments import add_json
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 
@@ -24,11 +24,6 @@ start; threads that never enter the function do not count.  Give functions as
 `nm` prints them.  Data and the kernel, which share the second level, are not
 simulated, so the walks are fewer than on a real machine.
 
-With --data, loads and stores go through the data TLB and, on a processor with
-one second level for both, through that of the code.  Each row puts something
-else of the program and its libraries on 2 MiB pages: nothing, the text,
-read-only data, or both, laid out by a link with HUGEALIGN_SEGMENTS=text,rodata.
-
 exit status: 0 done; 2 wrong usage; 3 the trace or another file cannot be used.
 """
 
@@ -46,44 +41,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME",
         help="may be repeated; zen4 and the like, or as 4k=128/8,2m=8,l2=1536/12; "
-        "default: skylake, sapphirerapids, zen3, neoverse-n1; with --data skylake, zen5, neoverse-n1",
+        "default: skylake, sapphirerapids, zen3, neoverse-n1",
     )
     parser.add_argument("--from", dest="first", metavar="FUNCTION", help="count from where a thread first enters it")
     parser.add_argument(
         "--until", dest="last", metavar="FUNCTION", help="stop counting where the thread next enters it"
     )
-    parser.add_argument("--data", action="store_true", help="code and data, of a trace recorded with --data")
     parser.add_argument("--curve", action="store_true", help="show the misses for every number of huge windows")
-    add_format(parser.add_argument, "format of the report (default: text)")
+    add_json(parser.add_argument, "schema hugealign.simulate/1")
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay the trace and print the table."""
     windows = _windows(args.windows or "0-16")
-    if args.data and (args.layout or args.windows or args.curve):
-        raise UsageError("--data: has layouts of its own, and goes with no --layout, --windows or --curve")
     from hugealign.cli import output
     from hugealign.io.progress import Progress
     from hugealign_lab import report
-    from hugealign_lab.simulation import CPUS, DATA_CPUS, LAYOUTS, simulated, simulated_data
+    from hugealign_lab.simulation import CPUS, LAYOUTS, simulated
 
-    json = args.format == "json"
+    layouts, cpus = args.layout or LAYOUTS, args.cpu or CPUS
     with Progress("hugealign: simulate") as progress:
 
         def say(percent: int) -> None:
             progress.say(f"{percent} %")
 
-        part = {"first": args.first, "last": args.last}
-        if args.data:
-            both = simulated_data(args.trace, args.binary, cpus=args.cpu or DATA_CPUS, **part, progress=say)
-            text = report.data_to_json(both) if json else report.data_text(both)
-        else:
-            layouts, cpus = args.layout or LAYOUTS, args.cpu or CPUS
-            found = simulated(
-                args.trace, args.binary, layouts=layouts, windows=windows, cpus=cpus, **part, progress=say
-            )
-            text = report.to_json(found) if json else report.text(found, curve=args.curve)
-    output.write(text, None, utf8=json)
+        found = simulated(
+            args.trace,
+            args.binary,
+            layouts=layouts,
+            windows=windows,
+            cpus=cpus,
+            first=args.first,
+            last=args.last,
+            progress=say,
+        )
+    output.write(report.to_json(found) if args.json else report.text(found, curve=args.curve), None, utf8=args.json)
     return 0
 
 

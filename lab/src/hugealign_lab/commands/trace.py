@@ -1,4 +1,4 @@
-"""``hugealign trace -- COMMAND``: record which code a command runs, and what it loads and stores."""
+"""``hugealign trace -- COMMAND``: record which code a command runs."""
 
 import argparse
 import shutil
@@ -11,16 +11,14 @@ from hugealign.io.units import format_size, parse_size, printable
 
 _LEAST = 1 << 16  # bytes; a chunk and more
 
-USAGE = (
-    "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--data]\n                       [--] COMMAND [ARGUMENT ...]"
-)
+USAGE = "hugealign trace [-h] [-v] [-o FILE] [--limit SIZE] [--] COMMAND [ARGUMENT ...]"
 EPILOG = """\
 COMMAND runs under QEMU's user-mode emulation, 15 to 25 times slower.  It needs
 no symbols and no special build, and may be for x86-64 or aarch64.  QEMU must
 support plugins: Debian 12's does, others need --enable-plugins when configured.
 trace records threads and forked processes.  It does not record a program that
 one of them executes (exec), and says so.  The file grows by about a quarter of a
-byte per block of code that runs, and much faster with --data.  Example:
+byte per block of code that runs.  Example:
 
   hugealign trace -o lua.trace -- lua bench.lua
   hugealign simulate lua.trace
@@ -35,9 +33,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options and the command."""
     parser.add_argument("-o", "--output", default="hugealign.trace", metavar="FILE", help="default: hugealign.trace")
     parser.add_argument("--limit", default="1G", metavar="SIZE", help="stop recording at this size; default: 1G")
-    parser.add_argument(
-        "--data", action="store_true", help="also record loads and stores, for hugealign simulate --data"
-    )
     parser.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was recorded")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
 
@@ -54,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
 
     from hugealign_lab.record import record
 
-    done = record(words, args.output, limit, data=args.data)
+    done = record(words, args.output, limit)
     found, name = done.description, printable(args.output)
-    events = f"{found.events:,} blocks{' and pages of data' if found.data else ''}"
+    events = f"{found.events:,} blocks"
     if found.cut:
         print(f"hugealign: {name}: cut at {events}: {found.cut}", file=sys.stderr)
     if found.execs:
