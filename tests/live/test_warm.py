@@ -169,7 +169,8 @@ def test_ordinary_user_can_warm_a_file_of_another(cold: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{cold}: {ALL}\n", "")
     cold.chmod(0o711)
     denied = hugealign("warm", cold, prefix=NOBODY)
-    assert (denied.returncode, denied.stderr) == (
+    message = f"hugealign: error: {cold}: it cannot be read: Permission denied\n"
+    assert (denied.returncode, denied.stderr) == (3, message)
         3,
         f"hugealign: error: {cold}: it cannot be read: Permission denied\n",
     )
