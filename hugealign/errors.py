@@ -17,10 +17,25 @@ STATUSES = {
 COMMAND_STATUSES = {-1: "the command's own", 0: "", 3: "", 125: STATUSES[125], 126: STATUSES[126], 127: STATUSES[127]}
 
 
+#: Codes of diagnoses that errors of this package carry.
+UNREADABLE, DAMAGED, TRUNCATED = "file.unreadable", "file.damaged", "file.truncated"
+UNKNOWN_FORM = "file.unknown-form"
+_DAMAGES = {DAMAGED: "damaged: {}", TRUNCATED: "truncated", UNKNOWN_FORM: "of a form that is not known here: {}"}
+
+
 class HugealignError(Exception):
-    """Base of all errors that the user sees as one line."""
+    """Base of all errors that the user sees as one line.
+
+    *code* and *facts* are those of the diagnosis of the file that it is about (`hugealign.diagnosis.refusal`), empty
+    if it is none: of a wrong option, say.
+    """
 
     exit_status = 3
+
+    def __init__(self, message: str = "", code: str = "", **facts: int | str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.facts = facts
 
 
 class UsageError(HugealignError):
@@ -32,12 +47,22 @@ class UsageError(HugealignError):
 class NumberFormatError(HugealignError, ValueError):
     """A number in untrusted text is malformed, or larger than it may be."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, DAMAGED)
+
 
 class NotElfError(HugealignError):
     """The file does not begin with the ELF magic."""
 
 
-class MalformedElfError(HugealignError):
+class DamagedError(HugealignError):
+    """A file contradicts itself in a *part* that its format names, or is TRUNCATED or of an UNKNOWN_FORM (*code*)."""
+
+    def __init__(self, part: str = "", code: str = DAMAGED) -> None:
+        super().__init__(_DAMAGES[code].format(part), code, **({"part": part} if part else {}))
+
+
+class MalformedElfError(DamagedError):
     """The file claims to be ELF, but its headers contradict each other or the file."""
 
 

@@ -5,10 +5,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
+
+from hugealign.diagnosis.refusal import diagnosis_of
+from hugealign.errors import HugealignError
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = ROOT / "bin"
@@ -45,6 +49,18 @@ def run(
     )
     assert not check or done.returncode == 0, f"{argv}: status {done.returncode}\n{done.stdout}{done.stderr}"
     return done
+
+
+@contextmanager
+def refused(code: str, **facts: int | str) -> Iterator[None]:
+    """Expect a refusal with *code* and *facts*, or another error that carries them."""
+    found = None
+    try:
+        yield
+    except HugealignError as error:
+        found = diagnosis_of("", error)
+    assert found, f"not refused: {code}"
+    assert (found.code, dict(found.facts)) == (code, facts)
 
 
 def steps(work: Callable[[], object]) -> int:

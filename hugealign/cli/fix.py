@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
             failures.append((at_fault, _with_remedy(at_fault, error, undo=args.undo)))
             status = max(status, error.exit_status)
             if not args.json:
-                messages.error(f"{printable(at_fault)}: {failures[-1][1]}")
+                messages.failed(*failures[-1])
             continue
         fixed.append(done)
         if not args.json:
@@ -125,7 +125,7 @@ def _debug_file(args: argparse.Namespace) -> int:
     try:
         identity = move_debug_file(path, args.debug_file_of, args.output)
     except HugealignError as error:
-        messages.error(f"{printable(path)}: {_with_remedy(path, error, undo=True)}")
+        messages.failed(path, _with_remedy(path, error, undo=True))
         return error.exit_status
     print(f"{printable(args.output)}: the debug file of build ID {identity}")
     return 0
@@ -150,7 +150,7 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
 
     from hugealign.fixing import report
     from hugealign.fixing.fix import FixOptions, fix_into
-    from hugealign.io.unpacking import temporary_directory, unnamed_file
+    from hugealign.io.unpacking import no_room, unnamed_file
 
     (path,) = args.files
     if args.json:
@@ -159,11 +159,10 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
         try:
             done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo))
         except HugealignError as error:
-            messages.error(f"{printable(path)}: {_with_remedy(path, error, undo=args.undo)}")
+            messages.failed(path, _with_remedy(path, error, undo=args.undo))
             return error.exit_status
         except OSError as error:
-            where = printable(temporary_directory())
-            raise HugealignError(f"{where}: cannot be written: {error.strerror}; TMPDIR names another place") from error
+            raise no_room(error) from error
         sys.stdout.flush()
         shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()

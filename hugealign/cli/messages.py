@@ -4,8 +4,9 @@ import os
 import sys
 
 from hugealign.cli.output import colour_wanted
+from hugealign.errors import HugealignError
 from hugealign.io import progress
-from hugealign.io.units import without_commands
+from hugealign.io.units import printable, without_commands
 
 _COLOURS = {"error": "1;31", "warning": "1;33"}
 
@@ -13,6 +14,13 @@ _COLOURS = {"error": "1;31", "warning": "1;33"}
 def error(message: object) -> None:
     """Print an error; *message* fits a terminal."""
     _say("error", message)
+
+
+def failed(path: str, failure: HugealignError) -> None:
+    """Print the error that *failure* is about the file at *path*."""
+    from hugealign.diagnosis.refusal import words
+
+    error(f"{printable(path)}: {words(path, failure)}")
 
 
 def warning(message: object) -> None:

@@ -92,7 +92,7 @@ def _stage(args: argparse.Namespace) -> int:
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, error))
-            messages.error(f"{printable(path)}: {error}")
+            messages.failed(path, error)
             continue
         if staged.state == store.NO_WINDOW and library:
             continue

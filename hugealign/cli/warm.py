@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
                 statuses.add(error.exit_status)
                 errors.append((path, error))
                 if as_text:
-                    messages.error(f"{printable(path)}: {error}")
+                    messages.failed(path, error)
                 continue
             texts.append(done)
             if library:

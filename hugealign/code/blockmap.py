@@ -15,7 +15,7 @@ from itertools import repeat
 from hugealign.elf.contents import Contents
 from hugealign.elf.image import Image, Section, read_image
 from hugealign.elf.leb128 import read_unsigned
-from hugealign.errors import HugealignError, MalformedElfError, cause
+from hugealign.errors import HugealignError, cause
 from hugealign.io.descriptors import file_at
 from hugealign.io.units import printable
 
@@ -60,7 +60,7 @@ class _Reader:
 
     def fixed(self, size: int) -> int:
         if self.at + size > self.end:
-            raise MalformedElfError("the map of blocks ends within a number")
+            raise HugealignError("the map of blocks ends within a number")
         value = int.from_bytes(self.data[self.at : self.at + size], "little" if self.order == "<" else "big")
         self.at += size
         return value
@@ -74,9 +74,9 @@ class _Reader:
         try:
             values, self.at = read_unsigned(self.data, self.at, self.end, count)
         except ValueError as error:
-            raise MalformedElfError(f"the map of blocks: {error}") from None
+            raise HugealignError(f"the map of blocks: {error}") from None
         if values and max(values) > most:
-            raise MalformedElfError("the map of blocks has a number of more than 32 bits")
+            raise HugealignError("the map of blocks has a number of more than 32 bits")
         return values
 
     def address(self) -> int:
@@ -126,7 +126,7 @@ def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, lis
             continue
         room -= section.sh_size
         if room < 0:
-            raise MalformedElfError(f"more than {MOST_BYTES >> 20} MiB of maps of blocks: no program has as much")
+            raise HugealignError(f"more than {MOST_BYTES >> 20} MiB of maps of blocks: no program has as much")
         reader = _reader(fd, image, section)
         reader.left = left
         for blocks in _functions(reader, section.sh_type):
@@ -144,9 +144,9 @@ def _reader(fd: int, image: Image, section: Section) -> _Reader:
     name = printable(section.name) or "the map of blocks"
     end = section.sh_offset + section.sh_size
     if end > image.file_size:
-        raise MalformedElfError(f"{name} lies beyond the end of the file")
+        raise HugealignError(f"{name} lies beyond the end of the file")
     if section.sh_size and os.lseek(fd, section.sh_offset, os.SEEK_HOLE) < end:
-        raise MalformedElfError(f"{name} has a hole")
+        raise HugealignError(f"{name} has a hole")
     contents = Contents(fd, section.sh_offset, section.sh_size)
     return _Reader(contents.data, section.sh_size, "<" if image.little else ">", image.is64)
 
@@ -158,7 +158,7 @@ def _functions(reader: _Reader, kind: int) -> Iterator[list[Block]]:
         if kind == _SHT:
             version = reader.fixed(1)
             if not 1 <= version <= _NEWEST:
-                raise MalformedElfError(f"the map of blocks is of version {version}; known are 1 to {_NEWEST}")
+                raise HugealignError(f"the map of blocks is of version {version}; known are 1 to {_NEWEST}")
             features = _known(reader.fixed(1 if version < _NEWEST else 2), version)
         yield _function(reader, version, features)
 
@@ -168,7 +168,7 @@ def _known(features: int, version: int) -> int:
     if version == 1:
         return 0  # a reserved byte
     if features >= _POST_LINK << 1 or any(features & bit and version < since for bit, since in _SINCE.items()):
-        raise MalformedElfError(f"the map of blocks has unknown features: {features:#x}")
+        raise HugealignError(f"the map of blocks has unknown features: {features:#x}")
     return features
 
 
@@ -180,9 +180,9 @@ def _function(reader: _Reader, version: int, features: int) -> list[Block]:
         base = reader.address()
         count = reader.leb()
         if count > reader.end - reader.at:  # each takes some bytes
-            raise MalformedElfError("the map of blocks is cut short")
+            raise HugealignError("the map of blocks is cut short")
         if not count:  # a hole in a sparse file would be hundreds of millions of them
-            raise MalformedElfError("the map of blocks has a function without any")
+            raise HugealignError("the map of blocks has a function without any")
         if not features & _OMITTED:
             _range(reader, version, features, base, count, blocks)
     if features & _ENTRY_COUNT:
@@ -196,12 +196,12 @@ def _range(reader: _Reader, version: int, features: int, base: int, count: int, 
     end = 0
     reader.left -= count
     if reader.left < 0:
-        raise MalformedElfError(f"more than {MOST} basic blocks: no program has as many")
+        raise HugealignError(f"more than {MOST} basic blocks: no program has as many")
     for number, distance, size, metadata, known in _rows(reader, version, features, count):
         begin = distance + (end if version else 0)
         end = begin + size
         if end >= _MOST_SIZE:
-            raise MalformedElfError("the map of blocks has a function of more than 4 GiB")
+            raise HugealignError("the map of blocks has a function of more than 4 GiB")
         if len(blocks) <= MOST_OF_FUNCTION:
             blocks.append(Block(number, base + begin, size, bool(metadata & _LANDING_PAD), known))
 

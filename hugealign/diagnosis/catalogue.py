@@ -50,6 +50,7 @@ class Row(Record):
 REMEDIES = {
     "adapt-or-option": "run: {command}, or start it with {option}",
     "allow-huge-pages": "start it from a process that does not disable them",
+    "allow-more": "--max-unpacked=SIZE allows more",
     "compile-pic": "compile with -fPIC",
     "copy-elsewhere": "copy it to another file system",
     "fewer-windows": "take fewer: --windows",
@@ -58,6 +59,7 @@ REMEDIES = {
     "fix-or-relink": '{command} ({effect}); or relink with CC="hugealign gcc" (or hugealign clang, …)',
     "fix-program": "fix the program; the debug file fits it as it is",
     "install-decoder": "install capstone: {command}, or Debian: apt install python3-capstone",
+    "install-zstd": "install zstd; Debian: apt install zstd",
     "level": "--level={higher} can",
     "link": "link it first",
     "look": "see: {command}",
@@ -82,6 +84,7 @@ REMEDIES = {
     "start": "start it with: {command}[ ({effect})]",
     "start-inside": "in its container, start it with: {command}[ ({effect})]",
     "stop": "stop it and try again[, or replace the file: {command}]",
+    "sync": "run: sync",
     "unpack": "unpack it first",
     "unset": "run: unset {name}",
     "wait": "wait until it closes the file, then try again",

@@ -1,7 +1,9 @@
-"""A diagnosis that ends what was to be done: `RefusalError`."""
+"""A diagnosis that ends what was to be done: `RefusalError`; and the diagnoses that other errors are."""
+
+import errno
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
-from hugealign.errors import HugealignError
+from hugealign.errors import UNREADABLE, HugealignError
 from hugealign.io.units import printable
 
 TYPE_CHECKING = False
@@ -33,10 +35,40 @@ class RefusalError(HugealignError):
         return cls(diagnosis.code, diagnosis.remedy, **diagnosis.facts)
 
 
+def error_name(error: Exception) -> str:
+    """Return the name (``EACCES``) of the system's error that *error* is, or was raised from; empty if it is none."""
+    number = next((e.errno for e in (error, error.__cause__) if isinstance(e, OSError)), None)
+    return errno.errorcode.get(number or 0, "")
+
+
+def diagnosis_of(path: str, error: Exception) -> Diagnosis | None:
+    """Return what *error* says about the file at *path*, a system's error that it cannot be read; None if nothing."""
+    if isinstance(error, RefusalError):
+        return error.diagnosis.about(path)
+    if not isinstance(error, HugealignError):
+        return Diagnosis(UNREADABLE, path, {"error": error_name(error)})
+    facts = dict(error.facts)
+    if error.code == UNREADABLE:
+        facts.setdefault("error", error_name(error))
+    return Diagnosis(error.code, path, facts) if error.code else None
+
+
+def diagnosed(path: str, error: Exception) -> Diagnosis:
+    """Return what *error* says about the file at *path*, at least that it cannot be read."""
+    return diagnosis_of(path, error) or Diagnosis(UNREADABLE, path, {"error": error_name(error)})
+
+
+def words(path: str, error: HugealignError) -> str:
+    """Return what is printed after the name of the file at *path* about an *error*."""
+    from hugealign.diagnosis import render
+
+    found = diagnosis_of(path, error)
+    return render.text(found) if found else str(error)
+
+
 def failure(path: str, error: HugealignError) -> "dict[str, Any]":
     """Return the JSON form of an *error* about the file at *path*: a diagnosis, or else a message."""
     from hugealign.diagnosis import render
 
-    if isinstance(error, RefusalError):
-        return {"message": None, "diagnosis": render.document(error.diagnosis.about(path))}
-    return {"message": printable(str(error)), "diagnosis": None}
+    found = diagnosis_of(path, error)
+    return {"message": None if found else printable(str(error)), "diagnosis": render.document(found)}

@@ -111,7 +111,7 @@ def _trial(path: str, page_size: int) -> dict[str, int | str]:
 def _tried(directory: str, device: int, page_size: int) -> tuple[int, str]:
     """Try in *directory*, or elsewhere on the same device if that is not writable; return the huge windows and where.
 
-    Raises OSError, MappingError.
+    Raises OSError, RefusalError.
     """
     refusal = OSError(errno.EXDEV, "")
     places = [directory, os.path.expanduser("~"), "/var/tmp", "/tmp"]  # noqa: S108 - nameless

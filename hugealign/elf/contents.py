@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from hugealign.errors import MalformedElfError
+from hugealign.errors import TRUNCATED, MalformedElfError
 
 _PIECE = 1 << 20
 _ZEROS = bytes(_PIECE)
@@ -34,7 +34,7 @@ def filled(fd: int, offset: int, size: int, multiple: int = 1) -> Iterator[tuple
             return
         piece = os.pread(fd, wanted, offset + at)
         if len(piece) < wanted:
-            raise MalformedElfError("the file was cut while it was read")
+            raise MalformedElfError(code=TRUNCATED)
         if piece != (_ZEROS if wanted == _PIECE else _ZEROS[:wanted]):
             yield at, piece
         at += wanted
@@ -57,7 +57,7 @@ class Contents:
 
     def __init__(self, fd: int, offset: int, size: int) -> None:
         if size > _MOST:
-            raise MalformedElfError(f"a section of {size} bytes: no program has one as large")
+            raise MalformedElfError("sh_size")
         # Anonymous memory is zero, and not allocated until it is written to.
         self.data = mmap.mmap(-1, max(size, 1))
         self.filled = 0

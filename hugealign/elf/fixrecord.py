@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from hugealign.elf.image import PT_LOAD, SHF_ALLOC, HeaderFormat, Image, Segment, segments_of
-from hugealign.errors import MalformedElfError
+from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.io.checksum import sha256
 from hugealign.records import Record
 
@@ -81,7 +81,7 @@ def pack(record: FixRecord) -> bytes:
 def unpack(data: bytes) -> FixRecord:
     """Return the record in the contents of the section.  Raises MalformedElfError."""
     if not data.startswith(MAGIC) or len(data) > _LIMIT:
-        raise MalformedElfError("the record of the fix is damaged or of a later version")
+        raise MalformedElfError(".hugealign.fix")
     import json
 
     try:
@@ -93,9 +93,9 @@ def unpack(data: bytes) -> FixRecord:
         pieces = tuple(Piece(source, target, length) for source, target, length in triples)
         record = FixRecord(str(document["level"]), page_size, size, headers, str(document["digest"]), pieces, windows)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise MalformedElfError("the record of the fix is damaged") from error
+        raise MalformedElfError(".hugealign.fix") from error
     if record.level not in (*LEVELS, SEPARATE) or not _sound(record):
-        raise MalformedElfError("the record of the fix is damaged")
+        raise MalformedElfError(".hugealign.fix")
     return record
 
 
@@ -108,7 +108,7 @@ def exactly(read: Read, size: int, offset: int) -> bytes:
     """Return *size* bytes at *offset*.  Raises MalformedElfError if there are fewer."""
     data = read(size, offset)
     if len(data) != size:
-        raise MalformedElfError("the file is truncated")
+        raise MalformedElfError(code=TRUNCATED)
     return data
 
 

@@ -251,18 +251,18 @@ def read_header(fd: int, base: int = 0) -> ElfHeader:
     """
     ident = _read(fd, base, 64, "ELF header", short_is_fine=True)
     if ident[:4] != b"\x7fELF":
-        raise NotElfError("not an ELF file")
+        raise NotElfError("not an ELF file", "file.not-elf")
     if len(ident) < 52 or ident[4] not in (1, 2) or ident[5] not in (1, 2) or len(ident) < 52 + 12 * (ident[4] == 2):
-        raise MalformedElfError("the ELF header is truncated or of no known class and byte order")
+        raise MalformedElfError("e_ident")
     layout = _LAYOUTS[ident[4]]
     order = "<" if ident[5] == 1 else ">"
     fields = struct.unpack_from(order + layout.ehdr, ident, 16)
     header = ElfHeader(base, layout, order, fields)
     e_phentsize, e_shentsize = fields[8], fields[10]
     if header.e_shoff and e_shentsize != layout.shentsize:
-        raise MalformedElfError(f"e_shentsize is {e_shentsize}, not {layout.shentsize}")
+        raise MalformedElfError("e_shentsize")
     if header.e_phnum and e_phentsize != layout.phentsize:
-        raise MalformedElfError(f"e_phentsize is {e_phentsize}, not {layout.phentsize}")
+        raise MalformedElfError("e_phentsize")
     if header.e_shoff and (header.e_phnum == PN_XNUM or not header.e_shnum or header.e_shstrndx == _SHN_XINDEX):
         # System V ABI, chapter 4: counts that do not fit are kept in the first section header.
         data = _read(fd, base + header.e_shoff, layout.shentsize, "first section header")
@@ -271,7 +271,7 @@ def read_header(fd: int, base: int = 0) -> ElfHeader:
         header.e_phnum = first[7] if header.e_phnum == PN_XNUM else header.e_phnum
         header.e_shstrndx = first[6] if header.e_shstrndx == _SHN_XINDEX else header.e_shstrndx
     if max(header.e_phnum, header.e_shnum) > _TABLE_LIMIT:
-        raise MalformedElfError(f"more than {_TABLE_LIMIT} entries in a header table")
+        raise MalformedElfError("e_phnum" if header.e_phnum > _TABLE_LIMIT else "e_shnum")
     return header
 
 
@@ -283,11 +283,11 @@ def read_image(fd: int) -> Image:
     file_size = os.fstat(fd).st_size
     header = read_header(fd)
     e_type, layout, order, e_phnum = header.e_type, header.layout, header.order, header.e_phnum
-    if e_phnum * layout.phentsize > file_size or header.e_shnum * layout.shentsize > file_size:
-        raise MalformedElfError("the header tables are larger than the file")
-    if e_type in (ET_EXEC, ET_DYN) and e_phnum * layout.phentsize > _PROGRAM_HEADERS_LIMIT:
-        raise MalformedElfError(f"{e_phnum} program headers are more than Linux loads")
     size = e_phnum * layout.phentsize
+    if header.e_shnum * layout.shentsize > file_size:
+        raise MalformedElfError("e_shnum")
+    if size > file_size or (e_type in (ET_EXEC, ET_DYN) and size > _PROGRAM_HEADERS_LIMIT):
+        raise MalformedElfError("e_phnum")
     table = _read(fd, header.e_phoff, size, "program header table") if size else b""
     segments = segments_of(table, order, layout, header.e_phoff)
     sections = _sections(fd, header) if header.e_shoff else ()
@@ -340,11 +340,11 @@ def _read(fd: int, offset: int, size: int, what: str, short_is_fine: bool = Fals
     except (OverflowError, OSError) as error:
         if isinstance(error, OSError) and offset == 0:
             if error.errno == errno.ESPIPE:
-                raise NotElfError("not a regular file") from error
+                raise NotElfError("not a regular file", "file.special") from error
             raise
-        raise MalformedElfError(f"{what}: impossible file offset") from error
+        raise MalformedElfError(what) from error
     if len(data) < size and not short_is_fine:
-        raise MalformedElfError(f"{what} lies beyond the end of the file")
+        raise MalformedElfError(what)
     return data
 
 

@@ -165,12 +165,10 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
     header = os.pread(fd, 4, table.header + (40 if image.is64 else 24))
     link = struct.unpack(order + "I", header)[0] if len(header) == 4 else 0
     if link >= len(image.sections) or table.sh_offset + table.sh_size > image.file_size:
-        raise MalformedElfError(
-            f"{printable(table.name) or 'symbol table'}: lies beyond the end of the file, or has no strings"
-        )
+        raise MalformedElfError("symbol table")
     strings = image.sections[link]
     if strings.sh_offset + strings.sh_size > image.file_size or strings.sh_type == SHT_NOBITS:
-        raise MalformedElfError("the names of the symbols lie beyond the end of the file")
+        raise MalformedElfError("string table")
     contents = Contents(fd, strings.sh_offset, strings.sh_size)
     blob = contents.data
     executable = {
@@ -203,7 +201,7 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
                 raw = blob[at : end if end >= 0 else None]
                 left -= len(raw)
                 if left < 0:
-                    raise MalformedElfError("the names of the symbols overlap each other")
+                    raise MalformedElfError("string table")
                 names[at] = raw.decode("utf-8", "surrogateescape")
         if name := names[name_at]:
             if bind == _STB_LOCAL:
@@ -211,7 +209,7 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
             else:
                 symbols.append((value & clear, -size, _GLOBAL if bind == _STB_GLOBAL else _WEAK, name, ""))
         if len(symbols) > _MOST:
-            raise MalformedElfError(f"more than {_MOST} functions: no program has as many")
+            raise MalformedElfError("symbol table")
     return symbols
 
 
@@ -296,7 +294,7 @@ class _Cursor:
 def _frames(image: Image, fd: int, section: Section) -> list[tuple[int, int]]:
     """Return address and size of each function that ``.eh_frame`` describes; an unreadable entry ends the list."""
     if section.sh_offset + section.sh_size > image.file_size:
-        raise MalformedElfError(".eh_frame lies beyond the end of the file")
+        raise MalformedElfError(".eh_frame")
     order = "<" if image.little else ">"
     contents = Contents(fd, section.sh_offset, section.sh_size)
     data, size = contents.data, section.sh_size

@@ -11,7 +11,7 @@ from hugealign.fixing import examine, writing
 from hugealign.fixing.output import Output, fixed, original, unchanged
 from hugealign.fixing.plan import Plan
 from hugealign.io import replacing
-from hugealign.io.regular import locked, opened
+from hugealign.io.regular import FileError, locked, opened
 from hugealign.io.replacing import ReplaceError
 from hugealign.records import Record
 from hugealign.settings import PAGE_SIZE
@@ -60,8 +60,7 @@ class OutputError(HugealignError):
 def fix(path: str, options: FixOptions | None = None) -> Fixed:
     """Give the text of the file at *path* whole windows, or undo that, as *options* say.
 
-    Raises RefusalError if that cannot be done safely, and HugealignError if the file cannot be read or written.  After
-    a failure in place, the message says in which state the file is.
+    Raises RefusalError if that cannot be done safely, and HugealignError if the file cannot be read or written.
     """
     options = options or FixOptions()
     with (locked if options.in_place else opened)(path) as fd:
@@ -74,8 +73,7 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             if options.output is None and action != NOTHING:
                 refuse_copy(path, fd)
         except OSError as error:
-            state = f"; {writing.UNCHANGED}" if options.in_place else ""
-            raise HugealignError(f"{cause(error)}{state}") from error
+            raise FileError(cause(error)) from error
         if action == NOTHING and options.output is None:
             if options.in_place:  # a run that was killed after it had exchanged the files left the old one
                 replacing.remove_leftovers(path)
@@ -99,7 +97,7 @@ def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
         except OSError as error:
             failed = error  # `opened` would take it for one of reading
         if writing.state(fd) != planned:
-            raise HugealignError("it was changed meanwhile")
+            raise ReplaceError("it was changed meanwhile", replacing.CHANGED)
     if failed:
         raise failed
     return Fixed(path, action, before, output.size, "-", plan)
@@ -142,7 +140,7 @@ def refuse_copy(path: str, fd: int) -> None:
         replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
     except ReplaceError as error:
         remedy = Remedy("other-file", ("hugealign", "fix", path, "-o"), OUTPUT)
-        raise RefusalError("fix.no-copy", remedy, obstacle=error.obstacle) from error
+        raise RefusalError(error.code, remedy, **error.facts) from error
 
 
 def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> str:

@@ -120,7 +120,7 @@ def packed_headers(fields: list[int], plan: Plan, entries: list[list[int]]) -> t
             for s in plan.segments
         )
     except struct.error as error:
-        raise MalformedElfError("a header holds an impossible file offset") from error
+        raise MalformedElfError("file offset") from error
 
 
 class OldHeaders(Record):
@@ -147,14 +147,14 @@ def old_headers(read: Read, image: Image, pieces: Sequence[Piece]) -> OldHeaders
         raise RefusalError("fix.prelinked", section=HEADERS_SECTION)
     headers = exactly(read, _EHDR.size, 0) + exactly(read, e_phnum * _PHDR.size, e_phoff)
     if len(headers) > pieces[0].size or 0 < e_phoff < _EHDR.size:
-        raise RefusalError("fix.headers-overlap")
+        raise RefusalError("fix.header-tables")
     if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in _PHDR.iter_unpack(headers[_EHDR.size :])):
         raise RefusalError("fix.physical-addresses")
     tables = exactly(read, e_shnum * _SHDR.size, image.e_shoff)
     names = image.sections[e_shstrndx]
     strings = exactly(read, names.sh_size, names.sh_offset)
     if any(sh_name >= len(strings) for sh_name, *_ in _SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
-        raise RefusalError("fix.names-outside")
+        raise RefusalError("fix.section-names")
     return OldHeaders(fields, headers, tables, strings)
 
 
@@ -262,14 +262,14 @@ def original(read: Read, image: Image) -> Output:
     if digest(_headers(read, record.headers)) != record.digest:
         raise RefusalError("fix.changed-since")
     if len(headers) < record.headers:
-        raise MalformedElfError("the record of the fix is damaged")
+        raise MalformedElfError(".hugealign.fix")
     writes = _written(headers[: record.headers])
     if (
         any(at + len(data) > record.size for at, data in writes)  # old headers may say that they lie anywhere
         or record.size > image.file_size + _ZEROS_LIMIT  # zeros behind the contents may have been more than we append
         or any(p.target + p.size > image.file_size for p in record.pieces)
     ):
-        raise MalformedElfError("the record of the fix is damaged")
+        raise MalformedElfError(".hugealign.fix")
     back = tuple(Piece(p.target, p.source, p.size) for p in record.pieces)
     return Output(back, writes, record.size)
 

@@ -5,10 +5,10 @@ import struct
 import sys
 from bisect import bisect_left
 
-from hugealign.errors import HugealignError, MalformedElfError
+from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.output import Output
 from hugealign.io.descriptors import write_all
-from hugealign.io.replacing import ReplaceError, copy_range, created, replace
+from hugealign.io.replacing import CHANGED, ReplaceError, copy_range, created, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 #: writes that begin on a boundary (fgf_set_order in include/linux/pagemap.h), and `copy_range` keeps to it afterwards.
 _BOUNDARY = 8 << 20  # bytes
 _BLOCK = 1 << 20  # bytes in which words are changed together
-
-#: In which state a failure leaves a file.
-UNCHANGED, _CHANGED = "the file is unchanged", "the file is changed, and complete"
 
 
 def write_new(source: int, output: Output, path: str, planned: tuple[int, ...]) -> None:
@@ -37,17 +34,14 @@ def write_over(path: str, source: int, output: Output, planned: tuple[int, ...])
     """Put what *output* makes of the file at *path* in its place, with all that `replace` keeps.
 
     *source* is the file, open and locked (`hugealign.io.regular.locked`), and *planned* its `state` from before it was
-    read for *output*.  Raises HugealignError, whose message says in which state the file is.
+    read for *output*.  Raises ReplaceError.
     """
 
     def fill(old: int, new: int, _size: int) -> None:
         _look_again(old, planned)
         compose(old, new, output)
 
-    try:
-        replace(path, lambda _: True, fill, held=source)
-    except ReplaceError as error:
-        raise HugealignError(f"{error}; {_CHANGED if error.changed else UNCHANGED}") from error
+    replace(path, lambda _: True, fill, held=source)
 
 
 def compose(source: int, target: int, output: Output) -> None:
@@ -77,12 +71,12 @@ def _add(fd: int, number: int, places: "array[int]") -> None:
         size = places[stop - 1] + 8 - low
         block = bytearray(os.pread(fd, size, low))
         if len(block) < size:
-            raise MalformedElfError("the file was cut while it was read")
+            raise MalformedElfError(code=TRUNCATED)
         here = places[i:stop]
         try:
             _add_within(block, number, here, low)
         except (OverflowError, ValueError, struct.error) as error:
-            raise MalformedElfError("a word that would move holds no address") from error
+            raise MalformedElfError("address") from error
         write_all(fd, bytes(block), low)
         i = stop
 
@@ -107,4 +101,4 @@ def state(fd: int) -> tuple[int, ...]:
 
 def _look_again(fd: int, planned: tuple[int, ...]) -> None:
     if state(fd) != planned:
-        raise ReplaceError("it was changed meanwhile")
+        raise ReplaceError("it was changed meanwhile", CHANGED)

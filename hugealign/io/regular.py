@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Iterator
 
-from hugealign.errors import HugealignError, cause
+from hugealign.errors import UNREADABLE, HugealignError, cause
 from hugealign.io.descriptors import reopened, using
 
 _PATIENCE = 60.0  # seconds to wait for a lock
@@ -19,6 +19,9 @@ NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.ENO
 
 class FileError(HugealignError):
     """The file cannot be examined: missing, not readable, not a regular file, or larger than memory."""
+
+    def __init__(self, message: str, code: str = UNREADABLE) -> None:
+        super().__init__(message, code)
 
 
 def real_path(path: str) -> str:
@@ -88,16 +91,16 @@ def _open(path: str, empty: bool = False) -> int:
 def _reopen(place: int, empty: bool) -> int:
     info = os.fstat(place)
     if not stat.S_ISREG(info.st_mode):
-        raise FileError("not a regular file")
+        raise FileError("not a regular file", "file.special")
     if not info.st_size and not empty:
-        raise FileError("the file is empty")
+        raise FileError("the file is empty", "file.empty")
     return reopened(place, os.O_RDONLY)
 
 
 def _lock(fd: int) -> None:
     try:
         if not lock(fd):
-            raise FileError("another process keeps it locked")
+            raise FileError("another process keeps it locked", "file.locked")
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise FileError(f"cannot be locked: {error.strerror}") from error

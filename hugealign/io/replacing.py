@@ -35,21 +35,20 @@ _ATTEMPTS = 1000  # at an exchange, while others give the name to file after fil
 _CHUNK = 2 << 20  # a whole huge page, which the kernel need not clear before it is written
 
 
+CHANGED, NOT_SYNCED = "file.changed", "file.not-synced"
+
 #: A function that writes the new file: (source, target, size of the source).
 Fill = Callable[[int, int, int], None]
 
 
 class ReplaceError(HugealignError):
-    """The file was not replaced and is as before; if *changed*, the new one is there, perhaps not yet on disk.
+    """The file was not replaced and is as before; with the code NOT_SYNCED, the new one is there, perhaps not on disk.
 
-    *obstacle* is what `refuse` saw: ``hard-links``, ``mount-point``, ``immutable``, ``sealed`` or ``read-only``; or
-    ``changed`` if somebody else changed the file, or gave its name to another one.
+    With CHANGED, somebody else changed the file, or gave its name to another one.
     """
 
-    def __init__(self, message: str, changed: bool = False, obstacle: str = "") -> None:
-        super().__init__(message)
-        self.changed = changed
-        self.obstacle = obstacle
+    def __init__(self, message: str, code: str = "file.not-replaced", **facts: int | str) -> None:
+        super().__init__(message, code, **facts)
 
 
 def same(path: str, other: str) -> bool:
@@ -113,7 +112,7 @@ def created(path: str, source: int) -> Iterator[int]:
     with _explained(), _directory(_real(path)) as (place, name):
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISREG(os.stat(name, dir_fd=place).st_mode):
-                raise ReplaceError("not a regular file")
+                raise ReplaceError("not a regular file", "file.special")
         with closing(_New(place, 0o600)) as new:
             yield new.fd
             _copy_mode(new.fd, os.fstat(source))
@@ -239,7 +238,7 @@ class _New:
             if os.path.samestat(back, put):
                 break
             put, out = out, back
-        raise ReplaceError(_TAKEN, obstacle="changed")
+        raise ReplaceError(_TAKEN, CHANGED)
 
     def _exchanged(self, name: str) -> os.stat_result:
         """Exchange the file at our name for the one at *name*, and return what we have now."""
@@ -283,29 +282,33 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ReplaceError(reasons.get(error.errno or 0, cause(error))) from error
+        name = errno.errorcode.get(error.errno or 0, "")
+        raise ReplaceError(reasons.get(error.errno or 0, cause(error)), error=name) from error
 
 
 def refuse(source: int, info: os.stat_result, real: str) -> None:
     """Raise ReplaceError if a copy with another inode cannot replace the open file *source* at *real*."""
     if info.st_nlink > 1:
-        raise ReplaceError(
-            f"it has {info.st_nlink} names (hard links); the others would keep the old file", obstacle="hard-links"
-        )
+        message = f"it has {info.st_nlink} names (hard links); the others would keep the old file"
+        raise ReplaceError(message, names=info.st_nlink)
     if _is_mount_point(real):
-        raise ReplaceError(_MOUNTED, obstacle="mount-point")
-    if _flags(source) & (_IMMUTABLE | _APPEND):
-        raise ReplaceError(_KEPT_AS_IT_IS, obstacle="immutable")
+        raise ReplaceError(_MOUNTED, error="EBUSY")
+    _refuse_flags(source)
     if sealed(source):
-        raise ReplaceError("it is sealed by fs-verity; a copy would not be", obstacle="sealed")
+        raise ReplaceError("it is sealed by fs-verity; a copy would not be", "copy.sealed")
 
 
 def refuse_write(fd: int) -> None:
     """Raise ReplaceError if nobody can write to the open file, not even root."""
     if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
-        raise ReplaceError(_READ_ONLY, obstacle="read-only")
-    if _flags(fd) & (_IMMUTABLE | _APPEND):
-        raise ReplaceError(_KEPT_AS_IT_IS, obstacle="immutable")
+        raise ReplaceError(_READ_ONLY, error="EROFS")
+    _refuse_flags(fd)
+
+
+def _refuse_flags(fd: int) -> None:
+    for flag, letter in ((_IMMUTABLE, "i"), (_APPEND, "a")):
+        if _flags(fd) & flag:
+            raise ReplaceError(_KEPT_AS_IT_IS, attribute=letter)
 
 
 def _is_mount_point(path: str) -> bool:
@@ -316,9 +319,9 @@ def _is_mount_point(path: str) -> bool:
 def _check_unchanged(place: int, name: str, source: int, before: os.stat_result) -> None:
     now, there = os.fstat(source), os.stat(name, dir_fd=place, follow_symlinks=False)
     if not os.path.samestat(there, before):
-        raise ReplaceError(_TAKEN, obstacle="changed")
+        raise ReplaceError(_TAKEN, CHANGED)
     if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) != (before.st_size, before.st_mtime_ns, before.st_ctime_ns):
-        raise ReplaceError("it was changed while it was copied", obstacle="changed")
+        raise ReplaceError("it was changed while it was copied", CHANGED)
 
 
 def _same_state(now: os.stat_result, before: os.stat_result) -> bool:
@@ -344,7 +347,8 @@ def _sync_name(place: int) -> None:
     try:
         os.fsync(place)
     except OSError as error:
-        raise ReplaceError(f"its directory cannot be synced: {error.strerror}", changed=True) from error
+        name = errno.errorcode.get(error.errno or 0, "")
+        raise ReplaceError(f"its directory cannot be synced: {error.strerror}", NOT_SYNCED, error=name) from error
 
 
 def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> None:
@@ -364,7 +368,7 @@ def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> 
         else:
             done = os.pwrite(target, buffer[: os.preadv(source, [buffer[:count]], start)], place)
         if not done:
-            raise ReplaceError("it became shorter while it was copied", obstacle="changed")
+            raise ReplaceError("it became shorter while it was copied", CHANGED)
         start, place, size = start + done, place + done, size - done
 
 
@@ -403,7 +407,7 @@ def copy_attributes(source: int, target: int, info: os.stat_result | None = None
     try:
         os.fchown(target, info.st_uid, info.st_gid)
     except OSError as error:
-        raise ReplaceError(f"its owner cannot be kept: {error.strerror}; do it as root") from error
+        raise _not_kept("owner", error) from error
     wanted = {name: os.getxattr(source, name) for name in attributes(source)}
     for name in set(attributes(target)) - set(wanted):  # from the directory's default ACL
         os.removexattr(target, name)
@@ -413,7 +417,7 @@ def copy_attributes(source: int, target: int, info: os.stat_result | None = None
             if name not in attributes(target) or os.getxattr(target, name) != value:
                 os.setxattr(target, name, value)
         except OSError as error:
-            raise ReplaceError(f"its attribute {name} cannot be kept: {error.strerror}; do it as root") from error
+            raise _not_kept(name, error) from error
     if kept := _flags(source) & _KEPT:
         fcntl.ioctl(target, _FS_IOC_SETFLAGS, struct.pack("l", _flags(target) | kept))
     os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
@@ -462,3 +466,9 @@ def _remove_leftovers(place: int) -> None:
 def _forget(name: str, place: int) -> None:
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=place)
+
+
+def _not_kept(attribute: str, error: OSError) -> ReplaceError:
+    message = f"its {attribute} cannot be kept: {error.strerror}; do it as root"
+    name = errno.errorcode.get(error.errno or 0, "")
+    return ReplaceError(message, "copy.attributes", attribute=attribute, error=name)

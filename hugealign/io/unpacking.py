@@ -9,6 +9,7 @@ The factors leave room for every honest file that we know: packages unpack to at
 to 50 times, and a file of an archive takes more than 8 bytes even among a hundred thousand empty ones.
 """
 
+import errno
 import io
 import os
 import subprocess
@@ -16,7 +17,7 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Protocol
 
-from hugealign.errors import HugealignError
+from hugealign.errors import TRUNCATED, DamagedError, HugealignError
 from hugealign.io.descriptors import write_all
 from hugealign.io.units import format_size, printable
 
@@ -29,8 +30,8 @@ _FIRST = 1 << 12  # bytes that are unpacked at first, to find out the kind of a 
 _ZEROS = bytes(CHUNK)
 
 
-class UnpackError(HugealignError):
-    """The packed data are damaged, or of a kind that is not known."""
+class UnpackError(DamagedError):
+    """The packed data are damaged, or of a form that is not known."""
 
 
 class LimitError(HugealignError):
@@ -56,7 +57,11 @@ class Budget:
         """Pay for *size* bytes out of a decompressor or a hole, copied or parsed.  Raises LimitError."""
         self._left -= size
         if self._left < 0:
-            raise LimitError(f"unpacks to more than {format_size(self._most)}; --max-unpacked=SIZE allows more")
+            raise LimitError(
+                f"unpacks to more than {format_size(self._most)}; --max-unpacked=SIZE allows more",
+                "file.too-large",
+                limit=self._most,
+            )
 
     def members(self, count: int = 1) -> None:
         """Pay for *count* headers, names, references or streams.  Raises LimitError."""
@@ -101,7 +106,7 @@ class ByteSource:
         """Return *size* bytes.  Raises UnpackError if there are fewer."""
         data = self.peek(size)
         if len(data) < size:
-            raise UnpackError("the archive is truncated")
+            raise UnpackError(code=TRUNCATED)
         self._ahead = self._ahead[size:]
         return data
 
@@ -110,7 +115,7 @@ class ByteSource:
         while size > 0:
             data = self.read(min(size, CHUNK))
             if not data:
-                raise UnpackError("the archive is truncated")
+                raise UnpackError(code=TRUNCATED)
             size -= len(data)
 
     def part(self, size: int) -> "ByteSource":
@@ -152,7 +157,7 @@ class FileSource(ByteSource):
     def skip(self, size: int) -> None:
         """Pass over *size* bytes without reading them.  Raises UnpackError if there are fewer."""
         if size > len(self._ahead) + self.end - self._at:
-            raise UnpackError("the archive is truncated")
+            raise UnpackError(code=TRUNCATED)
         ahead = min(size, len(self._ahead))
         self._ahead = self._ahead[ahead:]
         self._at += size - ahead
@@ -188,7 +193,7 @@ class Slice(ByteSource):
             return b""
         data = self._whole.read(min(size, self._left))
         if not data:
-            raise UnpackError("the archive is truncated")
+            raise UnpackError(code=TRUNCATED)
         self._left -= len(data)
         return data
 
@@ -197,7 +202,7 @@ class Slice(ByteSource):
         ahead = min(size, len(self._ahead))
         self._ahead = self._ahead[ahead:]
         if size - ahead > self._left:
-            raise UnpackError("the archive is truncated")
+            raise UnpackError(code=TRUNCATED)
         self._left -= size - ahead
         self._whole.skip(size - ahead)
 
@@ -300,17 +305,17 @@ class Inflated(ByteSource):
                 break
             try:
                 out = self._packed.decompress(data, size)
-            except (zlib.error, OSError, EOFError, ValueError) as error:
-                self._error = f"damaged: {error}"
-            except _lzma_error() as error:
-                self._error = f"damaged xz data, or packed with more than -9: {error}"
+            except (zlib.error, OSError, EOFError, ValueError):
+                self._error = "compressed data"
+            except _lzma_error():  # or packed with more than -9
+                self._error = "xz data"
             if self._error:  # and never call again after a failure: libbzip2 answers with a RuntimeError
                 raise UnpackError(self._error)
             if out:
                 self._budget.spend(len(out))
                 return out
             if not data and self._packed.needs_input and not self._packed.eof:
-                raise UnpackError("the compressed data is truncated")
+                raise UnpackError(code=TRUNCATED)
         return b""
 
     def _input(self) -> bytes:
@@ -361,7 +366,7 @@ class Zstd(ByteSource):
                     bufsize=0,
                 )
             except FileNotFoundError:
-                raise UnpackError("needs zstd, which is not installed (Debian: apt install zstd)") from None
+                raise HugealignError("zstd is not installed (Debian: apt install zstd)", "file.no-zstd") from None
         assert self._process.stdout is not None  # noqa: S101  # asked for above
         return self._process.stdout
 
@@ -370,7 +375,7 @@ class Zstd(ByteSource):
         if data:
             self._budget.spend(len(data))
         elif self._process is not None and self._process.wait():
-            raise UnpackError("damaged zstd data, or packed with a window over 128 MiB")
+            raise UnpackError("zstd data")  # or packed with a window over 128 MiB
         return data
 
     def close(self) -> None:
@@ -443,7 +448,7 @@ def temporary_directory() -> str:
 
 
 def unnamed_file() -> io.FileIO:
-    """Return a temporary file without a name, which vanishes however we end.  Raises UnpackError."""
+    """Return a temporary file without a name, which vanishes however we end.  Raises HugealignError."""
     # Not tempfile's: it tests the directory with a named file, which a kill leaves behind.
     flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
     try:
@@ -455,8 +460,14 @@ def unnamed_file() -> io.FileIO:
             with tempfile.TemporaryFile(buffering=0, dir=temporary_directory()) as file:
                 return io.FileIO(os.dup(file.fileno()), "r+")
         except OSError as error:
-            where = printable(temporary_directory())
-            raise UnpackError(f"no temporary file in {where}: {error.strerror}; TMPDIR names another place") from error
+            raise no_room(error) from error
+
+
+def no_room(error: OSError) -> HugealignError:
+    """Return the error that no temporary file can be written because of *error*."""
+    where = temporary_directory()
+    message = f"no temporary file in {printable(where)}: {error.strerror}; TMPDIR names another place"
+    return HugealignError(message, "file.no-room", directory=where, error=errno.errorcode.get(error.errno or 0, ""))
 
 
 def spool(source: ByteSource, fd: int, budget: Budget) -> None:

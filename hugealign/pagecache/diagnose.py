@@ -7,9 +7,8 @@ import os
 import signal
 import stat
 
-from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, ROOT, Diagnosis, Remedy
-from hugealign.errors import HugealignError, MalformedElfError, NotElfError
+from hugealign.errors import HugealignError
 from hugealign.io import replacing
 from hugealign.io.descriptors import using
 from hugealign.pagecache import warming
@@ -33,23 +32,6 @@ Users = dict[str, int | str]
 def disabled(path: str) -> Diagnosis:
     """Return why no process here has huge pages of the file at *path*: PR_SET_THP_DISABLE, which is inherited."""
     return Diagnosis("process.thp-disabled", path, {}, Remedy("run", (*_ALLOWED, "hugealign", "run", "--"), COMMAND))
-
-
-def unreadable(path: str, error: Exception) -> Diagnosis:
-    """Return what *error* says of the file at *path*."""
-    if isinstance(error, RefusalError):
-        return error.diagnosis.about(path)
-    if isinstance(error, NotElfError):
-        return Diagnosis("file.no-program", path, {})
-    if isinstance(error, MalformedElfError):
-        return Diagnosis("file.malformed", path, {}, _command("look", "verify", path))
-    return Diagnosis("file.unreadable", path, {"error": error_name(error)})
-
-
-def error_name(error: Exception) -> str:
-    """Return the name (``EACCES``) of the system's error that *error* is, or was raised from; empty if it is none."""
-    number = next((e.errno for e in (error, error.__cause__) if isinstance(e, OSError)), None)
-    return errno.errorcode.get(number or 0, "")
 
 
 def no_window(path: str, page_size: int) -> Diagnosis:

@@ -21,8 +21,6 @@ from hugealign.elf.image import Image, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, file_offset, unasked_load_bias, windows_holding
 from hugealign.elf.windows import text_windows as text_runs
-from hugealign.errors import HugealignError
-from hugealign.io.units import format_size
 from hugealign.process import pagemap
 from hugealign.records import Record
 from hugealign.system import kernel, memory
@@ -33,10 +31,6 @@ _PR_SET_THP_DISABLE, _PR_GET_THP_DISABLE = 41, 42
 _EXCEPT_ADVISED = 2  # PR_THP_DISABLE_EXCEPT_ADVISED of include/uapi/linux/prctl.h (Linux 6.18)
 _CACHESTAT = 451  # Linux 6.5; the same number on every processor but alpha
 _BATCH = 64  # windows to map at a time: far below vm.max_map_count and any limit on address space
-
-
-class MappingError(HugealignError):
-    """The kernel refuses to map the file."""
 
 
 class CacheState(Record):
@@ -156,7 +150,7 @@ def measure(fd: int, offsets: Sequence[int], page_size: int, present: bool = Fal
     """Return for each window at *offsets* whether a process that maps it now gets huge pages without asking.
 
     Windows that are not completely in the page cache are not huge, and are not read.  *present*: the caller knows that
-    they are in the page cache; asking the kernel takes as long as everything else here.  Raises MappingError.
+    they are in the page cache; asking the kernel takes as long as everything else here.  Raises RefusalError.
     """
     huge: list[bool] = []
     for windows in mapped(fd, offsets, page_size):
@@ -211,7 +205,7 @@ def mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[tup
     """Map the windows at *offsets*, some at a time, and yield lists of ``(offset, address)``.
 
     Each window is at an aligned address with a gap after it, so it has its own line in smaps.  The mappings of a list
-    go away when the caller asks for the next list.  Raises MappingError.
+    go away when the caller asks for the next list.  Raises RefusalError.
     """
     done, size = 0, _BATCH
     while done < len(offsets):
@@ -220,7 +214,7 @@ def mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[tup
         base = libc().mmap(None, length, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
         if base == ctypes.c_void_p(-1).value:
             if size == 1:
-                raise MappingError(f"no {format_size(length)} of address space; raise its limit (ulimit -v)")
+                raise RefusalError("memory.address-space", Remedy("raise-limit"), size=length)
             size //= 4
             continue
         try:
@@ -239,7 +233,7 @@ def _map_window(fd: int, offset: int, address: int, page_size: int) -> None:
     for protection in (mmap.PROT_READ | mmap.PROT_EXEC, mmap.PROT_READ):
         if libc().mmap(address, page_size, protection, mmap.MAP_PRIVATE | _MAP_FIXED, fd, offset) == address:
             return
-    raise MappingError(f"cannot map the file: {os.strerror(ctypes.get_errno())}")
+    raise RefusalError("file.unreadable", error=errno.errorcode.get(ctypes.get_errno(), ""))
 
 
 def touch(address: int, page_size: int) -> None:

@@ -105,21 +105,17 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
         warmth = warming.warm(copy, before.offsets, before.page_size, progress)
         return sum(warmth.huge) > before.huge
 
-    def kept(reason: str) -> CachedText:
-        return before.changed(notes=[*before.notes, Diagnosis("cache.not-replaced", path, {"reason": reason})])
-
     users = diagnose.users_of(os.fstat(fd), path)
-    unsynced = ""
+    replaced, notes = True, list(before.notes)
     try:
-        if not replacing.replace(path, warmer):
-            return kept("no-gain")
-    except replacing.ReplaceError as error:
-        if not error.changed:
-            return kept(error.obstacle or diagnose.error_name(error))
-        unsynced = diagnose.error_name(error)
-    except FileError as error:
-        return kept(diagnose.error_name(error))
-    notes = [*before.notes, Diagnosis("cache.copied", path, {"error": unsynced})]
+        if not (replaced := replacing.replace(path, warmer)):
+            notes.append(Diagnosis("cache.no-gain", path, {}))
+    except (replacing.ReplaceError, FileError) as error:
+        replaced = error.code == replacing.NOT_SYNCED
+        notes.append(Diagnosis(error.code, path, error.facts))
+    if not replaced:
+        return before.changed(notes=notes)
+    notes.insert(0, Diagnosis("cache.copied", path, {}))
     if users:
         notes.append(Diagnosis("cache.replaced", path, users))
     with opened(path) as now:

@@ -56,7 +56,7 @@ def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | N
     """Bring the windows at *offsets* into the page cache in huge folios; give khugepaged *wait* seconds for the rest.
 
     Windows that are huge already are left alone, so this is safe for a running program's file.  Each method is judged
-    by measuring, not by the result of the system call.  Raises MappingError.
+    by measuring, not by the result of the system call.  Raises RefusalError.
     """
     huge = dict(zip(offsets, measure(fd, offsets, page_size), strict=True))
     methods: list[str] = []
@@ -81,7 +81,7 @@ def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | N
 
 
 def cool(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> Warmth:
-    """Bring the windows at *offsets* into the page cache in small folios.  Raises MappingError."""
+    """Bring the windows at *offsets* into the page cache in small folios.  Raises RefusalError."""
     kept = _evict(fd, offsets, page_size)
     # With this advice, reads make folios of the smallest size (page_cache_sync_ra in mm/readahead.c); it applies to
     # this descriptor alone.
@@ -96,7 +96,7 @@ def cool(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | N
 def trial(place: str, page_size: int, windows: int = 1) -> int:
     """Return how many *windows* of a new, nameless file in the directory *place* become huge.
 
-    That tells what its file system does from what a file of it meets.  Raises OSError, MappingError.
+    That tells what its file system does from what a file of it meets.  Raises OSError, RefusalError.
     """
     try:
         fd = os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)

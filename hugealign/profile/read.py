@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import BinaryIO, cast
 
 from hugealign.elf.symbols import Functions
-from hugealign.errors import cause
+from hugealign.errors import HugealignError, cause
 from hugealign.io import unpacking
-from hugealign.io.unpacking import LimitError, UnpackError
 from hugealign.profile import otlp, pprof
 from hugealign.profile.formats import FORMATS, Format, detect
 from hugealign.profile.model import Malformed, Profile, ProfileError
@@ -89,7 +88,9 @@ def unpacked(path: str, most: int | None = None) -> Iterator[tuple[BinaryIO, boo
                 head = stream.peek(HEAD)[:HEAD]
                 form = detect(head)
             yield stream, stream is not file, form, head
-    except (OSError, UnpackError, LimitError) as error:
+    except ProfileError:
+        raise
+    except (OSError, HugealignError) as error:
         raise ProfileError(cause(error)) from None
 
 

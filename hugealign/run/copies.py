@@ -1,15 +1,12 @@
 """One huge copy of a file: its original, its attributes, and whether it is huge."""
 
-import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 
-from hugealign.diagnosis.refusal import RefusalError
-from hugealign.diagnosis.values import Remedy
+from hugealign.diagnosis.refusal import RefusalError, error_name
 from hugealign.io import replacing
 from hugealign.io.descriptors import using
-from hugealign.io.replacing import ReplaceError
 from hugealign.pagecache import measure, warming
 from hugealign.records import Record
 from hugealign.system import kernel, memory, namespace
@@ -125,11 +122,9 @@ def write(origin: StagedFile, target: int) -> None:
         else:
             replacing.copy_data(origin.fd, target, os.fstat(origin.fd).st_size)
     except OSError as error:
-        raise RefusalError("copy.failed", error=errno.errorcode.get(error.errno or 0, "")) from error
-    except ReplaceError as error:  # it became shorter
-        raise RefusalError("copy.changed", Remedy("retry")) from error
+        raise RefusalError("copy.failed", error=error_name(error)) from error
     if _state(origin.fd) != before:
-        raise RefusalError("copy.changed", Remedy("retry"))
+        raise RefusalError(replacing.CHANGED)
 
 
 def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
@@ -145,10 +140,8 @@ def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
             # We own the copy, and may execute the original, perhaps through its group.
             os.fchmod(target, info.st_mode & 0o777 | 0o500)
             os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
-    except (OSError, ReplaceError) as error:
-        failed = error if isinstance(error, OSError) else error.__cause__
-        number = failed.errno if isinstance(failed, OSError) else None
-        raise RefusalError("copy.attributes", error=errno.errorcode.get(number or 0, "")) from error
+    except OSError as error:
+        raise RefusalError("copy.attributes", attribute="owner", error=error_name(error)) from error
 
 
 def huge_windows(fd: int) -> int:

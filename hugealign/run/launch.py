@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 from hugealign import settings
-from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.refusal import RefusalError, diagnosed
 from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy, unpacked
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import PT_INTERP, read_image
 from hugealign.errors import HugealignError
+from hugealign.io import replacing
 from hugealign.io.descriptors import using
 from hugealign.io.execution import binary, which
 from hugealign.io.regular import FileError, opened
@@ -148,10 +149,7 @@ def _without_windows(path: str, named: bool, alone: bool) -> Diagnosis | None:
 
 def _failed(text: TextResult, error: Exception, windows: int = 0) -> TextResult:
     """Return *text*, whose file would have *windows*, with what *error* says of it."""
-    from hugealign.pagecache import diagnose  # not needed as long as all is well
-
-    why = diagnose.unreadable(text.path, error)
-    return text.changed(how=IN_PLACE, windows=max(windows, text.windows), diagnosis=why)
+    return text.changed(how=IN_PLACE, windows=max(windows, text.windows), diagnosis=diagnosed(text.path, error))
 
 
 def _in_store(path: str, options: LaunchOptions) -> bool:
@@ -282,7 +280,7 @@ def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
         bound = _measured(origin, copy, STAGE)
         with using(os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as target:
             if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
-                raise RefusalError("copy.name-taken", Remedy("retry"))
+                raise RefusalError(replacing.CHANGED)
             with using(namespace.tree(copy)) as made:
                 namespace.attach(made, target)
     except (OSError, HugealignError) as error:

@@ -108,7 +108,7 @@ def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, i
     """
     real = os.readlink(f"/proc/self/fd/{file}")
     if not real.startswith("/"):
-        raise RefusalError("copy.no-path")
+        raise RefusalError("file.special")
     with opened_at(file) as fd:
         origin = _origin(real, fd, fix)
         if origin is None and not os.path.ismount(place):

@@ -19,13 +19,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.refusal import RefusalError, diagnosed
 from hugealign.diagnosis.values import Diagnosis, unpacked
 from hugealign.errors import HugealignError
-from hugealign.io import mounts
+from hugealign.io import mounts, replacing
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened, opened_at
-from hugealign.pagecache import diagnose
 from hugealign.run import store
 from hugealign.system import children, kernel, namespace, rooted
 
@@ -100,7 +99,7 @@ def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
             try:
                 windows = _bound(root, layers, path, wanted, place)
             except (HugealignError, OSError) as error:
-                yield Bound(path, diagnosis=diagnose.unreadable(path, error))
+                yield Bound(path, diagnosis=diagnosed(path, error))
             else:
                 if windows:
                     yield Bound(path, windows)
@@ -135,7 +134,7 @@ def _mounted(pid: int, root: str, path: str, target: int, copy: int) -> None:
         try:
             _attach(pid, root, path, target, made)
         except (RefusalError, OSError) as error:
-            return diagnose.unreadable(path, error).packed()
+            return diagnosed(path, error).packed()
         return ()
 
     # A bind mount would not do: its source has to be in the same namespace.
@@ -156,7 +155,7 @@ def _attach(pid: int, root: str, path: str, target: int, made: int) -> None:
         using(rooted.found(top, path)) as there,
     ):
         if not os.path.samestat(os.fstat(there), os.fstat(target)):
-            raise RefusalError("copy.name-taken")
+            raise RefusalError(replacing.CHANGED)
         namespace.attach(made, there)
 
 

@@ -3,6 +3,7 @@
 import os
 import stat
 
+from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.coverage import Coverage, coverages, total
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
@@ -11,7 +12,7 @@ from hugealign.verification import rules
 from hugealign.verification.examine import examine
 from hugealign.verification.facts import Facts, read_facts
 from hugealign.verification.kernels import eligibility
-from hugealign.verification.result import FileReport, Placed, unreadable
+from hugealign.verification.result import FileReport, Placed
 
 _EHDR_SIZE = 64  # bytes: only 64-bit files are fixed
 _PLACEMENT = ("HA002", "HA003", "HA004", "HA005", "HA007")
@@ -29,7 +30,7 @@ def check_fd(fd: int, name: str, policy: rules.Policy) -> FileReport:
     try:
         return _check(fd, name, policy)
     except (OSError, HugealignError) as error:
-        return FileReport(name, problem=unreadable(name, error))
+        return FileReport(name, problem=diagnosed(name, error))
 
 
 def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:

@@ -5,12 +5,12 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
 from hugealign.io.numbers import decimal
 from hugealign.records import Record
 from hugealign.verification.archives import LINK, OTHER
-from hugealign.verification.result import unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def below(top: str, passed: "Counter[str]") -> Iterator[Task]:
                 waiting += [os.path.join(path, name) for name in sorted(os.listdir(path), reverse=True)]
                 continue
         except OSError as error:
-            yield Task(path, problem=unreadable(path, error))
+            yield Task(path, problem=diagnosed(path, error))
             continue
         if not stat.S_ISREG(status.st_mode):
             continue

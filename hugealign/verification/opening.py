@@ -10,6 +10,7 @@ import stat
 from collections import Counter
 from collections.abc import Iterator
 
+from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.image import ET_CORE, ET_REL
 from hugealign.io.descriptors import using
@@ -17,7 +18,7 @@ from hugealign.records import Record
 from hugealign.verification.archives import OBJECT, OTHER, kinds
 from hugealign.verification.checking import check_fd
 from hugealign.verification.inputs import Task
-from hugealign.verification.result import FileReport, unreadable
+from hugealign.verification.result import FileReport
 from hugealign.verification.rules import Policy
 
 
@@ -46,7 +47,7 @@ def check_path(task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[Fil
         try:
             what = kinds.kind(os.pread(fd, kinds.HEAD, 0)) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
         except OSError as error:
-            yield FileReport(path, problem=unreadable(path, error))
+            yield FileReport(path, problem=diagnosed(path, error))
             return
         if what == kinds.ELF or (task.named and not what):
             e_type = 0 if task.named else kinds.elf_type(os.pread(fd, 18, 0))
@@ -95,7 +96,7 @@ def _archive(fd: int, task: Task, terms: Terms, passed: "Counter[str]") -> Itera
 
 
 def _cannot_open(path: str, error: OSError | ValueError) -> Diagnosis:
-    found = unreadable(path, error)
+    found = diagnosed(path, error)
     if found.facts["error"] == "ENOENT" and path.isascii() and path.isdigit():
         return found.changed(remedy=Remedy("process", ("hugealign", "ps", path)))
     return found

@@ -3,8 +3,6 @@
 Records, not dataclasses or named tuples: `dataclasses` would cost `verify` 7 ms of 50, `typing` 5.
 """
 
-import errno
-
 from hugealign.diagnosis.catalogue import ERROR, SEVERITIES, row
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.coverage import Coverage, total
@@ -123,13 +121,6 @@ class Verification(Record):
         if verdicts[FAILED] and self.fail_on != NEVER:
             return 1
         return 3 if verdicts[UNKNOWN] or not (self.files or self.empty) else 0
-
-
-def unreadable(path: str, error: Exception) -> Diagnosis:
-    """Return the diagnosis that *error* keeps the file at *path* from being read."""
-    if isinstance(error, OSError) and error.errno:
-        return Diagnosis("file.unreadable", path, {"error": errno.errorcode.get(error.errno, "")})
-    return Diagnosis("file.damaged", path, {"error": str(error)})
 
 
 def at_or_above(diagnosis: Diagnosis, level: str) -> bool:

@@ -233,15 +233,14 @@ class _Adapter:
             # A window that could not be split stays huge, and takes the place of another.
             now[window.start] = replace(window, state=change.state, ours=window.ours and not change.diagnosis)
         states = _states(adviser.pid, size)
-        code = [part for part in split(seen.exe, seen.mappings) if part.kind == CodeKind.CODE]
-        none = next((part for part in code if not part.possible(size)), None)
+        parts = [part for part in split(seen.exe, seen.mappings) if not part.possible(size)]
+        nothing = not any(mapping.windows_possible(size) for mapping in seen.mappings)
+        none = next((part for part in parts if nothing or part.kind == CodeKind.CODE), None)
         diagnosis = None
         if none:
             diagnosis = self._remedied(
                 seen, none, judge_part(none, size, Observed(seen.exe, runtime=runtime)).diagnoses[0]
             )
-        elif not any(mapping.windows_possible(size) for mapping in seen.mappings):
-            diagnosis = Diagnosis("process.no-window", seen.exe, {})
         return Adapted(
             adviser.pid,
             seen.comm,

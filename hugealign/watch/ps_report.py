@@ -11,14 +11,13 @@ from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.version import __version__
 from hugealign.watch.parts import CodeKind
-from hugealign.watch.verdict import PartVerdict, Verdict, WindowRun, why_none
+from hugealign.watch.verdict import PartVerdict, Verdict, WindowRun
 
 SCHEMA = "hugealign.ps/1"
 
 _SIGNS = {State.HUGE: "#", State.SMALL: ".", State.WRITTEN: "w", State.UNTOUCHED: "-"}
 _ROW = 64  # windows in a row of the strip
 _ROWS = 64  # rows of strip or list per mapping; JSON has them all
-_WHY_NONE = {"text.below-window": "below {}", "text.no-window": "no whole window", "text.unaligned": "not aligned"}
 
 
 def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
@@ -31,9 +30,7 @@ def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
             name = name or "(its text, copied)" * m.own
             covered = f"{coverage(m.huge, m.size):.1f}%" if possible or m.huge else "--"
             windows = f"{m.windows_huge(page_size)}/{possible}"
-            how = m.how or (
-                "small pages" if possible else _WHY_NONE[why_none(m, page_size)].format(format_size(page_size))
-            )
+            how = m.how or ("small pages" if possible else "no whole window")
             if m.start in verdict.staged:
                 how += ", staged"
             name = printable(name) or "(anonymous)"

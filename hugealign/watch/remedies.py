@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
+from hugealign import settings
 from hugealign.diagnosis.values import ARGUMENTS, ROOT, Diagnosis, Remedy
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.image import read_image
@@ -26,7 +27,7 @@ _HERE = -100  # AT_FDCWD
 _MANAGERS = ("systemd", "init")
 _RESTART = ("process.text-written", "process.mapped-small", "file.replaced", "copy.outdated", "copy.in-memory")
 _ADAPT = ("runtime.small-pages", "process.text-copied")
-_OF_FILE = ("cache.small-pages", "text.no-window", "text.unaligned")
+_OF_FILE = ("cache.small-pages", "text.no-window")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +161,8 @@ class Remedies:
 
     def _of_file(self, owner: Owner, part: CodePart, diagnosis: Diagnosis, wanted: int) -> Remedied:
         size = self._page_size
+        if part.text < (least := settings.min_text()):
+            return Remedied(Diagnosis("text.small", part.path, {"text": part.text, "least": least}))
         huge, possible = part.huge(size), part.possible(size)
         largest = max(part.mappings, key=lambda mapping: (mapping.is_file, mapping.size))
         path, inside = _reached(owner.pid, largest)

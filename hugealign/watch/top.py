@@ -2,12 +2,14 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as MappingOf
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.process import groups, texts
+from hugealign.process.smaps import Mapping
 from hugealign.process.texts import Executed
 from hugealign.system import kernel
 from hugealign.system.budget import Budget, ask, of_this_machine
@@ -178,7 +180,7 @@ def shares(now: Sequence[Executed], before: Sequence[Executed] | None, at: float
     return found
 
 
-def group(executed: Sequence[Executed], used: Mapping[int, float], *, containers: bool = False) -> list[Group]:
+def group(executed: Sequence[Executed], used: MappingOf[int, float], *, containers: bool = False) -> list[Group]:
     """Return the parts of *executed* by program; *used* is the share of a processor by PID."""
     found: dict[tuple[str, ...], Group] = {}
     for one in executed:
@@ -225,6 +227,9 @@ def _lack(
     owner = Owner.of(process.pid, process.exe, process.program, name)
     observed = _observed(process, part, found.runtime, page_size)
     judged = judge_part(part, page_size, observed)
+    if judged.wanted > judged.wanted_huge and not observed.thp_disabled:
+        part = _with_advice(process.pid, part, page_size)
+        judged = judge_part(part, page_size, observed)
     if not judged.diagnoses:
         return None, remedies.kept(owner, part)
     lacks = [remedies.find(owner, part, diagnosis, judged.wanted) for diagnosis in judged.diagnoses]
@@ -242,6 +247,20 @@ def _lack(
         remedy = remedy.changed(before=huge, after=remedy.after * count)
     kept = None if lack.start else remedies.kept(owner, part)
     return replace(lack, diagnosis=diagnosis.changed(remedy=remedy)), kept
+
+
+def _with_advice(pid: int, part: CodePart, page_size: int) -> CodePart:
+    """Return *part* of *pid* with what the program said of huge pages in its largest mapping that lacks one."""
+
+    def lack(mapping: Mapping) -> int:
+        return mapping.windows_possible(page_size) - mapping.windows_huge(page_size)
+
+    worst = max(part.mappings, key=lack)
+    with suppress(OSError):
+        if texts.forbidden(pid, worst.start):
+            marked = [replace(mapping, no_huge=True) if mapping == worst else mapping for mapping in part.mappings]
+            return replace(part, mappings=tuple(marked))
+    return part
 
 
 def _keepable(process: Executed, part: CodePart, page_size: int, most: int) -> int:

@@ -187,13 +187,6 @@ def judge_part(part: CodePart, page_size: int, observed: Observed) -> PartVerdic
     return PartVerdict(part, windows, possible, wanted, held, diagnoses, tuple(runs))
 
 
-def why_none(mapping: Mapping, page_size: int) -> str:
-    """Return the code that says why *mapping* has no window that could be huge."""
-    if mapping.size < page_size:
-        return "text.below-window"
-    return "text.no-window" if mapping.congruent(page_size) else "text.unaligned"
-
-
 def _why_none(part: CodePart, page_size: int, observed: Observed) -> Diagnosis:
     worst = max(part.mappings, key=lambda m: m.size)
     if part.kind == CodeKind.CODE:
@@ -204,7 +197,7 @@ def _why_none(part: CodePart, page_size: int, observed: Observed) -> Diagnosis:
         )
     if part.deleted and worst.size >= page_size:
         return Diagnosis("file.replaced", part.path, {})
-    return Diagnosis(why_none(worst, page_size), part.path, {"text": part.text, "page_size": page_size})
+    return Diagnosis("text.no-window", part.path, {"page_size": page_size})
 
 
 def _runs(mapping: Mapping, known: MappingOf[int, State], page_size: int, observed: Observed) -> tuple[WindowRun, ...]:

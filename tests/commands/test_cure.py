@@ -100,10 +100,7 @@ def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> N
     for words in (("--dry-run",), ("--in-place",)):
         done = run(HUGEALIGN, "fix", place, *words)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == (
-            f"hugealign: error: {place}: a copy cannot take the place of the file: hard-links; "
-            f"write another file: hugealign fix {place} -o OUT\n"
-        )
+        assert done.stderr.endswith(f"; write another file: hugealign fix {place} -o OUT\n")
     assert "0 files would gain" in run(HUGEALIGN, "fix", "--dry-run", tmp_path).stdout
     text = one_line(run(HUGEALIGN, "verify", place).stdout)
     assert text.count("relink with") == 1

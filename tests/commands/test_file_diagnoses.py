@@ -186,7 +186,42 @@ def empty_directory(at: Path) -> None:
     shutil.copy(at / "plain", at / "made/program")
 
 
+def dynamic(tag: int, value: int) -> Step:
+    """Make ``plain`` with *value* for the *tag* of its dynamic section."""
+
+    def make(at: Path) -> None:
+        image = read_file(at / "plain")
+        where = next(one for one in image.segments if one.p_type == 2)
+        data = (at / "plain").read_bytes()[where.p_offset : where.p_offset + where.p_filesz]
+        index = next(index for index in range(0, len(data), 16) if struct.unpack_from("<Q", data, index) == (tag,))
+        patch = patched((where.p_offset + index + 8, "Q", value))
+        assert callable(patch)
+        patch(at)
+
+    return make
+
+
+def without_dynamic(at: Path) -> None:
+    header = next(one.header for one in read_file(at / "plain").segments if one.p_type == 2)
+    patch = patched((header, "I", 0))
+    assert callable(patch)
+    patch(at)
+
+
+def relocated(at: Path) -> None:
+    """Make ``plain`` with a relocation of a type that nobody knows."""
+    image = read_file(at / "plain")
+    table = next(one for one in image.sections if one.name == ".rela.dyn")
+    patch = patched((table.sh_offset + 8, "I", 9999))
+    assert callable(patch)
+    patch(at)
+
+
 PROGRAM = "cp plain made"
+SEPARATE = (*FIX, "--level=separate")
+#: A program that jumps to its ELF header, which a separation leaves behind; as often as *times*.
+_JUMPS = ".hidden __ehdr_start\\n.text\\n.rept {}\\njmp __ehdr_start\\n.endr\\n"
+_TO_THE_HEADER = f"printf '{_JUMPS}' >f.s && gcc {_SMALL_PAGES} main.o f.s -o made"
 PAIRED = ((R, 0, 0x1000, 0), (RX, 0x2000, 4 * M, 0x1000), (R, 0x2000 + 4 * M, 0x1000, 0x1000 + 4 * M))
 
 
@@ -215,7 +250,6 @@ ROWS = {
     "file.directory": Row(VERIFY, empty_directory, "recurse", again=(*VERIFY, "-r")),
     "file.empty": Row(VERIFY, archive(1, "")),
     "file.members-encrypted": Row(VERIFY, zipped(8, 1), "advice", PROGRAM),
-    "file.members-packed": Row(VERIFY, zipped(10, 9), "advice", PROGRAM),
     "file.no-program": Row(VERIFY, patched((16, "H", 9))),
     "file.no-segments": Row(VERIFY, patched(*((64 + 56 * i, "I", 0) for i in range(8)))),
     "file.not-elf": Row(VERIFY, lambda at: (at / "made").write_text("#!/bin/sh\n")),
@@ -223,20 +257,29 @@ ROWS = {
     "file.special": Row(VERIFY, lambda at: os.mkfifo(at / "made")),
     "file.thin-archive": Row(VERIFY, "ar rcT made main.o text.o", "advice", f"{_GCC} -o made"),
     "file.too-deep": Row(VERIFY, archive(4), "advice", unpack_once),
+    "file.packed": Row(
+        FIX, patched((1000, "I", int.from_bytes(b"UPX!", "little"))), "run", PROGRAM
+    ),  # stands for upx -d
     "file.truncated": Row(FIX, section(32, "Q", 1 << 24)),
+    "file.unknown-form": Row(VERIFY, zipped(10, 9), "advice", PROGRAM),
     "file.unreadable": Row(VERIFY, lambda _: None),
+    "fix.address-tables": Row(SEPARATE, dynamic(7, 1 << 40), "relink", again=FIX),
     "fix.changed-since": Row((*FIX, "--undo"), fixed_and_patched),
+    "fix.crosses": Row(SEPARATE, _TO_THE_HEADER.format(1), "relink", again=FIX),
+    "fix.debug-inside": Row(SEPARATE, "gcc -gdwarf-4 -gsplit-dwarf main.c text.o -o made", "relink", again=FIX),
+    "fix.fixed-address": Row(SEPARATE, f"{_GCC} -no-pie -o made", "relink", again=FIX),
     "fix.grows": Row(
         (*FIX, "--page-size=32M"), synthetic([(RX, k << 26, 1 << 20, k << 26) for k in range(10)]), "relink"
     ),
     "fix.header-tables": Row(FIX, wide_count, "relink"),
     "fix.headers-move": Row(FIX, synthetic(PAIRED, phoff=0x1000 + 4 * M), "relink"),
     "fix.image-base": Row(FIX, synthetic([(RX, 0x1000, 4 * M, 0)]), "relink"),
+    "fix.many-addresses": Row(SEPARATE, _TO_THE_HEADER.format(140000), "relink", again=FIX),
     "fix.many-sections": Row(FIX, many_sections, "relink"),
     "fix.many-segments": Row(
         FIX, synthetic([(R, i << 12, 4096, i << 12) for i in range(70)] + [(RX, M, M, M)]), "relink"
     ),
-    "fix.names-outside": Row(FIX, section(0, "I", 1 << 20), "relink"),
+    "fix.no-dynamic": Row(SEPARATE, without_dynamic, "relink", again=FIX),
     "fix.no-record": Row((*FIX, "--undo"), PROGRAM),
     "fix.no-room": Row(FIX, synthetic([(RX, 0x10000, 4 * M, 0)], kind=2), "relink"),
     "fix.no-sections": Row(FIX, patched((E_SHOFF, "Q", 0), (E_SHNUM, "I", 0)), "relink"),
@@ -246,7 +289,7 @@ ROWS = {
     "fix.other-processor": Row(FIX, patched((E_MACHINE, "H", 243))),
     "fix.physical-addresses": Row(FIX, shifted(1, P_PADDR, 1)),
     "fix.prelinked": Row(FIX, f"objcopy --add-section {HEADERS_SECTION}=main.o plain made", "relink"),
-    "fix.section-names": Row(FIX, patched((E_SHSTRNDX, "H", 0)), "relink"),
+    "fix.section-names": Row(FIX, section(0, "I", 1 << 20), "relink"),
     "fix.section-torn": Row(
         FIX,
         f"{_EXPORTING} && patchelf --set-rpath {_LONG} made",
@@ -259,6 +302,9 @@ ROWS = {
     "fix.segment-outside-memory": Row(FIX, shifted(3, P_VADDR, 1 << 60), "relink"),
     "fix.segment-shifted": Row(FIX, shifted(3, P_VADDR, 8), "relink"),
     "fix.segments-overlap": Row(FIX, shifted(2, P_VADDR, -0x2000), "relink"),
+    "fix.several-texts": Row(SEPARATE, patched((P_FLAGS, "I", 5), load=2), "relink", again=FIX),
+    "fix.unknown-relocations": Row(SEPARATE, relocated, "relink", again=FIX),
+    "fix.writable-first": Row(SEPARATE, patched((P_FLAGS, "I", 6), load=0), "relink", again=FIX),
     "text.execute-only": Row(FIX, patched((P_FLAGS, "I", 1), load=1), "relink"),
     "text.none": Row(FIX, patched((P_FLAGS, "I", R), load=1)),
     "text.not-in-file": Row(FIX, shifted(1, P_MEMSZ, 8), "relink"),
@@ -280,8 +326,8 @@ def do(step: Step, at: Path) -> None:
 
 
 def asked(words: tuple[str, ...], at: Path) -> dict[str, Any]:
-    """Return the diagnoses in the answer, by code."""
-    done = run(HUGEALIGN, *words, "made", cwd=at)
+    """Return the diagnoses in the answer, by code; small text counts, too."""
+    done = run(HUGEALIGN, *words, "made", cwd=at, HUGEALIGN_MIN_TEXT="1")
     assert "Traceback" not in done.stderr
     return {one["code"]: one for one in diagnoses(json.loads(done.stdout))}
 
@@ -291,7 +337,7 @@ def test_what_is_recommended_helps(built: Path, tmp_path: Path, code: str) -> No
     row = ROWS[code]
     if row.needs:
         need(row.needs)
-    for name in ("plain", "main.o", "text.o", "two.o", "many.o", "textrel.s"):
+    for name in ("plain", "main.c", "main.o", "text.o", "two.o", "many.o", "textrel.s"):
         (tmp_path / name).symlink_to(built / name)
     do(row.make, tmp_path)
     made = tmp_path / "made"

@@ -32,9 +32,9 @@ def test_what_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     for name, reason in (
         ("private", "it cannot be read: Permission denied"),
-        ("private/program", "Permission denied"),
-        ("missing", "No such file or directory"),
-        ("loop", "Too many levels of symbolic links"),
+        ("private/program", "it cannot be read: Permission denied"),
+        ("missing", "it cannot be read: No such file or directory"),
+        ("loop", "it cannot be read: Too many levels of symbolic links"),
     ):
         done = run(*ordinary, HUGEALIGN, "fix", "--dry-run", name, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (3, "")

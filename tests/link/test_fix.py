@@ -401,20 +401,20 @@ REFUSALS: dict[str, tuple[str | dict[int, bytes], int, str]] = {
     "appended data": ("cp plain made && echo more >>made", 1, "file.appended"),
     "packed": ({1000: b"UPX!"}, 1, "file.packed"),
     "a kernel": ({64 + 2 * 56 + 24: b"\1"}, 1, "fix.physical-addresses"),
-    "truncated": ("head -c 100000 plain >made", 3, "section header table lies beyond the end of the file"),
-    "text": ("echo hello >made", 3, "not an ELF file"),
-    "empty": (": >made", 3, "the file is empty"),
-    "32 bits": ({4: b"\1"}, 3, ""),
+    "truncated": ("head -c 100000 plain >made", 3, "file.damaged"),
+    "text": ("echo hello >made", 3, "file.not-elf"),
+    "empty": (": >made", 3, "file.empty"),
+    "32 bits": ({4: b"\1"}, 3, "file.damaged"),
     "small": ("gcc main_small.c -o made", 1, "text.small"),
-    "no file": (":", 3, "No such file or directory"),
-    "a directory": ("mkdir made", 3, "directory"),
-    "a pipe": ("mkfifo made", 3, "not a regular file"),
+    "no file": (":", 3, "file.unreadable"),
+    "a directory": ("mkdir made", 3, "file.special"),
+    "a pipe": ("mkfifo made", 3, "file.special"),
 }
 
 
 @pytest.mark.parametrize("what", REFUSALS)
 def test_refused(what: str, plain: Path, tmp_path: Path) -> None:
-    command, status, reason = REFUSALS[what]
+    command, status, code = REFUSALS[what]
     (tmp_path / "main_small.c").write_text("int main(void) { return 0; }\n")
     (tmp_path / "textrel.s").write_text(".globl f\nf: movabs $f, %rax\n ret\n.fill 5 << 20, 1, 0xc3\n")
     if isinstance(command, str):
@@ -431,12 +431,10 @@ def test_refused(what: str, plain: Path, tmp_path: Path) -> None:
         done = run(HUGEALIGN, "fix", tmp_path / "made", *words)
         assert (done.returncode, done.stdout) == (status, "")
         assert done.stderr.startswith(f"hugealign: error: {tmp_path}/made: ")
-        assert status == 1 or reason in done.stderr
         assert len(done.stderr.splitlines()) == 1
-    if status == 1:
-        (error,) = json_of("fix-1", "--dry-run", tmp_path / "made", status=1)["errors"]
-        assert (error["message"], error["diagnosis"]["code"]) == (None, reason)
-        assert error["diagnosis"]["subject"] == f"{tmp_path}/made"
+    (error,) = json_of("fix-1", tmp_path / "made", "-o", tmp_path / "out", status=status)["errors"]
+    assert (error["message"], error["diagnosis"]["code"]) == (None, code)
+    assert error["diagnosis"]["subject"] == f"{tmp_path}/made"
     assert sorted(os.listdir(tmp_path)) == before
 
 
@@ -538,7 +536,7 @@ def test_tools_afterwards(
     if undoable:
         assert run(tmp_path / "back").returncode == 0
     else:
-        assert re.search("has changed its headers|has removed the record|is damaged", done.stderr)
+        assert re.search("has changed its headers|has removed the record|damaged: .hugealign.fix", done.stderr)
         assert not (tmp_path / "back").exists()
 
 

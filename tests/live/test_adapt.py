@@ -226,10 +226,10 @@ def test_a_window_that_a_child_has_too_is_not_split(arena: Path) -> None:
         assert (done.met, process.huge()) == (True, 0)
 
 
-def test_a_program_without_a_window_is_told_nothing(built: Programs) -> None:
+def test_a_program_without_a_window_is_told_what_its_file_is(built: Programs) -> None:
     with started("setarch", "-R", built.plain, "5") as child:
         found = adapt(str(child.pid), statuses=(1,))
-    assert (found["diagnosis"]["code"], found["diagnosis"]["remedy"]) == ("process.no-window", None)
+    assert (found["diagnosis"]["code"], found["diagnosis"]["remedy"]["kind"]) == ("text.no-window", "start")
 
 
 def test_never_more_than_so_many_when_the_heat_moves(arena: Path) -> None:

@@ -42,6 +42,18 @@ copies.huge_windows = exchanged
 """
 
 
+#: The kernel collapses every second window (seccomp(2): madvise is 28, MADV_COLLAPSE 25, EAGAIN 11).
+_PARTLY = """
+import ctypes, struct
+rules = ((0x20, 0, 0, 0), (0x15, 0, 7, 28), (0x20, 0, 0, 32), (0x15, 0, 5, 25), (0x20, 0, 0, 24), (0x15, 3, 0, 0),
+         (0x20, 0, 0, 16), (0x45, 0, 1, 0x400000), (0x06, 0, 0, 0x5000B), (0x06, 0, 0, 0x7FFF0000))
+code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *rule) for rule in rules))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rules), ctypes.addressof(code)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == libc.prctl(22, 2, program) == 0
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A situation: how to ask, what makes it, what is around the command that asks, and what ends it.
@@ -85,6 +97,9 @@ def nothing(_: Path) -> None:
 
 
 _REMOUNT = 'd=$(dirname {path}); mount --bind $d $d; mount -o remount,bind,noexec $d; exec "$@"'
+#: FS_IOC_GETFLAGS has FS_VERITY_FL.
+_VERITY = "strace -f -o /dev/null -e trace=ioctl -e inject=ioctl:retval=0:poke_exit=@arg3=000010"
+_MADVISE = "strace -f -o /dev/null -e trace=madvise -e inject=madvise"
 ROWS = {
     "copy.attributes": Row(
         prefix="strace -f -o /dev/null -e trace=fchown -e inject=fchown:error=EPERM", end=nothing, needs="strace"
@@ -92,14 +107,17 @@ ROWS = {
     "copy.closed-directory": Row(make=directory(0o700), end=directory(0o755)),
     "copy.failed": Row(prefix="prlimit --fsize=1048576", end=nothing),
     "copy.mount-option": Row(prefix=f"unshare --mount sh -ec '{_REMOUNT}' sh", end=nothing),
-    "copy.name-taken": Row("stage", twin, before=_EXCHANGE, kind="retry", end=nothing),
-    "copy.no-room": Row(make=lambda path: os.truncate(path, 1 << 42), end=lambda path: os.truncate(path, 8 << 20)),
+    "file.changed": Row("stage", twin, before=_EXCHANGE, kind="advice", end=nothing),
+    "copy.no-room": Row(make=lambda path: os.truncate(path, 1 << 42), end=lambda path: os.truncate(path, 16 << 20)),
     "copy.owner-may-change": Row(make=owned(0o700, 1234), end=owned(0o755)),
     "copy.privileges": Row(make=owned(0o4755, 1234)),
     "copy.script": Row("copy", script),
+    "copy.sealed": Row(prefix=_VERITY, end=nothing, needs="strace"),
     "process.no-mount-point": Row(
         "stage", before="sys.path += ['/tmp', '/var/tmp', '/run', '/mnt', '/opt', '/srv', '/media']", end=nothing
     ),
+    "thp.no-collapse": Row("copy", prefix=f"{_MADVISE}:error=EINVAL", kind="newer-kernel", end=nothing, needs="strace"),
+    "thp.partial": Row("copy", before=_PARTLY, kind="retry", end=nothing),
     "process.privileged-program": Row("stage", owned(0o4755, 1234), prefix=" ".join(NOBODY)),
 }
 

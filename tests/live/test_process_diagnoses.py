@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tests.live.programs import NO_THP, ROOT, WINDOW, Programs, chill, hugealign, running
 from tests.live.test_ps_own_text import SOURCE, TEXT
+from tests.support import need
 
 #: Touches the text while huge pages are disabled for it, and allows them afterwards.
 _DISABLING = """\
@@ -146,13 +148,74 @@ def split_copy(programs: Programs, place: Path) -> Situation:
     return from_a_copy("copy", programs, place), split
 
 
-def process(pid: int) -> dict[str, Any]:
-    (found,) = json.loads(hugealign("ps", "--json", "--all", str(pid)).stdout)["processes"]
+#: Unmaps its text, and goes on in memory without a file: munmap(rdi, rsi), write(1, r8, 6), pause().
+_LEAVING = """\
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+static const char code[] = "\\xb8\\x0b\\0\\0\\0\\x0f\\x05\\xb8\\1\\0\\0\\0"
+                           "\\xbf\\1\\0\\0\\0\\x4c\\x89\\xc6\\xba\\6\\0\\0\\0\\x0f\\x05"
+                           "\\xb8\\x22\\0\\0\\0\\x0f\\x05\\xeb\\xf7";
+int main(int argc, char **argv) {
+  unsigned long start, end;
+  char line[4096], *room = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(room, code, sizeof code);
+  FILE *maps = fopen("/proc/self/maps", "r");
+  while (fgets(line, sizeof line, maps))
+    if (strstr(line, " r-xp ") && sscanf(line, "%lx-%lx", &start, &end) == 2) break;
+  ((void (*)(unsigned long, unsigned long, long, long, const char *))room)(start, end - start, 0, 0, "ready\\n");
+}
+"""
+
+
+def forbidding(programs: Programs, place: Path) -> Situation:
+    """The program asks for small pages in its code."""
+    words, _ = arena(programs, place)
+
+    def forbid(pid: int) -> None:
+        (place / "orders").write_text("forbid\n", encoding="ascii")
+        while " nh" not in Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8"):
+            time.sleep(0.01)
+
+    return words, forbid
+
+
+def leaving(_: Programs, place: Path) -> Situation:
+    if os.uname().machine != "x86_64":
+        pytest.skip("the code is of x86-64")
+    (place / "leaving.c").write_text(_LEAVING, encoding="ascii")
+    subprocess.run(["gcc", "-O1", "-w", place / "leaving.c", "-o", place / "leaving"], check=True)
+    return (place / "leaving",), nothing
+
+
+def unreachable(programs: Programs, place: Path) -> Situation:
+    """The file is on a mount that no path leads to any more."""
+    if os.geteuid():
+        pytest.skip("root mounts")
+    script = (
+        f"mount -t tmpfs none {place} && cp {programs.good} {place}/good && cd {place} && umount -l . && exec ./good 5"
+    )
+    return ("unshare", "-m", "sh", "-ec", script), nothing
+
+
+def in_pieces(_: Programs, place: Path) -> Situation:
+    """Code of LuaJIT, as the name says, in mappings that hold no whole window."""
+    (place / "main.c").write_text(
+        "#include <sys/mman.h>\n#include <unistd.h>\nint main(void) { for (int i = 0; i < 3; i++) {\n"
+        "char *at = mmap((void *)(0x7e00001ff000 + i * 0x800000L), 2 << 20, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n"
+        'for (long j = 0; j < 2 << 20; j += 4096) at[j] = 1; }\nwrite(1, "ready\\n", 6); pause(); }\n'
+    )
+    subprocess.run(["gcc", "-w", place / "main.c", "-o", place / "luajit-2.1"], check=True)
+    return (place / "luajit-2.1",), nothing
+
+
+def process(pid: int, *options: str, prefix: tuple[str, ...] = ()) -> dict[str, Any]:
+    (found,) = json.loads(hugealign("ps", "--json", *options, str(pid), prefix=prefix).stdout)["processes"]
     return dict(found)
 
 
 def diagnosis(pid: int, code: str) -> dict[str, Any] | None:
-    return next((one for one in process(pid)["diagnoses"] if one["code"] == code), None)
+    return next((one for one in process(pid, "--all")["diagnoses"] if one["code"] == code), None)
 
 
 @contextmanager
@@ -167,7 +230,7 @@ def started(*words: str | Path) -> Iterator[int]:
 ROWS = [
     ("cache.small-pages", small, "start"),
     ("cache.small-pages", small_and_fixable, "start"),
-    ("text.unaligned", unaligned, "start"),
+    ("text.no-window", unaligned, "start"),
     ("file.replaced", replaced, "restart"),
     ("process.text-written", written, "restart"),
     ("process.mapped-small", mapped_small, "restart"),
@@ -177,7 +240,10 @@ ROWS = [
     ("copy.outdated", outdated, "restart"),
     ("copy.in-memory", split_copy, "restart"),
     ("process.not-touched", partly_touched, None),
-    ("text.below-window", too_small, None),
+    ("text.small", too_small, None),
+    ("program.small-pages", forbidding, None),
+    ("file.out-of-reach", unreachable, None),
+    ("runtime.no-window", in_pieces, "set-option"),
 ]
 
 
@@ -195,7 +261,7 @@ def test_remedy_that_is_named_helps(
     with running(*words) as child:
         happens(child.pid)
         found = diagnosis(child.pid, code)
-        assert found, process(child.pid)["diagnoses"]
+        assert found, process(child.pid, "--all")["diagnoses"]
         remedy = found["remedy"]
         assert (remedy["kind"] if remedy else None) == kind
         if kind == "run":
@@ -204,17 +270,37 @@ def test_remedy_that_is_named_helps(
             assert remedy["argv"][0] == "hugealign"
             if "cannot" in done.stderr:
                 pytest.skip(done.stderr)
-            after = process(child.pid)
+            after = process(child.pid, "--all")
             assert after["windows_huge"] > 0
             assert code not in [one["code"] for one in after["diagnoses"]]
             return
-    if not remedy:
+    if not remedy or kind == "set-option":  # what stands for LuaJIT has no options
+        assert not (remedy and remedy["argv"])
         return
     again: AbstractContextManager[int] = started(*[word for word in words if word != "disable"])
     if kind == "start":
         assert remedy["needs"] == "arguments"
         again = started(*remedy["argv"], *arguments)
     with again as pid:
-        after = process(pid)
+        after = process(pid, "--all")
     assert after["diagnoses"] == []
     assert remedy["after"] in (None, after["windows_huge"])
+
+
+def test_a_program_that_left_its_text(programs: Programs, place: Path) -> None:
+    words, _ = leaving(programs, place)
+    with running(*words) as child:
+        (found,) = process(child.pid)["diagnoses"]
+        assert (found["code"], found["facts"]) == ("process.no-text", {"process": child.pid})
+        done = hugealign(*found["remedy"]["argv"][1:], "--json")
+    assert "process.no-text" not in done.stdout
+
+
+def test_a_kernel_that_only_counts(programs: Programs, place: Path) -> None:
+    """As before Linux 6.7, which has no PAGEMAP_SCAN."""
+    need("strace")
+    path = copied(programs, place, "fixed")  # its text has a head and a tail, which are in small pages
+    prefix = ("strace", "-f", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:error=ENOTTY")
+    with running(path, "1") as child:
+        (found,) = process(child.pid, prefix=prefix)["diagnoses"]
+    assert (found["code"], found["remedy"]) == ("process.counts-only", None)

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for mo
 class Made:
     """A situation: how to ask, what is around the command that asks, and what ends the situation without a command.
 
-    *again* is how to ask afterwards, if otherwise.
+    *again* is how to ask afterwards, if otherwise.  *react* plays what the kernel does once the command has run.
     """
 
     path: Path
@@ -49,6 +49,7 @@ class Made:
     end: Callable[[], object] | None = None
     environ: tuple[tuple[str, str], ...] = ()
     again: tuple[str | Path, ...] = ()
+    react: Callable[[], object] | None = None
 
 
 Situation = Callable[[Programs, Path], AbstractContextManager[Made]]
@@ -144,6 +145,12 @@ def journalled(programs: Programs, tmp_path: Path) -> Iterator[Made]:
             subprocess.run(["umount", "--lazy", at], check=True)
     finally:
         at.rmdir()
+
+
+@contextlib.contextmanager
+def no_better_copy(programs: Programs, tmp_path: Path) -> Iterator[Made]:
+    with journalled(programs, tmp_path) as made:
+        yield Made(made.path, ("warm", "--replace", made.path))
 
 
 @contextlib.contextmanager
@@ -311,24 +318,124 @@ def missing(_: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
     return nullcontext(Made(path, ("doctor", path), end=path.touch))
 
 
+def fine(programs: Programs, _: Path) -> AbstractContextManager[Made]:
+    """Nothing is in the way: what there is is said, and nothing recommended."""
+    return nullcontext(Made(programs.good, ("doctor", programs.directory)))
+
+
+def faulty(calls: str, fault: str) -> tuple[str, ...]:
+    """Return what starts a command whose system *calls* have a *fault*."""
+    need("strace")
+    return "strace", "-f", "-o", "/dev/null", "-e", f"trace={calls}", "-e", f"inject={calls}:{fault}"
+
+
+def mounted(script: str) -> tuple[str, ...]:
+    """Return what starts a command in a mount namespace of its own, after *script*."""
+    return "unshare", "-m", "sh", "-ec", f'{script}; exec "$@"', "sh"
+
+
+def without_huge_pages(programs: Programs, _: Path) -> AbstractContextManager[Made]:
+    """As with a kernel that was built without them."""
+    prefix = mounted("mount -t tmpfs none /sys/kernel/mm/transparent_hugepage")
+    return nullcontext(Made(programs.good, ("doctor", programs.directory), prefix))
+
+
+@contextlib.contextmanager
+def small_tmpfs(programs: Programs) -> Iterator[Path]:
+    """A tmpfs that has huge pages only where MADV_COLLAPSE makes them."""
+    at = programs.directory / "small-tmpfs"
+    at.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "huge=never", "none", at], check=True)
+    try:
+        yield at
+    finally:
+        subprocess.run(["umount", "--lazy", at], check=True)
+        at.rmdir()
+
+
+@contextlib.contextmanager
+def on_a_small_tmpfs(programs: Programs, _: Path) -> Iterator[Made]:
+    with small_tmpfs(programs) as at:  # and a kernel before 6.1, without MADV_COLLAPSE
+        yield Made(programs.good, ("doctor", at), faulty("madvise", "error=EINVAL"))
+
+
+@contextlib.contextmanager
+def where_files_in_memory_are_small(programs: Programs, tmp_path: Path) -> Iterator[Made]:
+    place = tmp_path / "shmem_enabled"
+    place.write_text("always within_size advise never [deny] force\n")
+    prefix = mounted(f"mount --bind {place} /sys/kernel/mm/transparent_hugepage/shmem_enabled")
+    with small_tmpfs(programs) as at:
+        yield Made(programs.good, ("doctor", at), (*prefix, *faulty("madvise", "error=EINVAL")))
+    assert place.read_text() == "never\n"
+
+
+@contextlib.contextmanager
+def without_free_blocks(programs: Programs, tmp_path: Path) -> Iterator[Made]:
+    """The kernel gives no huge page, and says that it has none; the command tells it to make some."""
+    blocks, compact = tmp_path / "buddyinfo", tmp_path / "compact_memory"
+    line = Path("/proc/buddyinfo").read_text().splitlines()[0].split()
+    blocks.write_text(" ".join([*line[:4], "9", *["0"] * (len(line) - 5)]) + "\n")
+    compact.touch()
+
+    def compacted() -> None:
+        assert compact.read_text() == "1\n"
+        blocks.write_text(Path("/proc/buddyinfo").read_text())
+
+    prefix = mounted(f"mount --bind {blocks} /proc/buddyinfo; mount --bind {compact} /proc/sys/vm/compact_memory")
+    with small_tmpfs(programs) as at:
+        prefix = (*prefix, *faulty("madvise", "error=EAGAIN"))
+        yield Made(programs.good, ("doctor", at), prefix, react=compacted)
+
+
+@contextlib.contextmanager
+def not_on_disk(programs: Programs, _: Path) -> Iterator[Made]:
+    """Pages that were written, and that no request of ours brings to the disk."""
+    path = programs.copy("remedy")
+    with path.open("r+b") as file:
+        data = file.read()
+        file.seek(0)
+        file.write(data)
+    yield Made(path, ("warm", path), faulty("fsync", "retval=0"))
+
+
+@contextlib.contextmanager
+def refused_by_the_kernel(_: Programs, tmp_path: Path) -> Iterator[Made]:
+    """A program whose code has no file, and a kernel that does not collapse it for now."""
+    subprocess.run(["gcc", "-O2", "-o", tmp_path / "arena", ROOT / "tests/live/arena.c"], check=True)
+    with running("sh", "-c", f"mkfifo {tmp_path}/said; exec {tmp_path}/arena 1 1 <>{tmp_path}/said") as child:
+        ask = ("adapt", "--windows", "1", str(child.pid))
+        yield Made(tmp_path / "arena", ask, faulty("process_madvise", "error=EBUSY:when=1"))
+
+
 #: code -> the situation, and the kind of the remedy; None if nothing can be done.
 ROWS: dict[str, tuple[Situation, str | None]] = {
     "cache.copied": (copied, None),
+    "cache.dirty": (not_on_disk, "prepare"),
     "cache.held": (held, "find-holder"),
     "cache.in-use": (in_use, "stop"),
+    "cache.no-gain": (no_better_copy, None),
     "cache.not-warmed": (not_warmed, "run"),
-    "cache.not-replaced": (not_replaced, None),
     "cache.open-for-writing": (written, "wait"),
     "cache.replaced": (replaced, None),
+    "file-system.huge-pages": (fine, None),
     "file-system.keeps-pages": (on_tmpfs, "copy-elsewhere"),
     "file-system.no-huge-pages": (journalled, "run"),
     "file-system.not-tried": (missing, None),
+    "file-system.small-tmpfs": (on_a_small_tmpfs, "run"),
     "file.no-room": (full, None),
     "fix.fixed-already": (fixed_otherwise, "run"),
-    "fix.no-copy": (two_names, "other-file"),
+    "file.not-replaced": (two_names, "other-file"),
+    "machine.kernel": (fine, None),
+    "machine.no-thp": (without_huge_pages, None),
+    "machine.processor": (fine, None),
+    "machine.thp": (fine, None),
     "memory.few": (more_than_memory, "fewer-windows"),
+    "memory.fragmented": (without_free_blocks, "prepare"),
+    "memory.free": (fine, None),
     "process.ended": (guarded, None),
+    "process.may-mount": (fine, None),
     "process.no-mounts": (without_root_mount, None),
+    "process.thp-allowed": (fine, None),
     "process.thp-disabled": (without_thp, "run"),
     "process.would-lose-privileges": (without_the_right_to_mount, None),
     "setting.bad-value": (bad_value, "unset"),
@@ -338,6 +445,8 @@ ROWS: dict[str, tuple[Situation, str | None]] = {
     "text.other-processor": (foreign, None),
     "text.small": (shell, None),
     "text.windows-meant": (one_window_meant, None),
+    "thp.refused": (refused_by_the_kernel, "retry"),
+    "thp.shmem-denied": (where_files_in_memory_are_small, "prepare"),
 }
 
 
@@ -382,6 +491,8 @@ def test_the_remedy_helps(programs: Programs, tmp_path: Path, code: str) -> None
                 assert windows
                 return  # another process or another file has them; this one stays as it is
             assert remedy["after"] in (None, windows_of(made.path))
+            if made.react:
+                made.react()
         elif made.end:
             made.end()
         elif not (made.environ or made.again):

@@ -144,7 +144,7 @@ def test_text_that_is_not_aligned_is_fixed_on_the_way(built: Programs) -> None:
         if not row["windows_possible"]:
             break
     assert (told(row), typed(row)) == (
-        ("text.unaligned", "start"),
+        ("text.no-window", "start"),
         ["hugealign", "run", "--fix", "--", str(built.plain)],
     )
     assert row["windows_reachable"] > 0

@@ -169,7 +169,11 @@ def test_ordinary_user_can_warm_a_file_of_another(cold: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{cold}: {ALL}\n", "")
     cold.chmod(0o711)
     denied = hugealign("warm", cold, prefix=NOBODY)
-    assert (denied.returncode, denied.stderr) == (3, f"hugealign: error: {cold}: Permission denied\n")
+    message = f"hugealign: error: {cold}: it cannot be read: Permission denied\n"
+    assert (denied.returncode, denied.stderr) == (3, message)
+        3,
+        f"hugealign: error: {cold}: it cannot be read: Permission denied\n",
+    )
 
 
 def test_kernel_without_populate_read(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,10 +266,10 @@ def odd(tmp_path: Path, built: Programs) -> dict[str, Path]:
     short.write_bytes(built.good.read_bytes()[:40])
     return {
         "not a regular file": fifo,
-        "the file is empty": empty,
+        "no program or shared library in it": empty,
         "not an ELF file": text,
-        "larger than the file": cut,
-        "truncated": short,
+        "damaged: e_shnum": cut,
+        "damaged: e_ident": short,
     }
 
 
@@ -343,7 +347,8 @@ def test_json(programs: Programs, cold: Path, tmp_path: Path) -> None:
     }  # fmt: skip
     assert named[str(programs.plain)]["diagnosis"]["code"] == "text.no-window"
     assert any("libc.so.6" in file["path"] for file in found["files"] if file["library"])
-    assert found["errors"] == [{"target": str(tmp_path), "message": "not a regular file", "diagnosis": None}]
+    (error,) = found["errors"]
+    assert (error["target"], error["message"], error["diagnosis"]["code"]) == (str(tmp_path), None, "file.special")
     checked = json.loads(hugealign("warm", "--check", "--json", cold).stdout)
     assert checked["files"][0]["methods"] == []
 

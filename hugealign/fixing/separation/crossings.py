@@ -27,7 +27,7 @@ from hugealign.elf.image import (
     Image,
     Section,
 )
-from hugealign.errors import MalformedElfError
+from hugealign.errors import TRUNCATED, MalformedElfError
 
 _PIECE = 1 << 20  # bytes of code or data that are searched together
 _AROUND = 16  # bytes that are read beyond a piece on both sides: no instruction is longer
@@ -99,7 +99,7 @@ class _Search:
             raise RefusalError("fix.crosses", place="", address=f"{self._code[0].sh_addr:#x}")
         for s in (*self._code, *self._data):
             if s.sh_offset + s.sh_size > image.file_size:
-                raise MalformedElfError("a section lies beyond the end of the file")
+                raise MalformedElfError(code=TRUNCATED)
         self._starts: list[int] | None = None
 
     def _pieces(self, section: Section) -> Iterator[tuple[int, int, int, bytes]]:
@@ -108,7 +108,7 @@ class _Search:
             low, high = max(0, at - _AROUND), min(section.sh_size, at + _PIECE + _AROUND)
             data = os.pread(self._fd, high - low, section.sh_offset + low)
             if len(data) < high - low:
-                raise MalformedElfError("the file was cut while it was read")
+                raise MalformedElfError(code=TRUNCATED)
             yield at - low, min(section.sh_size, at + _PIECE) - low, section.sh_addr + low, data
 
     def code_x86(self) -> Iterator[Crossing]:

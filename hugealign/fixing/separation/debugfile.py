@@ -9,7 +9,7 @@ from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.fixrecord import SECTION, Piece, contents, reader
 from hugealign.elf.image import SHF_ALLOC, Image, read_image
 from hugealign.elf.windows import align_up
-from hugealign.errors import MalformedElfError
+from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing import writing
 from hugealign.fixing.output import Output
 from hugealign.fixing.plan import Step
@@ -74,5 +74,5 @@ def _moved(fd: int, image: Image, step: Step, identity: tuple[int, bytes]) -> Ou
 def _read(fd: int, size: int, offset: int) -> bytes:
     data = os.pread(fd, size, offset)
     if len(data) != size:
-        raise MalformedElfError("the file is truncated")
+        raise MalformedElfError(code=TRUNCATED)
     return data

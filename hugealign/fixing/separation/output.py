@@ -15,7 +15,7 @@ from hugealign.elf.fixrecord import HEADERS_SECTION, SECTION, Piece, digest, rea
 from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
-from hugealign.errors import MalformedElfError
+from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.moves import moved, place
 from hugealign.fixing.output import Output, old_headers, packed_headers
 from hugealign.fixing.plan import Plan, Step
@@ -120,7 +120,7 @@ def original(fd: int, image: Image) -> Output:
         or any(p.source + p.size > image.file_size for p in back)
         or any(p[-1] + 8 > separation.size for p in places.values() if p)
     ):
-        raise MalformedElfError("the record of the fix is damaged")
+        raise MalformedElfError(".hugealign.fix")
     writes = (*separation.bytes, (0, headers))
     return Output(back, writes, separation.size, tuple((-d, p) for d, p in places.items()))
 
@@ -205,5 +205,5 @@ def new_build_id(old: bytes, step: Step) -> bytes:
 def _read(fd: int, size: int, offset: int) -> bytes:
     data = os.pread(fd, size, offset)
     if len(data) != size:
-        raise MalformedElfError("the file is truncated")
+        raise MalformedElfError(code=TRUNCATED)
     return data

@@ -65,7 +65,7 @@ def pack(record: Separated) -> bytes:
 def unpack(data: bytes) -> Separated:
     """Return the record in the contents of the section.  Raises MalformedElfError."""
     if not data.startswith(MAGIC) or len(data) > _LIMIT:
-        raise MalformedElfError("the record of the fix is damaged or of a later version")
+        raise MalformedElfError(".hugealign.fix")
     try:
         document = json.loads(data[len(MAGIC) :])
         record = Separated(
@@ -80,9 +80,9 @@ def unpack(data: bytes) -> Separated:
             Step(*map(_number, document["step"])),
         )
     except (ValueError, TypeError, KeyError, RecursionError, zlib.error) as error:
-        raise MalformedElfError("the record of the fix is damaged") from error
+        raise MalformedElfError(".hugealign.fix") from error
     if document.get("level") != SEPARATE or not _sound(record):
-        raise MalformedElfError("the record of the fix is damaged")
+        raise MalformedElfError(".hugealign.fix")
     return record
 
 
@@ -112,13 +112,13 @@ def unpack_words(data: bytes, counts: Sequence[tuple[int, int]]) -> dict[int, "a
     """Return the places by distance.  Raises MalformedElfError."""
     total = sum(count for _, count in counts)
     if total > _WORDS_LIMIT:
-        raise MalformedElfError("the record of the fix is damaged")
+        raise MalformedElfError(".hugealign.fix")
     try:
         raw = _inflated(data, 4 * total + 1)
     except zlib.error as error:
-        raise MalformedElfError("the record of the fix is damaged") from error
+        raise MalformedElfError(".hugealign.fix") from error
     if len(raw) != 4 * total:
-        raise MalformedElfError("the record of the fix is damaged")
+        raise MalformedElfError(".hugealign.fix")
     steps = array("I", raw)
     if sys.byteorder == "big":
         steps.byteswap()

@@ -17,7 +17,7 @@ from operator import sub
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import EM_X86_64, PT_DYNAMIC, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
-from hugealign.errors import MalformedElfError
+from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import dwarf
 
@@ -134,7 +134,7 @@ class _Search:
     def _read(self, offset: int, size: int) -> bytes:
         data = os.pread(self._fd, size, offset)
         if len(data) < size:
-            raise MalformedElfError("the file was cut while it was read")
+            raise MalformedElfError(code=TRUNCATED)
         return data
 
     def _load(self, address: int) -> Segment | None:

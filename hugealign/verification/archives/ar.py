@@ -21,7 +21,7 @@ def members(source: ByteSource, budget: Budget) -> Iterator[Member]:
         padding = size & 1
         if name == ar.LONG_NAMES:
             if size > _NAMES_LIMIT:
-                raise UnpackError("its table of names is impossibly large")
+                raise UnpackError("ar names")
             budget.spend(size)
             names = source.exactly(size)
         elif name in ar.TABLES:

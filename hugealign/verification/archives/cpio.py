@@ -7,6 +7,7 @@ without names: each file is an index into the package's header.
 import struct
 from collections.abc import Iterator
 
+from hugealign.errors import UNKNOWN_FORM
 from hugealign.io.numbers import hexadecimal
 from hugealign.io.unpacking import Budget, ByteSource, UnpackError
 from hugealign.verification.archives.kinds import NEWC, NEWC_CRC, STRIPPED, Member
@@ -32,7 +33,7 @@ def _header(source: ByteSource, budget: Budget) -> bytes:
     front = source.exactly(16)
     entries, size = struct.unpack(">8xII", front)
     if front[:4] != b"\x8e\xad\xe8\x01" or entries * 16 + size > _HEADER_LIMIT:
-        raise UnpackError("a damaged header of the package")
+        raise UnpackError("rpm header")
     budget.members(entries)
     budget.spend(entries * 16 + size)
     return front + source.exactly(entries * 16 + size)
@@ -49,19 +50,19 @@ def members(source: ByteSource, budget: Budget, header: bytes = b"") -> Iterator
             index = _hex(source.exactly(8))
             source.skip(2)
             if index >= len(files):
-                raise UnpackError("a damaged list of files in the package's header")
+                raise UnpackError("rpm file list")
             name, mode, size = files[index]
         elif magic in (NEWC, NEWC_CRC):
             fields = source.exactly(104)
             mode, size, length = (_hex(fields[at : at + 8]) for at in (8, 48, 88))
             if not 0 < length <= _NAME_LIMIT:
-                raise UnpackError("a damaged name in the cpio archive")
+                raise UnpackError("cpio name")
             name = source.exactly(length).rstrip(b"\0")
             source.skip(-(110 + length) % 4)
             if name == b"TRAILER!!!":
                 return
         else:
-            raise UnpackError("a damaged header in the cpio archive")
+            raise UnpackError("cpio header")
         data = source.part(size)
         if mode & _FORMAT == _REGULAR:
             yield Member(name, data)
@@ -79,7 +80,7 @@ def _files(header: bytes, budget: Budget) -> list[_File]:
     Among hard links to one file, the last has the contents (rpmfiArchiveHasContent, rpm's lib/rpmfi.cc).
     """
     if not header:
-        raise UnpackError("the payload of an rpm package alone, which has no names; give the package")
+        raise UnpackError("rpm payload", UNKNOWN_FORM)
     count = struct.unpack_from(">I", header, 8)[0]
     data = 16 + 16 * count
     tags = {tag: (data + offset, n) for tag, _, offset, n in struct.iter_unpack(">IIII", header[16:data])}
@@ -112,4 +113,4 @@ def _files(header: bytes, budget: Budget) -> list[_File]:
         ]
         return list(zip(names, modes, held, strict=True))
     except (struct.error, IndexError, ValueError):
-        raise UnpackError("a damaged list of files in the package's header") from None
+        raise UnpackError("rpm file list") from None

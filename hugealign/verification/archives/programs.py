@@ -6,9 +6,10 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 
+from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
-from hugealign.errors import HugealignError, MalformedElfError
+from hugealign.errors import UNKNOWN_FORM, HugealignError, MalformedElfError
 from hugealign.io import unpacking
 from hugealign.io.unpacking import (
     Budget,
@@ -16,8 +17,8 @@ from hugealign.io.unpacking import (
     FileSource,
     LimitError,
     UnpackError,
+    no_room,
     spool,
-    temporary_directory,
     unnamed_file,
 )
 from hugealign.records import Record
@@ -37,7 +38,6 @@ from hugealign.verification.archives.kinds import (
     elf_type,
     kind,
 )
-from hugealign.verification.result import unreadable
 
 DEPTH = 3  # archives within one another
 
@@ -62,7 +62,9 @@ def programs(fd: int, name: str, budget: Budget, counts: "Counter[str]", *, name
             whole = FileSource(fd, 0, os.fstat(fd).st_size)
             yield from _Search(budget, counts, member.fileno()).content(whole, name, DEPTH, named=named)
     except (HugealignError, OSError) as error:
-        yield Program(name, problem=_problem(name, error))
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            error = no_room(error)
+        yield Program(name, problem=diagnosed(name, error))
 
 
 class _Search:
@@ -137,7 +139,7 @@ class _Search:
             except LimitError:
                 raise
             except HugealignError as error:
-                yield Program(path, problem=unreadable(path, error))
+                yield Program(path, problem=diagnosed(path, error))
 
     def _tar(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
         yield from self._members(
@@ -160,7 +162,7 @@ class _Search:
         for member in ar.members(source, self._budget):
             if member.name.startswith("data.tar"):
                 if not kind(member.source.peek(HEAD)):
-                    raise UnpackError("a Debian package whose compression is not known here")
+                    raise UnpackError(member.name, UNKNOWN_FORM)
                 yield from self.content(member.source, name, depth)
 
     def _zip(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
@@ -173,8 +175,11 @@ class _Search:
             members = zip.members(source.fd, source.start, source.end, self._budget, passed)
             yield from self._members(members, name, depth)
         for method, files in passed.items():
-            code = "file.members-packed" if method else "file.members-encrypted"
-            yield Program(name, problem=Diagnosis(code, name, {"files": files, "method": method}))
+            code = "file.unknown-form" if method else "file.members-encrypted"
+            facts: dict[str, int | str] = {"files": files}
+            if method:
+                facts["part"] = f"zip method {method}"
+            yield Program(name, problem=Diagnosis(code, name, facts))
 
     def _static(self, source: ByteSource, name: str, *, thin: bool, named: bool) -> Iterator[Program]:
         objects = text = 0
@@ -201,9 +206,3 @@ class _Search:
 
 def _too_deep(name: str) -> Program:
     return Program(name, problem=Diagnosis("file.too-deep", name, {"depth": DEPTH}))
-
-
-def _problem(name: str, error: HugealignError | OSError) -> Diagnosis:
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return Diagnosis("file.no-room", name, {"directory": temporary_directory()})
-    return unreadable(name, error)

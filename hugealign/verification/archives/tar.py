@@ -6,6 +6,7 @@ record of every member, and reads headers of any size at once.
 
 from collections.abc import Iterator
 
+from hugealign.errors import TRUNCATED, UNKNOWN_FORM
 from hugealign.io.numbers import decimal
 from hugealign.io.unpacking import CHUNK, Budget, ByteSource, UnpackError
 from hugealign.verification.archives.kinds import TAR_BLOCK as BLOCK
@@ -28,13 +29,13 @@ def members(source: ByteSource, budget: Budget) -> Iterator[Member]:
             return  # the end of the archive: a block of zeros, or nothing
         source.exactly(BLOCK)
         if not is_tar_header(block):
-            raise UnpackError("a damaged tar header")
+            raise UnpackError("tar header")
         budget.members()
         kind = block[156:157]
         size = tar_number(block[124:136])
         if kind in b"LKxgX":
             if size > _HEADER_LIMIT:
-                raise UnpackError("an impossibly large tar header")
+                raise UnpackError("tar header")
             budget.spend(size)
             data = source.exactly(-(-size // BLOCK) * BLOCK)[:size]
             if kind == b"L":
@@ -66,10 +67,10 @@ class Sparse(ByteSource):
         end = 0
         for offset, length in pieces:
             if offset < end:
-                raise UnpackError("a damaged map of a sparse file")
+                raise UnpackError("sparse map")
             end = offset + length
         if end > size:
-            raise UnpackError("a damaged map of a sparse file")
+            raise UnpackError("sparse map")
         self._stored = stored
         self._budget = budget
         self._pieces = pieces[::-1]
@@ -83,7 +84,7 @@ class Sparse(ByteSource):
         if self._at < self._end:
             data = self._stored.read(min(size, self._end - self._at))
             if not data:
-                raise UnpackError("the archive is truncated")
+                raise UnpackError(code=TRUNCATED)
         else:
             hole = self._pieces[-1][0] if self._pieces else self._size
             data = bytes(min(size, CHUNK, hole - self._at))
@@ -108,7 +109,7 @@ def _content(
     if pax.get(b"GNU.sparse.major") == b"1":
         return Sparse(stored, _pax_holes(stored, budget), _decimal(pax.get(b"GNU.sparse.realsize", b"")), budget)
     if b"GNU.sparse.size" in pax:
-        raise UnpackError("it holds a sparse file of pax form 0.0 or 0.1; unpack it first")
+        raise UnpackError("GNU.sparse 0.0", UNKNOWN_FORM)
     return stored
 
 
@@ -135,7 +136,7 @@ def _records(data: bytes, budget: Budget) -> dict[bytes, bytes]:
         end = at + _decimal(data[at:blank]) if blank > at else at
         key, equals, value = data[blank + 1 : end - 1].partition(b"=")
         if not equals or not at < blank < end <= len(data) or data[end - 1 : end] != b"\n":
-            raise UnpackError("a damaged pax header")
+            raise UnpackError("pax header")
         records[key] = value
         at = end
     return records
@@ -151,7 +152,7 @@ def _gnu_holes(block: bytes, source: ByteSource, budget: Budget) -> tuple[list[t
         pieces += _pieces(table[:504])
         more = table[504]
         if len(pieces) > _PIECES_LIMIT:
-            raise UnpackError("it holds a sparse file of too many pieces; unpack it first")
+            raise UnpackError("sparse map", UNKNOWN_FORM)
     return pieces, tar_number(block[483:495])
 
 
@@ -172,5 +173,5 @@ def _pax_holes(stored: ByteSource, budget: Budget) -> list[tuple[int, int]]:
         *lines, rest = (rest + stored.exactly(BLOCK)).split(b"\n")
         numbers += map(_decimal, lines)
         if len(rest) > BLOCK or len(numbers) > 2 * _PIECES_LIMIT:
-            raise UnpackError("it holds a sparse file of too many pieces; unpack it first")
+            raise UnpackError("sparse map", UNKNOWN_FORM)
     return list(zip(numbers[1 : 2 * numbers[0] : 2], numbers[2 : 2 * numbers[0] + 1 : 2], strict=True))

@@ -8,6 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 
+from hugealign.errors import TRUNCATED
 from hugealign.io import unpacking
 from hugealign.io.unpacking import Budget, ByteSource, FileSource, UnpackError
 from hugealign.verification.archives.kinds import Member
@@ -32,7 +33,7 @@ class Checked(ByteSource):
         data = self._source.read(size)
         self._crc = zlib.crc32(data, self._crc)
         if not data and self._crc != self._wanted:
-            raise UnpackError("damaged: its checksum is wrong")
+            raise UnpackError("CRC-32")
         return data
 
 
@@ -47,7 +48,7 @@ def members(fd: int, start: int, end: int, budget: Budget, passed: "Counter[int]
     while entries.peek(1):
         fixed = entries.exactly(46)
         if fixed[:4] != b"PK\1\2":
-            raise UnpackError("a damaged directory of the zip archive")
+            raise UnpackError("zip directory")
         flags, method, crc, size, _, name_size, extra_size, comment_size, mode, offset = struct.unpack(
             "<8xHH4xIIIHHH6xHI", fixed
         )
@@ -80,7 +81,7 @@ def _directory(fd: int, start: int, end: int) -> tuple[int, int, int]:
     tail = FileSource(fd, max(start, end - (1 << 16) - 22), end).exactly(min(end - start, (1 << 16) + 22))
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) - at < 22:
-        raise UnpackError("the zip archive is truncated: its directory is missing")
+        raise UnpackError(code=TRUNCATED)
     size, offset = struct.unpack_from("<12xII", tail, at)
     last = end - len(tail) + at
     locator = _read(fd, last - 20, 20, start, end) if last - start >= 20 else b""
@@ -88,17 +89,17 @@ def _directory(fd: int, start: int, end: int) -> tuple[int, int, int]:
         last -= 20 + 56
         record = _read(fd, last, 56, start, end)
         if record[:4] != b"PK\6\6":
-            raise UnpackError("a damaged directory of the zip archive")
+            raise UnpackError("zip directory")
         size, offset = struct.unpack_from("<40xQQ", record)
     base = last - size - offset  # the bytes in front of the archive
     if last - size < start or base < start:
-        raise UnpackError("a damaged directory of the zip archive")
+        raise UnpackError("zip directory")
     return last - size, last, base
 
 
 def _read(fd: int, at: int, size: int, start: int, end: int) -> bytes:
     if not start <= at <= end:
-        raise UnpackError("a damaged directory of the zip archive")
+        raise UnpackError("zip directory")
     return FileSource(fd, at, end).exactly(size)
 
 
@@ -124,8 +125,8 @@ def _data(fd: int, at: int, end: int, size: int) -> FileSource:
     """Return the data of the member whose own header is at *at*; all of it lies before *end*."""
     header = _read(fd, at, 30, 0, end)
     if header[:4] != b"PK\3\4":
-        raise UnpackError("a damaged header of a file in the zip archive")
+        raise UnpackError("zip header")
     data = at + 30 + sum(struct.unpack_from("<HH", header, 26))
     if data + size > end:
-        raise UnpackError("the zip archive is truncated, or its directory damaged")
+        raise UnpackError("zip directory")
     return FileSource(fd, data, data + size)

@@ -1,6 +1,6 @@
 """Each code of the catalogue has a test that makes its situation, asks, does what is recommended, and sees it gone.
 
-Where nothing is to be done, or no machine of the tests can be brought into the situation, WITHOUT says why.
+Where nothing is to be done, it sees that nothing is recommended.  WITHOUT says which situations no test can make.
 """
 
 import ast
@@ -21,89 +21,58 @@ TABLES = {
     "live/test_process_diagnoses.py": "ROWS",
     "live/test_remedies.py": "ROWS",
 }
-#: Tests of one code each.
+#: Tests of one code each, which do the same.
 ALONE = {
-    "copy.changed": "live/test_stage.py::test_every_check_of_a_copy",
+    "file.no-zstd": "commands/test_archives.py::test_no_zstd_program",
+    "file.not-synced": "live/test_fix.py::test_error_at_each_system_call",
+    "file.too-large": "commands/test_archives.py::test_bombs",
+    "file.worker": "unit/verification/test_inputs.py::test_a_worker_that_is_killed",
+    "fix.no-debug-file": "link/test_separate.py::test_debug_file_of_another_program",
+    "fix.other-debug-file": "link/test_separate.py::test_debug_file_of_another_program",
+    "memory.address-space": "live/test_bad_input.py::test_windows_in_small_batches",
     "memory.limit": "live/test_bad_input.py::test_control_group_that_is_too_small_for_all",
+    "process.counts-only": "live/test_process_diagnoses.py::test_a_kernel_that_only_counts",
+    "process.no-text": "live/test_process_diagnoses.py::test_a_program_that_left_its_text",
     "process.remapped": "live/test_adapt.py::test_process_that_changes_in_between",
     "process.shared-window": "live/test_adapt.py::test_a_window_that_a_child_has_too_is_not_split",
     "service.members": "live/test_enable.py::test_service_that_only_groups_others_names_them",
     "thp.unchanged": "live/test_adapt.py::test_a_window_that_stays_huge_for_no_known_reason",
 }
-#: Why there is nothing to do or to make, the test that has the codes all the same, and the codes.
+#: Why no machine of the tests can be brought into the situation, the test that has the codes all the same, and these.
 WITHOUT: tuple[tuple[str, str, str], ...] = (
     (
-        "states, not faults",
-        "live/test_doctor.py::STATES",
-        "file-system.huge-pages machine.kernel machine.loader machine.processor machine.thp memory.free",
+        "the loader of another system: glibc before 2.35, or musl",
+        "unit/doctor/test_checks.py::test_check",
+        "machine.loader",
     ),
-    ("as above", "live/test_doctor.py::STATES", "process.may-mount process.thp-allowed"),
-    (
-        "answers about heat: what they recommend has the code of the process",
-        "unit/watch/test_advise_verdict.py::test_answers",
-        "tlb.exceeded tlb.few-samples tlb.fits tlb.huge-already tlb.nearly-full tlb.scattered",
-    ),
-    ("as above", "unit/watch/test_advise_verdict.py::test_counters_count_before_samples", "tlb.misses tlb.walks"),
-    (
-        "the kernel cannot be brought to it at will",
-        "unit/pagecache/test_diagnose.py::test_copy",
-        "memory.fragmented thp.partial thp.refused",
-    ),
-    ("a setting for all of the machine", "unit/pagecache/test_diagnose.py::test_copy", "thp.shmem-denied"),
-    ("a kernel before 6.1", "unit/pagecache/test_diagnose.py::test_copy", "thp.no-collapse"),
-    ("a kernel before 6.1", "unit/doctor/test_checks.py::test_check", "file-system.small-tmpfs"),
-    ("a kernel without them", "unit/doctor/test_checks.py::test_check", "machine.no-thp"),
-    ("a kernel with fs-verity", "unit/run/test_copies.py::test_what_fs_verity_guards_is_not_copied", "copy.sealed"),
-    ("only a descriptor has none", "unit/run/test_copies.py::test_what_has_no_path_is_not_copied", "copy.no-path"),
-    ("a disk that fails", "live/test_bad_input.py::test_pages_that_are_being_written", "cache.dirty"),
-    ("upx is needed", "link/test_fix.py::REFUSALS", "file.packed"),
-    ("a runtime with an option", "unit/watch/test_remedies.py::test_remedy_of_each_code", "runtime.no-window"),
-    ("a process that was killed", "unit/verification/test_inputs.py::test_a_worker_that_is_killed", "file.worker"),
-    ("headers that read otherwise the second time", "unit/fixing/test_output.py::ODD", "fix.headers-overlap"),
     (
         "no layout of a fix is known that loses a guard",
         "commands/test_file_diagnoses.py::test_a_protection_that_would_be_lost",
         "fix.weaker",
     ),
+    ("no separation is known that fails its check", "link/test_separate.py::test_check_sees_a_difference", "fix.check"),
+    ("its command installs a package", "link/test_separate.py::test_without_a_decoder", "fix.no-decoder"),
     (
-        "its command shows more, and changes nothing",
-        "unit/run/test_launch.py::test_a_file_whose_headers_are_damaged",
-        "file.malformed",
-    ),
-    ("as above", "unit/run/test_launch.py::test_a_program_without_windows", "program.small"),
-    (
-        "nothing is recommended",
-        "unit/watch/test_remedies.py::test_a_file_that_cannot_be_reached_is_told_apart",
-        "file.out-of-reach",
-    ),
-    ("as above", "unit/watch/test_verdict.py::test_verdicts_say_why", "process.counts-only"),
-    ("as above", "unit/watch/test_verdict.py::test_no_text_at_all", "process.no-text"),
-    ("as above", "live/test_adapt.py::test_a_program_without_a_window_is_told_nothing", "process.no-window"),
-    (
-        "as above",
-        "live/test_adapt.py::test_memory_without_huge_pages_by_the_programs_own_wish",
-        "program.small-pages",
+        "samples that a loaded machine cannot promise; what they recommend has the code of the process",
+        "unit/watch/test_advise_verdict.py::test_answers",
+        "tlb.exceeded tlb.few-samples tlb.fits tlb.huge-already tlb.nearly-full tlb.scattered",
     ),
     (
-        "as above",
+        "hardware counters, which virtual machines lack",
+        "unit/watch/test_advise_verdict.py::test_counters_count_before_samples",
+        "tlb.misses tlb.walks",
+    ),
+    (
+        "more windows in use than a processor keeps",
         "unit/watch/test_top.py::test_code_in_use_can_become_huge_as_far_as_the_processor_keeps_it",
         "runtime.enough",
     ),
-)
-SEPARATION = (
-    ("link/test_separate.py::DAMAGED", "fix.address-tables fix.unknown-relocations"),
-    ("link/test_separate.py::test_check_sees_a_difference", "fix.check"),
-    ("link/test_separate.py::test_crossing", "fix.crosses"),
-    ("link/test_separate.py::test_debug_information_of_another_form_is_refused", "fix.debug-inside"),
-    ("link/test_separate.py::test_text_that_looks_like_addresses", "fix.many-addresses"),
-    ("link/test_separate.py::test_debug_file_of_another_program", "fix.no-debug-file fix.other-debug-file"),
-    ("link/test_separate.py::test_without_a_decoder", "fix.no-decoder"),
     (
-        "unit/fixing/separation/test_plan.py::REFUSED",
-        "fix.fixed-address fix.no-dynamic fix.several-texts fix.writable-first",
+        "a command that starts what has large text",
+        "unit/run/test_launch.py::test_a_program_without_windows",
+        "program.small",
     ),
 )
-WITHOUT += tuple(("a lower level takes the file", test, codes) for test, codes in SEPARATION)
 NAMED = [*ALONE.items(), *((code, test) for _, test, codes in WITHOUT for code in codes.split())]
 
 

@@ -157,7 +157,7 @@ def test_zeros_behind_the_contents(tail: bytes, cut: bool) -> None:
 ODD = {
     "as many segments as another": (56, b"\1\0", "fix.header-tables"),
     "no names": (62, b"\0\0", "fix.section-names"),
-    "a table within the header": (32, bytes([8, *bytes(7)]), "fix.headers-overlap"),
+    "a table within the header": (32, bytes([8, *bytes(7)]), "fix.header-tables"),
     "an address of a kernel": (64 + 24, bytes(8), "fix.physical-addresses"),
 }
 

@@ -33,4 +33,4 @@ def test_what_has_no_path_is_not_copied() -> None:
     first, second = os.pipe()
     with using(first) as file, using(second), pytest.raises(RefusalError) as refusal:
         store.stage_privately(file, "/nonexistent")
-    assert refusal.value.diagnosis == Diagnosis("copy.no-path", "", {})
+    assert refusal.value.diagnosis == Diagnosis("file.special", "", {})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.run.launch import IN_PLACE, STAGE, Launch, LaunchOptions, TextResult, prepare
 from hugealign.verification.rules import Policy
 from hugealign.verification.verify import check_all
@@ -43,12 +43,10 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_file_whose_headers_are_damaged(tmp_path: Path) -> None:
-    """The command that is named says what of them."""
     path = tmp_path / "damaged"
     path.write_bytes(_program(300 << 10)[:80])
     (text,) = prepare("/nonexistent", LaunchOptions(files=[str(path)])).texts
-    look = Remedy("look", ("hugealign", "verify", str(path)))
-    assert text.diagnosis == Diagnosis("file.malformed", str(path), {}, look)
+    assert text.diagnosis == Diagnosis("file.damaged", str(path), {"part": "program header table"})
     (report,) = check_all([str(path)], Policy())
     assert report.problem
     assert report.problem.code == "file.damaged"

@@ -54,7 +54,7 @@ def report(
 ) -> FileReport:
     """A report made by hand, with one segment, and *section* in it; or with a *problem*."""
     if problem:
-        return FileReport(path, problem=Diagnosis("file.damaged", path, {"error": problem}))
+        return FileReport(path, problem=Diagnosis("file.damaged", path, {"part": problem}))
     segment = Segment(1, flags, M, M, size, size, M, index=2)
     part = Coverage(size, huge, huge // M, 0)
     facts = {"segment": segment.index, "flags": segment.flags, **FACTS, "section": section, "more": 0}

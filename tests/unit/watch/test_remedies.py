@@ -88,7 +88,6 @@ OWNER = Owner(NOBODY, "/srv/app", "/srv/app", "", "app")
         ("runtime.no-window", {"runtime": "", "option": ""}, None, ""),
         ("program.small-pages", {}, None, ""),
         ("process.not-touched", {}, None, ""),
-        ("text.below-window", {}, None, ""),
     ],
 )
 def test_remedy_of_each_code(code: str, facts: dict[str, int | str], kind: str | None, words: str) -> None:

@@ -49,8 +49,8 @@ def codes(verdict: Verdict) -> list[tuple[int | str, str]]:
         (COLD, "2 of 3 windows are huge", [(1, "process.not-touched")]),
         (HEAD, "2 of 3 windows are huge", [(1, "process.counts-only")]),
         (GONE, "0 of 3 windows are huge", [(3, "file.replaced")]),
-        (SHIFTED, "no window can be huge", [(0, "text.unaligned")]),
-        (TINY, "no window can be huge", [(0, "text.below-window")]),
+        (SHIFTED, "no window can be huge", [(0, "text.no-window")]),
+        (TINY, "no window can be huge", [(0, "text.no-window")]),
         (JIT, "0 of 2 windows are huge", [(2, "runtime.small-pages")]),
         (REPLACED, "no window can be huge", [(0, "file.replaced")]),
     ],
@@ -64,7 +64,7 @@ def test_verdicts_say_why(mapping: Mapping, head: str, expected: list[tuple[int,
 
 def test_disabled_huge_pages_are_the_reason_where_there_could_be_some() -> None:
     assert codes(judge(process(SMALL, thp_disabled=True), (SMALL,), WINDOW)) == [(1, "process.thp-disabled")]
-    assert codes(judge(process(SHIFTED, thp_disabled=True), (SHIFTED,), WINDOW)) == [(0, "text.unaligned")]
+    assert codes(judge(process(SHIFTED, thp_disabled=True), (SHIFTED,), WINDOW)) == [(0, "text.no-window")]
 
 
 def test_no_text_at_all() -> None:
@@ -104,7 +104,7 @@ def test_a_large_file_without_a_window_is_not_passed_over() -> None:
     verdict = judge(process(APP, LIBRARY), (APP, SHIFTED), WINDOW)
     assert (verdict.met, verdict.windows, verdict.possible, verdict.text) == (False, 3, 3, 12 * M)
     assert (verdict.wanted_huge, verdict.wanted, verdict.without) == (3, 3, SHIFTED.size)
-    assert codes(verdict) == [(0, "text.unaligned")]
+    assert codes(verdict) == [(0, "text.no-window")]
     assert judge(process(APP, LIBRARY), (APP, SHIFTED), WINDOW, min_coverage=10).met
     small = replace(SHIFTED, end=SHIFTED.start + WINDOW - 0x1000)
     assert judge(process(APP, LIBRARY), (APP, small), WINDOW).met
@@ -261,7 +261,7 @@ def test_large_parts_besides_the_program_count_for_nothing() -> None:
     assert lines(verdict)[1] == "  also: libc.so.6, 3.0 MiB: no window can be huge"
     (shown,) = document([verdict], [], WINDOW)["processes"][0]["others"]
     assert (shown["kind"], shown["path"], shown["text_bytes"]) == ("library", "/lib/libc.so.6", 3 * M - 4096)
-    assert shown["diagnoses"][0]["code"] == "text.unaligned"
+    assert shown["diagnoses"][0]["code"] == "text.no-window"
 
 
 def test_pages_of_64k_hide_their_runs() -> None:
