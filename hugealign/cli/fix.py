@@ -9,25 +9,27 @@ from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_format, add_page_size
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
-from hugealign.io.units import parse_page_size, printable
+from hugealign.io.units import parse_page_size, parse_size, printable
 
-SEPARATE = "separate"
-_LEVELS = ("align", "shift", "merge", SEPARATE)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.fixing.fix import FixOptions
+
+_LEVELS = ("align", "shift", "separate")
 EPILOG = """\
 levels, from the least invasive to the most:
   align   only the alignment of the text segment
   shift   the text segment grows to window boundaries; the read-only data in
-          between become executable (the default)
-  merge   all read-only segments beside the text become part of it
+          between become executable, no more than --max-executable
   separate
           the text, and all that follows it, moves away from what only the
           loader reads; traps fill its windows, no data become executable, and
           text of less than a window is whole, too.  Needs capstone, which makes
           sure that no code reaches across.  The build ID becomes another
 
---rodata also aligns read-only segments, and moves them in the
-file where that gives them whole windows (not with align).  Their heads and
-tails stay: only a link can pad those.
+Without --level, a file gets separate where nothing reaches across, else shift;
+fix says which, and why.  Where shift would cost too much, the text begins or
+ends as with align.
 
 Only separate changes addresses, in relocations, symbols and debug information,
 too: --debug-file-of PROGRAM makes the same of the separate debug FILE of a
@@ -70,36 +72,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--undo", action="store_true", help="restore the file as it was before fix, in place without -o"
     )
-    parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")
+    parser.add_argument("--level", choices=_LEVELS, default="", help="do just this (default: see below)")
+    parser.add_argument(
+        "--max-executable",
+        metavar="SIZE",
+        help="the most read-only data that may become executable (default: a quarter of the text that the file gains)",
+    )
     parser.add_argument(
         "--debug-file-of", metavar="PROGRAM", help="FILE is the debug file of a program that was separated as PROGRAM"
     )
-    parser.add_argument("--rodata", action="store_true", help="also whole windows of read-only data")
     add_page_size(parser.add_argument)
     add_format(parser.add_argument, "json: schema hugealign.fix/1, of a directory hugealign.fix-report/1")
 
 
 def run(args: argparse.Namespace) -> int:
     """Fix, undo or rank, and return the exit status: the largest one of all files."""
-    page_size = parse_page_size(args.page_size, "--page-size")
+    options = _options(args)
     if args.dry_run and any(map(os.path.isdir, args.files)):
-        return _rank(args, page_size)
+        return _rank(args, options)
     if args.output is None and not args.in_place and not args.dry_run:
         if not args.undo:
             raise UsageError("fix: where to? give -o OUT, --in-place, or --dry-run to see what it would do")
-        args.in_place = True
+        options = options.changed(in_place=True)
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
     from hugealign.fixing import report
-    from hugealign.fixing.fix import FixOptions, OutputError, fix
+    from hugealign.fixing.fix import OutputError, fix
 
-    if args.level == SEPARATE and args.rodata:
-        raise UsageError("fix: --level=separate moves no data apart; leave out --rodata")
     if args.debug_file_of is not None:
         return _debug_file(args)
     if args.output == "-":
-        return _to_stdout(args, page_size)
-    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place, args.rodata)
+        return _to_stdout(args, options)
     fixed, failures = [], []
     status = 0
     for path in args.files:
@@ -120,6 +123,15 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(json.dumps(report.document(fixed, failures), indent=1))
     return status
+
+
+def _options(args: argparse.Namespace) -> "FixOptions":
+    """Return what *args* ask for.  Raises UsageError."""
+    from hugealign.fixing.fix import FixOptions
+
+    most = None if args.max_executable is None else parse_size(args.max_executable, "--max-executable")
+    page_size = parse_page_size(args.page_size, "--page-size")
+    return FixOptions(args.level, page_size, args.undo, args.output, args.in_place, most)
 
 
 def _debug_file(args: argparse.Namespace) -> int:
@@ -151,12 +163,12 @@ def _with_remedy(path: str, error: HugealignError, *, undo: bool) -> HugealignEr
     return RefusalError.of(found)
 
 
-def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
+def _to_stdout(args: argparse.Namespace, options: "FixOptions") -> int:
     """Write one fixed file to standard output, and report on standard error.  Raises HugealignError."""
     import shutil
 
     from hugealign.fixing import report
-    from hugealign.fixing.fix import FixOptions, fix_into
+    from hugealign.fixing.fix import fix_into
     from hugealign.io.unpacking import temporary_directory, unnamed_file
 
     (path,) = args.files
@@ -164,7 +176,7 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
         raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --format json")
     with unnamed_file() as file:
         try:
-            done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo, rodata=args.rodata))
+            done = fix_into(path, file.fileno(), options)
         except HugealignError as error:
             messages.error(f"{printable(path)}: {_with_remedy(path, error, undo=args.undo)}")
             return error.exit_status
@@ -178,17 +190,15 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
     return 0
 
 
-def _rank(args: argparse.Namespace, page_size: int) -> int:
+def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
     if args.undo:
         raise UsageError("fix: a directory cannot be undone; give the files")
-    if args.rodata:
-        raise UsageError("fix: a directory is ranked by text; leave out --rodata")
     from hugealign.fixing import gains, report
 
     with Progress("hugealign: fix") as progress:
-        found = gains.gather(args.files, page_size, args.level, progress.say)
+        found = gains.gather(args.files, options, progress.say)
     if args.format == "json":
-        print(json.dumps(report.report_document(found, page_size, args.level), indent=1))
+        print(json.dumps(report.report_document(found, options.page_size), indent=1))
     else:
-        print(output.painted(report.gains_table(found, page_size)))
+        print(output.painted(report.gains_table(found, options.page_size)))
     return 0

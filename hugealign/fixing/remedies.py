@@ -27,7 +27,7 @@ def edit(path: str, page_size: int) -> Remedy | None:
             owned = os.geteuid() in (0, os.fstat(fd).st_uid)  # the copy keeps the owner
             if not owned or not os.access(os.path.dirname(file) or ".", os.W_OK):
                 needs = ROOT
-            _, _, plan = made(fd, FixOptions(page_size=page_size))
+            plan = made(fd, FixOptions(page_size=page_size)).plan
             try:
                 refuse_copy(path, fd)
             except RefusalError:

@@ -69,9 +69,9 @@ def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Stage
         from hugealign.fixing.fix import FixOptions, made
 
         with suppress(RefusalError):
-            _, output, plan = made(fd, FixOptions(page_size=page_size, rodata=rodata))
-            if plan and plan.edits and (rodata or plan.windows > windows):
-                return StagedFile(path, fd, plan.windows, output, rodata)
+            new = made(fd, FixOptions(page_size=page_size))
+            if new.plan and new.plan.edits and new.plan.windows > windows:
+                return StagedFile(path, fd, new.plan.windows, new.output, rodata)
     return StagedFile(path, fd, windows, rodata=rodata) if windows else None
 
 

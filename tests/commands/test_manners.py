@@ -209,7 +209,6 @@ def test_processes() -> None:
     [
         ("verify", "verify: no file; example: hugealign verify ./server"),
         ("fix --dry-run --undo /", "fix: a directory cannot be undone; give the files"),
-        ("fix --dry-run --rodata /", "fix: a directory is ranked by text; leave out --rodata"),
         ("fix x", "fix: where to? give -o OUT, --in-place, or --dry-run to see what it would do"),
         ("fix -o out x y", "-o takes one FILE; several are changed with --in-place"),
         ("order --type nonsense -b x p", "--type: unknown; known are "),

@@ -3,14 +3,12 @@
 The layout is judged by pyelftools, not by hugealign's own reader.
 """
 
-import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from tests.link.test_layout import CANNOT, MODES
-from tests.support import HUGEALIGN, PAGE, ROOT, SRC, Elf, Toolchain, run
+from tests.support import HUGEALIGN, PAGE, SRC, Elf, Toolchain, run
 
 BOTH = "text,rodata"
 GOLD = "read-only data are as without hugealign: gold cannot part them from text; use -fuse-ld=bfd, lld or mold"
@@ -177,33 +175,6 @@ def test_with_an_order(bulk: Path, tmp_path: Path) -> None:
     said = run(HUGEALIGN, "warm", "--check", tmp_path / "p").stdout
     assert "its build asks for 1 window" in said
     assert "read-only data: " in said
-
-
-@pytest.mark.parametrize("level", ["align", "shift"])
-@pytest.mark.parametrize("linker", ["gcc-bfd", "gcc-lld19", "gcc-mold"])
-def test_finished_file(
-    level: str, linker: str, toolchains: dict[str, Toolchain], constants: Path, bulk: Path, tmp_path: Path
-) -> None:
-    toolchain = toolchains[linker].needed()
-    plain, fixed, undone = tmp_path / "plain", tmp_path / "fixed", tmp_path / "undone"
-    run(toolchain.cc, *toolchain.flags, constants, bulk, "-o", plain, check=True)
-    words = ("fix", "--rodata", f"--level={level}", "--format=json")
-    document = json.loads(run(HUGEALIGN, *words, plain, "-o", fixed, check=True).stdout)
-    schema = json.loads((ROOT / "hugealign/fixing/fix-1.schema.json").read_text(encoding="utf-8"))
-    jsonschema.validate(document, schema)
-    found = document["files"][0]["plan"]["rodata"]
-    elf = Elf(fixed)
-    windows = sum(
-        max(0, (s["p_vaddr"] + s["p_memsz"] + 4095) // PAGE - -(-s["p_vaddr"] // PAGE))
-        for s in rodata(elf)
-        if s["p_align"] >= PAGE and (s["p_vaddr"] - s["p_offset"]) % PAGE == 0
-    )
-    assert (found["windows_before"], found["windows"]) == (0, windows)
-    assert windows >= 3
-    assert run(fixed).returncode == 0
-    assert elf.lacks(Elf(plain)) == []
-    run(HUGEALIGN, "fix", "--undo", fixed, "-o", undone, check=True)
-    assert undone.read_bytes() == plain.read_bytes()
 
 
 @pytest.mark.parametrize("segments", ["text,data", pytest.param("text,rodata,data", marks=pytest.mark.matrix)])
