@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The suffix of the identities of fixed copies.
 FIXED = "-fixed"
+#: What a fix makes of files, by identity.
+_known: "dict[str, tuple[int, Output] | None]" = {}
 
 
 class StagedFile(Record):
@@ -65,14 +67,26 @@ def source(path: str, fd: int, fix: bool = False, rodata: bool = False) -> Stage
     """
     page_size = kernel.huge_page_size()
     windows = len(measure.text_windows(fd, page_size))
-    if fix:
-        from hugealign.fixing.fix import FixOptions, made
+    if fix and (new := _fixed(fd, page_size)) and new[0] > windows:
+        return StagedFile(path, fd, *new, rodata)
+    return StagedFile(path, fd, windows, rodata=rodata) if windows else None
 
+
+def _fixed(fd: int, page_size: int) -> "tuple[int, Output] | None":
+    """Return the windows of the fixed file, and the file; None if a fix gains none.
+
+    All code is searched for it, and a command asks up to three times.
+    """
+    from hugealign.fixing.fix import FIX, FixOptions, made
+
+    key = identity(os.fstat(fd), fixed=True)
+    if key not in _known:
+        _known[key] = None
         with suppress(RefusalError):
             new = made(fd, FixOptions(page_size=page_size))
-            if new.plan and new.plan.edits and new.plan.windows > windows:
-                return StagedFile(path, fd, new.plan.windows, new.output, rodata)
-    return StagedFile(path, fd, windows, rodata=rodata) if windows else None
+            if new.plan and new.action == FIX:
+                _known[key] = new.plan.windows, new.output
+    return _known[key]
 
 
 def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
@@ -91,12 +105,15 @@ def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
     return [moved(origin.output.pieces, offset) // page_size in windows for offset in offsets]
 
 
-def without_windows(path: str, *argv: str, needs: str = "") -> "Diagnosis":
-    """Return why a copy of the file at *path* would have no window; *argv* is the command that would fix the copy."""
+def without_windows(path: str, *argv: str, needs: str = "", quick: bool = False) -> "Diagnosis":
+    """Return why a copy of the file at *path* would have no window; *argv* is the command that would fix the copy.
+
+    *quick*: as `remedies.diagnose`.
+    """
     from hugealign.fixing import remedies
 
-    found = remedies.diagnose(path, kernel.huge_page_size())
-    if found.remedy and found.remedy.after is not None:
+    found = remedies.diagnose(path, kernel.huge_page_size(), quick=quick)
+    if found.remedy and found.remedy.kind == "run":
         found = found.changed(remedy=found.remedy.changed(argv=argv, needs=needs))
     return found
 

@@ -82,10 +82,10 @@ def corpus() -> dict[str, bytes]:
             files[script] = (directory / script).read_bytes()
         (directory / "main.c").write_text(_ADDRESSES)
         (directory / "text.s").write_text('.text\n.fill 100000, 1, 0xc3\n.section .note.GNU-stack, "", @progbits\n')
-        for name, words in _MADE.items():
-            command = f"gcc -fPIC main.c text.s {words} -Wl,-z,max-page-size=4096 -o {name}"
-            if subprocess.run(command.split(), cwd=directory, check=False, capture_output=True).returncode == 0:
-                files[name] = (directory / name).read_bytes()
+        for kind, flags in _MADE.items():
+            words = f"gcc -fPIC main.c text.s {flags} -Wl,-z,max-page-size=4096 -o {kind}"
+            if subprocess.run(words.split(), cwd=directory, check=False, capture_output=True).returncode == 0:
+                files[kind] = (directory / kind).read_bytes()
     return files
 
 
