@@ -36,7 +36,7 @@ _SYNC = 48  # bytes in which decoding from a wrong place nearly always comes rig
 _AT_ONCE = 4  # instructions
 _FAR = 1 << 16  # bytes that are decoded together
 _CANDIDATES_LIMIT, _DECODED_LIMIT = 1 << 17, 1 << 28
-_SHT_NOTE, _SHT_SYMTAB, _SHT_DYNSYM = 7, 2, 11
+_SHT_NOTE = 7
 _DISTANCE = struct.Struct("<i")
 #: What x86-64 has before a distance of four bytes, of which the last has been read: ModRM with mod 00 and r/m 101,
 #: CALL, JMP; Jcc; XBEGIN.
@@ -245,15 +245,9 @@ class _Search:
     def _function_starts(self) -> list[int]:
         """Return where functions begin, as unwinding tables, symbols and sections say."""
         if self._starts is None:
-            from hugealign.elf.symbols import _frames, _symbols
+            from hugealign.elf.symbols import function_starts
 
-            starts = {s.sh_addr for s in self._code}
-            for section in self._image.sections:
-                if section.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
-                    starts.update(symbol[0] for symbol in _symbols(self._image, self._fd, section))
-                elif section.name == ".eh_frame" and section.sh_type != SHT_NOBITS:
-                    starts.update(start for start, _ in _frames(self._image, self._fd, section))
-            self._starts = sorted(starts)
+            self._starts = sorted({s.sh_addr for s in self._code} | function_starts(self._image, self._fd))
         return self._starts
 
     def code_aarch64(self) -> Iterator[Crossing]:
