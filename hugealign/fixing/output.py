@@ -76,7 +76,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     if len(entries) + 2 >= _SHN_LORESERVE:
         raise RefusalError("fix.many-sections")
 
-    size = image.file_size + _zeros_behind(read, image)
+    size = image.file_size + zeros_behind(read, image)
 
     # The record's own length does not depend on the new headers, so its place is known before they are.
     def record(new_headers: bytes) -> bytes:
@@ -173,7 +173,7 @@ def _headers(read: Read, size: int) -> bytes:
 
 def unchanged(read: Read, image: Image) -> Output:
     """Return the file as it is."""
-    size = image.file_size + _zeros_behind(read, image)
+    size = image.file_size + zeros_behind(read, image)
     return Output((Piece(0, 0, image.file_size),), (), size)
 
 
@@ -279,10 +279,10 @@ def without_tail(read: Read, image: Image) -> Image:
     if not (image.is64 and image.little) or end >= image.file_size:
         return image
     cut = image.changed(file_size=end)
-    return cut if _zeros_behind(read, cut) == image.file_size - end else image
+    return cut if zeros_behind(read, cut) == image.file_size - end else image
 
 
-def _zeros_behind(read: Read, image: Image) -> int:
+def zeros_behind(read: Read, image: Image) -> int:
     """Return how many bytes follow the file that *image* describes, 0 if they are many or not all zero."""
     tail = read(_ZEROS_LIMIT + 1, image.file_size)
     return 0 if len(tail) > _ZEROS_LIMIT or tail.strip(b"\0") else len(tail)

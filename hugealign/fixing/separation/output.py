@@ -17,7 +17,7 @@ from hugealign.elf.objectfile import EHDR, PHDR, SHDR, TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.moves import moved, place
-from hugealign.fixing.output import Output, old_headers, packed_headers
+from hugealign.fixing.output import Output, old_headers, packed_headers, zeros_behind
 from hugealign.fixing.plan import Plan, Step
 from hugealign.fixing.separation.check import check
 from hugealign.fixing.separation.crossings import refuse_crossings
@@ -63,7 +63,7 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
     def record(new_headers: bytes) -> bytes:
         made = Separated(
             plan.page_size,
-            image.file_size,
+            image.file_size + zeros_behind(reader(fd), image),
             len(old.headers),
             digest(new_headers),
             plan.pieces,
