@@ -12,6 +12,7 @@ from hugealign.errors import HugealignError, MalformedElfError, UsageError, caus
 from hugealign.fixing import examine, writing
 from hugealign.fixing.output import Output, fixed, original, unchanged
 from hugealign.fixing.plan import Plan
+from hugealign.fixing.separation import decoder
 from hugealign.io import replacing
 from hugealign.io.regular import locked, opened
 from hugealign.io.replacing import ReplaceError
@@ -140,6 +141,25 @@ def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
     image = examine.read(fd)
     if options.undo:
         return Made(UNDO, _original(fd, image))
+    plan, output, ways = _chosen(fd, image, options, compare=compare)
+    if not output:
+        return Made(NOTHING, unchanged(reader(fd), image), plan, ways)
+    return Made(FIX, output, plan, ways)
+
+
+def planned(fd: int, options: FixOptions) -> Plan:
+    """Return the plan of `made` for the file behind *fd*, by its headers.
+
+    The search through all code and all addresses takes a hundred times as long, and refuses few.  Raises
+    HugealignError, OSError.
+    """
+    return _chosen(fd, examine.read(fd), options, search=False)[0]
+
+
+def _chosen(
+    fd: int, image: Image, options: FixOptions, *, compare: bool = False, search: bool = True
+) -> tuple[Plan, Output | None, tuple[Way, ...]]:
+    """Return the plan that is taken, what it makes of the file if that is done, and the levels that were tried."""
     examine.refuse(fd, image)
     record = recorded(reader(fd), image)
     ways: list[Way] = []
@@ -148,7 +168,7 @@ def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
     for level in _levels(options, record):
         try:
             plan = examine.plan(image, options.page_size, level, options.max_executable, record)
-            output = _output(fd, image, plan) if plan.edits and not record else None
+            output = _output(fd, image, plan, search) if plan.edits and not record else None
         except (RefusalError, MalformedElfError) as error:
             failures.append(error)
             ways.append(Way(level, refused=_why(error)))
@@ -157,16 +177,13 @@ def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
             undo = Remedy("run", ("hugealign", "fix", "--undo"), SUBJECT)
             raise RefusalError("fix.fixed-already", undo, level=record.level)
         ways.append(Way(level, plan))
-        if not taken or (output and not taken[1]):
+        if not taken or (plan.edits and not taken[0].edits):
             taken = plan, output
-        if output and not compare:
+        if plan.edits and not compare:
             break
     if not taken:
         raise _failure(fd, options, failures)
-    plan, output = taken
-    if not output:
-        return Made(NOTHING, unchanged(reader(fd), image), plan, tuple(ways))
-    return Made(FIX, output, plan, tuple(ways))
+    return *taken, tuple(ways)
 
 
 def _levels(options: FixOptions, record: FixRecord | None) -> tuple[str, ...]:
@@ -176,8 +193,14 @@ def _levels(options: FixOptions, record: FixRecord | None) -> tuple[str, ...]:
     return (record.level,) if record and record.level in _BEST else _BEST
 
 
-def _output(fd: int, image: Image, plan: Plan) -> Output:
-    """Return the file that *plan* makes of the one behind *fd*.  Raises HugealignError, OSError."""
+def _output(fd: int, image: Image, plan: Plan, search: bool) -> Output | None:
+    """Return the file that *plan* makes of the one behind *fd*; None if that takes a search that is not wanted.
+
+    Raises HugealignError, OSError.
+    """
+    if plan.step and not search:
+        decoder.needed(image)
+        return None
     if plan.step:
         from hugealign.fixing.separation.output import separated  # as in `examine.plan`
 

@@ -7,20 +7,18 @@ from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
-from hugealign.elf.fixrecord import SEPARATE, SHIFT
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
 from hugealign.errors import HugealignError
-from hugealign.fixing import examine
-from hugealign.fixing.fix import FixOptions, made, refuse_copy
+from hugealign.fixing.fix import FixOptions, planned, refuse_copy
 from hugealign.io.regular import opened
 
 RELINK = Remedy("relink")
 
 
-def edit(path: str, page_size: int, level: str = "") -> Remedy | None:
-    """Return the command that fixes the file at *path*, as `fix` at *level* would; None if it gains no windows.
+def edit(path: str, page_size: int) -> Remedy | None:
+    """Return the command that fixes the file at *path*, with the windows that `planned` says; None if it gains none.
 
-    It needs OUTPUT, another file, if this one cannot be changed.  This writes nothing.
+    It needs OUTPUT, another file, if this one cannot be changed.
     """
     file = path if not path.startswith("-") else f"./{path}"
     command, needs = ("hugealign", "fix", "--in-place", file), ""
@@ -29,14 +27,14 @@ def edit(path: str, page_size: int, level: str = "") -> Remedy | None:
             owned = os.geteuid() in (0, os.fstat(fd).st_uid)  # the copy keeps the owner
             if not owned or not os.access(os.path.dirname(file) or ".", os.W_OK):
                 needs = ROOT
-            plan = made(fd, FixOptions(level, page_size)).plan
+            plan = planned(fd, FixOptions(page_size=page_size))
             try:
                 refuse_copy(path, fd)
             except RefusalError:
                 command, needs = ("hugealign", "fix", file, "-o"), OUTPUT
     except (HugealignError, OSError):
         return None
-    if plan is None or not plan.edits or plan.windows <= plan.windows_before:
+    if not plan.edits or plan.windows <= plan.windows_before:
         return None
     return Remedy("fix", command, needs, plan.windows_before, plan.windows)
 
@@ -53,27 +51,22 @@ def relink(path: str) -> Remedy | None:
     return None
 
 
-def diagnose(path: str, page_size: int, *, quick: bool = False) -> Diagnosis:
+def diagnose(path: str, page_size: int) -> Diagnosis:
     """Return why the file at *path*, whose text has too few windows, is so, and what to do.
 
-    Where the file itself cannot change, a command can run from a fixed copy; nothing would use another file.  *quick*:
-    by headers alone, which do not tell how many windows a fix would make.
+    Where the file itself cannot change, a command can run from a fixed copy; nothing would use another file.
     """
     facts: dict[str, int | str] = {"page_size": page_size}
-    if found := edit(path, page_size, SHIFT if quick else ""):
+    if found := edit(path, page_size):
         copy = ("hugealign", "run", "--fix", "--file", path, "--")
         found = found.changed(argv=copy, needs=COMMAND) if found.needs == OUTPUT else found
-        numbers = (None, None) if quick else (found.before, found.after)
-        return Diagnosis("text.no-window", path, facts, Remedy("run", found.argv, found.needs, *numbers))
+        return Diagnosis("text.no-window", path, facts, found.changed(kind="run"))
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if _small(image):
             return Diagnosis("text.small", path, {"text": text_size(image), "least": settings.min_text()})
         if not _laid_out(image):
             return Diagnosis("text.other-processor", path, facts)
-        if quick and examine.plan(image, page_size, SEPARATE).edits:
-            look = ("hugealign", "fix", "--dry-run", path)
-            return Diagnosis("text.no-window", path, facts, Remedy("look", look))
     return Diagnosis("text.no-window", path, facts, RELINK)
 
 

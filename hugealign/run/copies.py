@@ -105,15 +105,12 @@ def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
     return [moved(origin.output.pieces, offset) // page_size in windows for offset in offsets]
 
 
-def without_windows(path: str, *argv: str, needs: str = "", quick: bool = False) -> "Diagnosis":
-    """Return why a copy of the file at *path* would have no window; *argv* is the command that would fix the copy.
-
-    *quick*: as `remedies.diagnose`.
-    """
+def without_windows(path: str, *argv: str, needs: str = "") -> "Diagnosis":
+    """Return why a copy of the file at *path* would have no window; *argv* is the command that would fix the copy."""
     from hugealign.fixing import remedies
 
-    found = remedies.diagnose(path, kernel.huge_page_size(), quick=quick)
-    if found.remedy and found.remedy.kind == "run":
+    found = remedies.diagnose(path, kernel.huge_page_size())
+    if found.remedy and found.remedy.after is not None:
         found = found.changed(remedy=found.remedy.changed(argv=argv, needs=needs))
     return found
 

@@ -150,7 +150,7 @@ def _without_windows(path: str, named: bool, alone: bool) -> Diagnosis | None:
             advise = Remedy("name-files", ("hugealign", "advise", "--"), COMMAND)
             return Diagnosis("program.small", path, {"text": size}, advise) if alone else None
     named_so = ("--file", path) if named else ()
-    return copies.without_windows(path, "hugealign", "run", "--fix", *named_so, "--", needs=COMMAND, quick=True)
+    return copies.without_windows(path, "hugealign", "run", "--fix", *named_so, "--", needs=COMMAND)
 
 
 def _failed(text: TextResult, error: Exception, windows: int = 0) -> TextResult:

@@ -74,7 +74,7 @@ def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> Non
     plain = subprocess.run(words, check=False, capture_output=True, text=True, env=environ, cwd=tmp_path)
     ours = hugealign_run("--", *words, env=environ, cwd=tmp_path)
     assert (ours.returncode, ours.stderr.count("\n")) == (41, 1)
-    assert "no whole 2.0 MiB window of text; run: hugealign run --fix -- COMMAND\n" in ours.stderr
+    assert "no whole 2.0 MiB window of text; run: hugealign run --fix -- COMMAND (0 -> " in ours.stderr
     assert ours.stdout == plain.stdout
     assert hugealign_run(sys.executable, "-c", "print(5)").stdout == "5\n"
     assert hugealign_run("-v", "--libs", "--", sys.executable, "-c", "print(5)").stdout == "5\n"

@@ -6,18 +6,14 @@ says what the few instructions are that hold them.  See Intel's SDM, volume 2, 2
 RIP), and the Arm ARM, C4.1 (ADR, ADRP, LDR literal).
 """
 
-import importlib
 import os
 import re
 import struct
-import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import (
     EM_X86_64,
     PT_DYNAMIC,
@@ -28,6 +24,7 @@ from hugealign.elf.image import (
     Section,
 )
 from hugealign.errors import MalformedElfError
+from hugealign.fixing.separation import decoder
 
 _PIECE = 1 << 20  # bytes of code or data that are searched together
 _AROUND = 16  # bytes that are read beyond a piece on both sides: no instruction is longer
@@ -51,28 +48,11 @@ _BEHIND = (0, 1, 2, 4)
 _NOT_SEARCHED = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table")
 
 
-_INSTALL = (sys.executable, "-m", "pip", "install", "capstone")
-
-
 class Crossing(NamedTuple):
     """The place of a distance, and the address before the break to which it leads."""
 
     place: int
     target: int
-
-
-def decoder() -> ModuleType:
-    """Return capstone.  Raises RefusalError if it is not installed."""
-    try:
-        return importlib.import_module("capstone")
-    except ImportError:
-        import site
-
-        site.main()  # Python is run without installed packages
-    try:
-        return importlib.import_module("capstone")
-    except ImportError:
-        raise RefusalError("fix.no-decoder", Remedy("install-decoder", _INSTALL)) from None
 
 
 def refuse_crossings(fd: int, image: Image, start: int) -> None:
@@ -113,7 +93,7 @@ class _Search:
 
     def code_x86(self) -> Iterator[Crossing]:
         """Yield what code of x86-64 reaches, as far as a decoder does not say that it is something else."""
-        capstone = decoder()
+        capstone = decoder.load()
         left = _CANDIDATES_LIMIT
         for section in self._code:
             candidates: list[Crossing] = []
