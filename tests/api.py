@@ -47,6 +47,7 @@ RESULTS = {
     "Comparison": "verification.compare",
     "Pair": "verification.compare",
     "Fixed": "fixing.fix",
+    "Way": "fixing.fix",
     "Reduced": "profile.reduce",
     "Merged": "profile.merge",
     "CachedText": "pagecache.text",

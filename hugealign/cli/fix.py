@@ -9,21 +9,27 @@ from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_json, add_page_size
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
-from hugealign.io.units import parse_page_size, printable
+from hugealign.io.units import parse_page_size, parse_size, printable
 
-SEPARATE = "separate"
-_LEVELS = ("align", "shift", "merge", SEPARATE)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.fixing.fix import FixOptions
+
+_LEVELS = ("align", "shift", "separate")
 EPILOG = """\
 levels, from the least invasive to the most:
   align   only the alignment of the text segment
   shift   the text segment grows to window boundaries; the read-only data in
-          between become executable (the default)
-  merge   all read-only segments beside the text become part of it
+          between become executable, no more than --max-executable
   separate
           the text, and all that follows it, moves away from what only the
           loader reads; traps fill its windows, no data become executable, and
           text of less than a window is whole, too.  Needs capstone, which makes
           sure that no code reaches across.  The build ID becomes another
+
+Without --level, a file gets separate where nothing reaches across, else shift;
+fix says which, and why.  Where shift would cost too much, the text begins or
+ends as with align.
 
 Only separate changes addresses, in relocations, symbols and debug information,
 too: --debug-file-of PROGRAM makes the same of the separate debug FILE of a
@@ -66,7 +72,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--undo", action="store_true", help="restore the file as it was before fix, in place without -o"
     )
-    parser.add_argument("--level", choices=_LEVELS, default="shift", help="how much to change (default: shift)")
+    parser.add_argument("--level", choices=_LEVELS, default="", help="do just this (default: see below)")
+    parser.add_argument(
+        "--max-executable",
+        metavar="SIZE",
+        help="the most read-only data that may become executable (default: a quarter of the text that the file gains)",
+    )
     parser.add_argument(
         "--debug-file-of", metavar="PROGRAM", help="FILE is the debug file of a program that was separated as PROGRAM"
     )
@@ -76,23 +87,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fix, undo or rank, and return the exit status: the largest one of all files."""
-    page_size = parse_page_size(args.page_size, "--page-size")
+    options = _options(args)
     if args.dry_run and any(map(os.path.isdir, args.files)):
-        return _rank(args, page_size)
+        return _rank(args, options)
     if args.output is None and not args.in_place and not args.dry_run:
         if not args.undo:
             raise UsageError("fix: where to? give -o OUT, --in-place, or --dry-run to see what it would do")
-        args.in_place = True
+        options = options.changed(in_place=True)
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
     from hugealign.fixing import report
-    from hugealign.fixing.fix import FixOptions, OutputError, fix
+    from hugealign.fixing.fix import OutputError, fix
 
     if args.debug_file_of is not None:
         return _debug_file(args)
     if args.output == "-":
-        return _to_stdout(args, page_size)
-    options = FixOptions(args.level, page_size, args.undo, args.output, args.in_place)
+        return _to_stdout(args, options)
     fixed, failures = [], []
     status = 0
     for path in args.files:
@@ -113,6 +123,15 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(report.document(fixed, failures), indent=1))
     return status
+
+
+def _options(args: argparse.Namespace) -> "FixOptions":
+    """Return what *args* ask for.  Raises UsageError."""
+    from hugealign.fixing.fix import FixOptions
+
+    most = None if args.max_executable is None else parse_size(args.max_executable, "--max-executable")
+    page_size = parse_page_size(args.page_size, "--page-size")
+    return FixOptions(args.level, page_size, args.undo, args.output, args.in_place, most)
 
 
 def _debug_file(args: argparse.Namespace) -> int:
@@ -144,12 +163,12 @@ def _with_remedy(path: str, error: HugealignError, *, undo: bool) -> HugealignEr
     return RefusalError.of(found)
 
 
-def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
+def _to_stdout(args: argparse.Namespace, options: "FixOptions") -> int:
     """Write one fixed file to standard output, and report on standard error.  Raises HugealignError."""
     import shutil
 
     from hugealign.fixing import report
-    from hugealign.fixing.fix import FixOptions, fix_into
+    from hugealign.fixing.fix import fix_into
     from hugealign.io.unpacking import no_room, unnamed_file
 
     (path,) = args.files
@@ -157,7 +176,7 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
         raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --json")
     with unnamed_file() as file:
         try:
-            done = fix_into(path, file.fileno(), FixOptions(args.level, page_size, args.undo))
+            done = fix_into(path, file.fileno(), options)
         except HugealignError as error:
             messages.failed(path, _with_remedy(path, error, undo=args.undo))
             return error.exit_status
@@ -170,15 +189,15 @@ def _to_stdout(args: argparse.Namespace, page_size: int) -> int:
     return 0
 
 
-def _rank(args: argparse.Namespace, page_size: int) -> int:
+def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
     if args.undo:
         raise UsageError("fix: a directory cannot be undone; give the files")
     from hugealign.fixing import gains, report
 
     with Progress("hugealign: fix") as progress:
-        found = gains.gather(args.files, page_size, args.level, progress.say)
+        found = gains.gather(args.files, options, progress.say)
     if args.json:
-        print(json.dumps(report.report_document(found, page_size, args.level), indent=1))
+        print(json.dumps(report.report_document(found, options.page_size), indent=1))
     else:
-        print(output.painted(report.gains_table(found, page_size)))
+        print(output.painted(report.gains_table(found, options.page_size)))
     return 0

@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``top`` to *parser*."""
     add = parser.add_argument
     times = parser.add_mutually_exclusive_group()
+    times.add_argument("--once", action="store_true", help="print the table once, even on a terminal")
     times.add_argument("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS")
     times.add_argument(
         "--seconds", metavar="SECONDS", type=interval, help="count processor time for SECONDS, then print"
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     if to_file and args.watch and args.json:
         raise UsageError("top: --watch in JSON is for a pipe; a FILE has one document")
     as_text = not args.json and args.format == "text"
-    draw = not to_file and as_text and not args.seconds and sys.stdout.isatty()
+    draw = not (to_file or args.once or args.seconds) and as_text and sys.stdout.isatty()
     if not (draw or args.watch):
         _show(args, top(options), watching=False)
         return 0

@@ -15,10 +15,9 @@ from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.io.checksum import sha256
 from hugealign.records import Record
 
-#: How much a fix changes, from the least invasive to the most.
-ALIGN, SHIFT, MERGE = LEVELS = ("align", "shift", "merge")
-#: The level that moves addresses: `hugealign.fixing.separation` reads and writes the rest of its record.
-SEPARATE = "separate"
+#: How much a fix changes, from the least invasive to the most.  The last one moves addresses:
+#: `hugealign.fixing.separation` reads and writes the rest of its record.
+ALIGN, SHIFT, SEPARATE = LEVELS = ("align", "shift", "separate")
 
 SECTION = ".hugealign.fix"
 HEADERS_SECTION = ".gnu.prelink_undo"
@@ -45,7 +44,7 @@ class FixRecord(Record):
 
     *size* is the length of the original file, whose headers took *headers* bytes; *digest* is that of the bytes
     which replace them now.  *pieces* are as in the plan; parts of the original that they leave out were zero.
-    *windows* is how many windows of text the default level can make of the file.
+    *windows* is how many windows of text a fix can make of the file.
     """
 
     level: str
@@ -94,7 +93,7 @@ def unpack(data: bytes) -> FixRecord:
         record = FixRecord(str(document["level"]), page_size, size, headers, str(document["digest"]), pieces, windows)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise MalformedElfError(".hugealign.fix") from error
-    if record.level not in (*LEVELS, SEPARATE) or not _sound(record):
+    if record.level not in LEVELS or not _sound(record):
         raise MalformedElfError(".hugealign.fix")
     return record
 

@@ -33,8 +33,9 @@ _DISTANCE = {EM_X86_64: 24, EM_AARCH64: 260}
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOTE = 1, 2, 3, 4, 7
 _SHF_ALLOC, _SHF_ALLOC_EXEC, _SHF_INFO_LINK, _SHF_GNU_RETAIN = 2, 2 | 4, 0x40, 0x200000
 _HIDDEN, _GLOBAL_OBJECT, _GLOBAL = 2, 0x11, 0x10
-_EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
-_SHDR = struct.Struct("<IIQQQQIIQQ")
+EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
+PHDR = struct.Struct("<IIQQQQQQ")
+SHDR = struct.Struct("<IIQQQQIIQQ")
 _SYM = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
 
@@ -120,19 +121,17 @@ def _relocatable(machine: int, contents: "Contents") -> bytes:
     names = b"".join(name.encode() + b"\0" for name in ["", *section_names])
     contents = [*contents, (".shstrtab", _SHT_STRTAB, 0, names, 0, 0, 1, 0)]
     body, at = b"", 1
-    headers = _SHDR.pack(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    headers = SHDR.pack(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     for name, sh_type, flags, data, link, info, alignment, entry_size in contents:
         body += b"\0" * (-len(body) % alignment)
-        headers += _SHDR.pack(
-            at, sh_type, flags, 0, _EHDR.size + len(body), len(data), link, info, alignment, entry_size
-        )
+        headers += SHDR.pack(at, sh_type, flags, 0, EHDR.size + len(body), len(data), link, info, alignment, entry_size)
         body += data
         at += len(name.encode()) + 1
     body += b"\0" * (-len(body) % 8)
     # SHF_GNU_RETAIN means something only in files for GNU (BFD, elf_backend_section_flags): EI_OSABI is ELFOSABI_GNU.
     retained = any(flags & _SHF_GNU_RETAIN for _, _, flags, *_ in contents)
     ident = b"\x7fELF\x02\x01\x01" + (b"\3" if retained else b"\0") + b"\0" * 8
-    e_shoff = _EHDR.size + len(body)
+    e_shoff = EHDR.size + len(body)
     count = len(contents) + 1
-    ehdr = _EHDR.pack(ident, ET_REL, machine, 1, 0, 0, e_shoff, 0, _EHDR.size, 0, 0, _SHDR.size, count, count - 1)
+    ehdr = EHDR.pack(ident, ET_REL, machine, 1, 0, 0, e_shoff, 0, EHDR.size, 0, 0, SHDR.size, count, count - 1)
     return ehdr + body + headers

@@ -158,6 +158,20 @@ def _found(image: Image, fd: int) -> tuple[str, list[_Symbol]]:
     return ".dynsym", dynamic
 
 
+def function_starts(image: Image, fd: int) -> set[int]:
+    """Return where functions begin, as all symbol tables and unwinding tables of the file behind *fd* say.
+
+    Raises MalformedElfError, OSError.
+    """
+    starts: set[int] = set()
+    for section in image.sections:
+        if section.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
+            starts.update(symbol[0] for symbol in _symbols(image, fd, section))
+        elif section.name == ".eh_frame" and section.sh_type != SHT_NOBITS:
+            starts.update(start for start, _ in _frames(image, fd, section))
+    return starts
+
+
 def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
     """Return the functions in a symbol table, in its order."""
     order = "<" if image.little else ">"

@@ -116,47 +116,11 @@ def whole_text(
     since no folio reaches beyond its end (``page_cache_ra_order`` in mm/readahead.c), and those that another segment is
     mapped over.
     """
-    return _windows(image, image.text_segments, page_size, alignment, bias)
-
-
-def rodata_windows(image: "Image", page_size: int, alignment: int | None = None) -> "list[tuple[Segment, int, int]]":
-    """Return the runs of whole windows of read-only segments, as `whole_text` does for text."""
-    return _windows(image, image.rodata_segments, page_size, alignment)
-
-
-def windows_holding(
-    ranges: "Sequence[tuple[int, int]]", first: int, last: int, page_size: int
-) -> "list[tuple[int, int]]":
-    """Return the runs of those windows between *first* and *last* that hold a byte of *ranges*, ascending and apart."""
-    from bisect import bisect_right
-
-    runs: list[tuple[int, int]] = []
-    # A hostile file has 1,170 segments and 262,144 sections.
-    for at in range(bisect_right(ranges, first, key=lambda one: one[1]), len(ranges)):
-        start, end = ranges[at]
-        if start >= last:
-            break
-        low = max(first, first + align_down(start - first, page_size))
-        high = min(last, first + align_up(end - first, page_size))
-        if runs and low <= runs[-1][1]:
-            runs[-1] = runs[-1][0], max(high, runs[-1][1])
-        else:
-            runs.append((low, high))
-    return runs
-
-
-def _windows(
-    image: "Image",
-    segments: "tuple[Segment, ...]",
-    page_size: int,
-    alignment: int | None,
-    bias: int | None = None,
-) -> "list[tuple[Segment, int, int]]":
     bias = load_bias(image) if bias is None else bias
     alignment = image.load_alignment if alignment is None else alignment
     runs: list[tuple[Segment, int, int]] = []
     loads: list[tuple[int, int, int]] = []
-    for segment in joined(segments):
+    for segment in joined(image.text_segments):
         first, last = whole_windows(segment, page_size, image.fixed, bias, alignment)
         in_file = align_up(image.file_size, BASE_PAGE) - segment.p_offset + segment.p_vaddr
         last = min(last, align_down(in_file + bias, page_size) - bias)
@@ -178,6 +142,27 @@ def _windows(
             first = align_up(until + bias, page_size) - bias
         if last > first:
             runs.append((segment, first, last))
+    return runs
+
+
+def windows_holding(
+    ranges: "Sequence[tuple[int, int]]", first: int, last: int, page_size: int
+) -> "list[tuple[int, int]]":
+    """Return the runs of those windows between *first* and *last* that hold a byte of *ranges*, ascending and apart."""
+    from bisect import bisect_right
+
+    runs: list[tuple[int, int]] = []
+    # A hostile file has 1,170 segments and 262,144 sections.
+    for at in range(bisect_right(ranges, first, key=lambda one: one[1]), len(ranges)):
+        start, end = ranges[at]
+        if start >= last:
+            break
+        low = max(first, first + align_down(start - first, page_size))
+        high = min(last, first + align_up(end - first, page_size))
+        if runs and low <= runs[-1][1]:
+            runs[-1] = runs[-1][0], max(high, runs[-1][1])
+        else:
+            runs.append((low, high))
     return runs
 
 

@@ -8,7 +8,7 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import SUBJECT, Remedy
 from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.dynamic import read_dynamic
-from hugealign.elf.fixrecord import SEPARATE, SHIFT, reader, recorded
+from hugealign.elf.fixrecord import SEPARATE, FixRecord, reader
 from hugealign.elf.guards import read_guards, weaker
 from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, Image, read_image
 from hugealign.errors import HugealignError
@@ -30,11 +30,10 @@ def read(fd: int) -> Image:
     return without_tail(reader(fd), read_image(fd))
 
 
-def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool = False) -> Plan:
-    """Return the plan for the file behind *fd*, whose headers are *image*.  Raises HugealignError, OSError.
+def refuse(fd: int, image: Image) -> None:
+    """Raise RefusalError if no level serves the file behind *fd*, whose headers are *image*.
 
-    If the same plan has been carried out before, nothing is left to do: a boundary that went around a section may now
-    lie where one more window could be made, but what a fixed file gains must not depend on how often it was fixed.
+    Raises HugealignError, OSError.
     """
     if is_debug_file(image):
         raise RefusalError("file.debug", Remedy("fix-program"))
@@ -44,20 +43,25 @@ def plan(fd: int, image: Image, page_size: int, level: str = SHIFT, rodata: bool
         raise RefusalError("fix.no-sections")
     if read_dynamic(fd, image).textrel:
         raise RefusalError("text.relocations", Remedy("compile-pic"))
+
+
+def plan(
+    image: Image, page_size: int, level: str, max_executable: int | None = None, record: FixRecord | None = None
+) -> Plan:
+    """Return the plan of *level* for a file with the headers *image*, in which a fix has left *record*.
+
+    If the same plan has been carried out before, nothing is left to do: a boundary that went around a section may now
+    lie where one more window could be made, but what a fixed file gains must not depend on how often it was fixed.
+    Raises RefusalError.
+    """
     if level == SEPARATE:
-        from hugealign.fixing.separation.plan import make_separation  # `run`, which must start fast, does not need it
+        from hugealign.fixing.separation.plan import make_separation  # `run`, which must start fast, may not need it
 
         made = make_separation(image, page_size, settings.min_text())
     else:
-        made = make_plan(image, page_size, level, rodata, settings.min_text())
-    record = recorded(reader(fd), image)
-    if record is None or not made.edits:
-        return made
-    before, after = made.rodata or (0, 0)
-    if (record.level, record.page_size) == (level, page_size) and made.windows_before and before == after:
-        return made.changed(edits=())
-    undo = Remedy("run", ("hugealign", "fix", "--undo"), SUBJECT)
-    raise RefusalError("fix.fixed-already", undo, level=record.level)
+        made = make_plan(image, page_size, level, settings.min_text(), max_executable)
+    done = record and (record.level, record.page_size) == (level, page_size) and made.windows_before
+    return made.changed(edits=()) if done else made
 
 
 def lost(fd: int, output: Output) -> str:

@@ -1,15 +1,18 @@
 """`hugealign fix` as a function: fix one file, or undo that."""
 
+import contextlib
 import os
+from collections.abc import Sequence
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.diagnosis.values import OUTPUT, Remedy
-from hugealign.elf.fixrecord import SEPARATE, SHIFT, reader, recorded
+from hugealign.diagnosis.values import OUTPUT, SUBJECT, Diagnosis, Remedy
+from hugealign.elf.fixrecord import SEPARATE, SHIFT, FixRecord, reader, recorded
 from hugealign.elf.image import Image
-from hugealign.errors import HugealignError, UsageError, cause
+from hugealign.errors import HugealignError, MalformedElfError, UsageError, cause
 from hugealign.fixing import examine, writing
 from hugealign.fixing.output import Output, fixed, original, unchanged
 from hugealign.fixing.plan import Plan
+from hugealign.fixing.separation import decoder
 from hugealign.io import replacing
 from hugealign.io.regular import FileError, locked, opened
 from hugealign.io.replacing import ReplaceError
@@ -18,27 +21,51 @@ from hugealign.settings import PAGE_SIZE
 
 #: What was done with a file, or would be.
 FIX, UNDO, NOTHING = "fix", "undo", "nothing"
+#: The levels to try without one that is asked for, the strongest first.
+_BEST = (SEPARATE, SHIFT)
+_NO_ROOM = "fix.no-window"
 
 
 class FixOptions(Record):
     """How to fix.  *output* is the path to write to; without it, and without *in_place*, nothing is written.
 
-    *rodata*: read-only segments also get the whole windows that lie in them.
+    *level* is the only one to try; without it, the strongest one that is safe is taken.  *max_executable* bounds the
+    bytes of read-only data that become executable, by default to a quarter of the text that the file gains.
     """
 
-    level: str = SHIFT
+    level: str = ""
     page_size: int = PAGE_SIZE
     undo: bool = False
     output: str | None = None
     in_place: bool = False
-    rodata: bool = False
+    max_executable: int | None = None
+
+
+class Way(Record):
+    """What a *level* makes of a file: its *plan*, or, if it is *refused*, why nothing."""
+
+    level: str
+    plan: Plan | None = None
+    refused: Diagnosis | None = None
+
+
+class Made(Record):
+    """What becomes of a file: the *action*, the new file (*output*), and the *plan*, None to undo one.
+
+    *ways* are the levels that were tried, the strongest first.
+    """
+
+    action: str
+    output: Output
+    plan: Plan | None = None
+    ways: tuple[Way, ...] = ()
 
 
 class Fixed(Record):
     """What was done with the file at *path*, which was *before* bytes long and is now *after* bytes long.
 
     *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is
-    None after an undo.
+    None after an undo.  *ways* are the levels that were tried, the strongest first; all of them if nothing is written.
     """
 
     path: str
@@ -47,6 +74,7 @@ class Fixed(Record):
     after: int
     output: str
     plan: Plan | None = None
+    ways: tuple[Way, ...] = ()
 
 
 class OutputError(HugealignError):
@@ -69,17 +97,17 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
         try:
             planned = writing.state(fd)
             before = os.fstat(fd).st_size
-            action, output, plan = made(fd, options)
-            if options.output is None and action != NOTHING:
+            new = made(fd, options, compare=options.output is None and not options.in_place)
+            if options.output is None and new.action != NOTHING:
                 refuse_copy(path, fd)
         except OSError as error:
             raise FileError(cause(error)) from error
-        if action == NOTHING and options.output is None:
+        if new.action == NOTHING and options.output is None:
             if options.in_place:  # a run that was killed after it had exchanged the files left the old one
                 replacing.remove_leftovers(path)
-            return Fixed(path, action, before, before, "", plan)
-        where = _write(path, fd, output, options, planned)
-        return Fixed(path, action, before, output.size, where, plan)
+            return Fixed(path, new.action, before, before, "", new.plan, new.ways)
+        where = _write(path, fd, new.output, options, planned)
+        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways)
 
 
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
@@ -89,38 +117,118 @@ def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
     """
     with opened(path) as fd:
         planned = writing.state(fd)
-        action, output, plan = made(fd, options)
+        new = made(fd, options)
         before = os.fstat(fd).st_size
         failed = None
         try:
-            writing.compose(fd, target, output)
+            writing.compose(fd, target, new.output)
         except OSError as error:
             failed = error  # `opened` would take it for one of reading
         if writing.state(fd) != planned:
             raise ReplaceError("it was changed meanwhile", replacing.CHANGED)
     if failed:
         raise failed
-    return Fixed(path, action, before, output.size, "-", plan)
+    return Fixed(path, new.action, before, new.output.size, "-", new.plan, new.ways)
 
 
-def made(fd: int, options: FixOptions) -> tuple[str, Output, Plan | None]:
-    """Return the action for the file behind *fd*, its result, and the plan.  Raises HugealignError, OSError."""
+def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
+    """Return what becomes of the file behind *fd*; with *compare*, what every level would make of it, too.
+
+    The first level that gains windows is taken.  Raises HugealignError, OSError.
+    """
     image = examine.read(fd)
-    read = reader(fd)
     if options.undo:
-        return UNDO, _original(fd, image), None
-    plan = examine.plan(fd, image, options.page_size, options.level, options.rodata)
-    if not plan.edits:
-        return NOTHING, unchanged(read, image), plan
+        return Made(UNDO, _original(fd, image))
+    plan, output, ways = _chosen(fd, image, options, compare=compare)
+    if not output:
+        return Made(NOTHING, unchanged(reader(fd), image), plan, ways)
+    return Made(FIX, output, plan, ways)
+
+
+def planned(fd: int, options: FixOptions) -> Plan:
+    """Return the plan of `made` for the file behind *fd*, by its headers.
+
+    The search through all code and all addresses takes a hundred times as long, and refuses few.  Raises
+    HugealignError, OSError.
+    """
+    return _chosen(fd, examine.read(fd), options, search=False)[0]
+
+
+def _chosen(
+    fd: int, image: Image, options: FixOptions, *, compare: bool = False, search: bool = True
+) -> tuple[Plan, Output | None, tuple[Way, ...]]:
+    """Return the plan that is taken, what it makes of the file if that is done, and the levels that were tried."""
+    examine.refuse(fd, image)
+    record = recorded(reader(fd), image)
+    ways: list[Way] = []
+    failures: list[RefusalError | MalformedElfError] = []
+    taken: tuple[Plan, Output | None] | None = None
+    for level in _levels(options, record):
+        try:
+            plan = examine.plan(image, options.page_size, level, options.max_executable, record)
+            output = _output(fd, image, plan, search) if plan.edits and not record else None
+        except (RefusalError, MalformedElfError) as error:
+            failures.append(error)
+            ways.append(Way(level, refused=_why(error)))
+            continue
+        if record and plan.edits:
+            undo = Remedy("run", ("hugealign", "fix", "--undo"), SUBJECT)
+            raise RefusalError("fix.fixed-already", undo, level=record.level)
+        ways.append(Way(level, plan))
+        if not taken or (plan.edits and not taken[0].edits):
+            taken = plan, output
+        if plan.edits and not compare:
+            break
+    if not taken:
+        raise _failure(fd, options, failures)
+    return *taken, tuple(ways)
+
+
+def _levels(options: FixOptions, record: FixRecord | None) -> tuple[str, ...]:
+    """Return the levels to try, the strongest first: for a file that a fix has left *record* in, its own is enough."""
+    if options.level:
+        return (options.level,)
+    return (record.level,) if record and record.level in _BEST else _BEST
+
+
+def _output(fd: int, image: Image, plan: Plan, search: bool) -> Output | None:
+    """Return the file that *plan* makes of the one behind *fd*; None if that takes a search that is not wanted.
+
+    Raises HugealignError, OSError.
+    """
+    if plan.step and not search:
+        decoder.needed(image)
+        return None
     if plan.step:
-        from hugealign.fixing.separation.output import separated
+        from hugealign.fixing.separation.output import separated  # as in `examine.plan`
 
         output = separated(fd, image, plan, plan.step)
     else:
-        output = fixed(read, image, plan)
+        output = fixed(reader(fd), image, plan)
     if guard := examine.lost(fd, output):
         raise RefusalError("fix.weaker", guard=guard)
-    return FIX, output, plan
+    return output
+
+
+def _why(error: RefusalError | MalformedElfError) -> Diagnosis:
+    return error.diagnosis if isinstance(error, RefusalError) else Diagnosis("file.malformed", "", {})
+
+
+def _failure(fd: int, options: FixOptions, failures: Sequence[HugealignError]) -> HugealignError:
+    """Return why none of the levels serves the file behind *fd*; *failures* are theirs.
+
+    The last level says least about the file where it only lacks room: then it is what the strongest one says, or, if
+    just one was asked for, what level has room.
+    """
+    last = failures[-1]
+    if not isinstance(last, RefusalError) or last.diagnosis.code != _NO_ROOM:
+        return last
+    if options.level:
+        with contextlib.suppress(HugealignError):
+            best = made(fd, options.changed(level=""))
+            if best.plan and best.action == FIX:
+                return RefusalError(_NO_ROOM, Remedy("level"), **last.diagnosis.facts, higher=best.plan.level)
+    return failures[0]
 
 
 def _original(fd: int, image: Image) -> Output:

@@ -18,17 +18,22 @@ from hugealign.verification import inputs
 
 
 class Gain(Record):
-    """What a fix would do for the file at *path*: sizes are bytes, *windows* are added ones, *users* are processes."""
+    """What a fix at *level* would do for the file at *path*: sizes are bytes, *users* are processes.
+
+    *windows* are added ones, *covered* are the bytes of its *text* that come into whole windows.
+    """
 
     path: str
+    level: str
     text: int
+    covered: int
     windows: int
     executable: int
     users: int
 
 
-def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[[str], None] = silent) -> list[Gain]:
-    """Return the files among and below *paths* that would gain windows: running ones first, then the largest gain.
+def gather(paths: Sequence[str], options: FixOptions, progress: Callable[[str], None] = silent) -> list[Gain]:
+    """Return the files among and below *paths* that would gain windows: running ones first, then by text in them.
 
     Several names of one file count once.  Files that cannot be read or fixed are left out.  Raises HugealignError if
     one of *paths* is missing, or is a directory that cannot be listed.
@@ -44,12 +49,13 @@ def gather(paths: Sequence[str], page_size: int, level: str, progress: Callable[
                 continue
             seen.add((info.st_dev, info.st_ino))
             # Everything that a fix does except the write: no gain is promised that it would refuse.
-            action, _, plan = made(fd, FixOptions(level, page_size))
+            new = made(fd, options)
             refuse_copy(path, fd)
-            if action == FIX and plan:
+            if new.action == FIX and (plan := new.plan):
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
-                gains.append(Gain(path, plan.text, plan.windows - plan.windows_before, plan.executable, users))
-    return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.windows, gain.path))
+                more, windows = plan.covered - plan.covered_before, plan.windows - plan.windows_before
+                gains.append(Gain(path, plan.level, plan.text, more, windows, plan.executable, users))
+    return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.covered, gain.path))
 
 
 def _files(paths: Sequence[str]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Where the contents of a fixed file go: as low in the file as they fit, in few pieces.  Pure."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import Piece
@@ -44,19 +44,18 @@ def spans_of(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> list[Span
 
 
 def laid_out(
-    image: Image, loads: Sequence[Segment], texts: Sequence[JoinedText], data: Collection[int], page_size: int
+    image: Image, loads: Sequence[Segment], texts: Sequence[JoinedText], page_size: int
 ) -> tuple[list[Span], tuple[Piece, ...], int]:
     """Return what each segment maps, how the contents move so that *texts* fit, and the size of the new file.
 
-    The segments *data* become congruent modulo the window.  Raises RefusalError if there is no room.
+    Raises RefusalError if there is no room.
     """
     spans = spans_of(loads, texts)
     groups = _groups(loads, texts)
     targets = [segment.p_offset for segment in loads]
-    packed = any((spans[i].start - spans[i].offset) % page_size for i in data)
-    moves = packed or not all(_fits(loads, group, spans, page_size) for group in groups)
+    moves = not all(_fits(loads, group, spans, page_size) for group in groups)
     if moves:
-        targets = _targets(loads, groups, data, page_size)
+        targets = _targets(loads, groups, page_size)
         spans = [s.changed(offset=s.offset + t - old.p_offset) for s, t, old in zip(spans, targets, loads, strict=True)]
     stops = [spans[t.at].offset + t.high - t.low for t in texts]
     pieces, size = _pieces(image, loads, targets, stops if moves else [])
@@ -93,13 +92,8 @@ def _fits(
     )
 
 
-def _targets(
-    loads: Sequence[Segment], groups: Sequence[tuple[range, list[JoinedText]]], data: Collection[int], page_size: int
-) -> list[int]:
-    """Return new file offsets for the contents of each segment, as low as possible, with which the new texts fit.
-
-    The segments *data* become congruent modulo the window.
-    """
+def _targets(loads: Sequence[Segment], groups: Sequence[tuple[range, list[JoinedText]]], page_size: int) -> list[int]:
+    """Return new file offsets for the contents of each segment, as low as possible, with which the new texts fit."""
     targets: list[int] = []
     free, bias = loads[0].p_offset, 0  # bytes before the first segment stay
     for i, segment in enumerate(loads):
@@ -110,8 +104,6 @@ def _targets(
             if segment.p_offset == 0:
                 bias = segment.p_vaddr  # the headers stay at the beginning of the file
         target = segment.p_vaddr - bias if members else free + (segment.p_offset - free) % segment.p_align
-        if i in data and not members:
-            target = free + (segment.p_vaddr - free) % max(page_size, segment.p_align)
         following = loads[i + 1].p_offset if i + 1 < len(loads) else file_end(segment)
         if target < free or bias % page_size:
             raise RefusalError("fix.no-room")

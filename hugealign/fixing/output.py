@@ -22,7 +22,7 @@ from hugealign.elf.fixrecord import (
     unpack,
 )
 from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
-from hugealign.elf.objectfile import TRAP
+from hugealign.elf.objectfile import EHDR, PHDR, SHDR, TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.moves import moved, place
@@ -35,7 +35,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
 
-_EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS = 1
 _KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR: the rest says how a tool may merge or link the section
 _SHN_LORESERVE = 0xFF00
@@ -68,7 +67,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     e_phoff, e_shstrndx = fields[5], fields[13]
     pads = [(start, end, place(plan.segments, start)) for start, end in plan.pads]
     pieces, filled = _carved(read, image, plan.pieces, [(at, end - start) for start, end, at in pads])
-    entries = list(_entries([list(entry) for entry in _SHDR.iter_unpack(tables)], image, plan))
+    entries = list(_entries([list(entry) for entry in SHDR.iter_unpack(tables)], image, plan))
     # Without a section of its own, strip would drop the fill of the last window.
     entries += [
         [len(strings), _SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, a, at, end - a, 0, 0, 1, 0] for a, end, at in pads
@@ -77,7 +76,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     if len(entries) + 2 >= _SHN_LORESERVE:
         raise RefusalError("fix.many-sections")
 
-    size = image.file_size + _zeros_behind(read, image)
+    size = image.file_size + zeros_behind(read, image)
 
     # The record's own length does not depend on the new headers, so its place is known before they are.
     def record(new_headers: bytes) -> bytes:
@@ -86,7 +85,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
 
     at_record = align_up(plan.size, _ALIGNMENT)
     appended = b""
-    for name, data in ((SECTION, record(b"")), (HEADERS_SECTION, headers + tables[_SHDR.size :])):
+    for name, data in ((SECTION, record(b"")), (HEADERS_SECTION, headers + tables[SHDR.size :])):
         entries.append([len(strings), _SHT_PROGBITS, 0, 0, at_record + len(appended), len(data), 0, 0, 1, 0])
         strings += name.encode() + b"\0"
         appended += data.ljust(align_up(len(data), _ALIGNMENT), b"\0")
@@ -115,8 +114,8 @@ def packed_headers(fields: list[int], plan: Plan, entries: list[list[int]]) -> t
     Raises MalformedElfError.
     """
     try:
-        return b"".join(_SHDR.pack(*entry) for entry in entries), _EHDR.pack(*fields) + b"".join(
-            _PHDR.pack(s.p_type, s.p_flags, s.p_offset, s.p_vaddr, s.p_vaddr, s.p_filesz, s.p_memsz, s.p_align)
+        return b"".join(SHDR.pack(*entry) for entry in entries), EHDR.pack(*fields) + b"".join(
+            PHDR.pack(s.p_type, s.p_flags, s.p_offset, s.p_vaddr, s.p_vaddr, s.p_filesz, s.p_memsz, s.p_align)
             for s in plan.segments
         )
     except struct.error as error:
@@ -137,7 +136,7 @@ class OldHeaders(Record):
 
 def old_headers(read: Read, image: Image, pieces: Sequence[Piece]) -> OldHeaders:
     """Return the present headers.  Raises RefusalError for those that we do not know how to rewrite."""
-    fields = _EHDR.unpack(exactly(read, _EHDR.size, 0))
+    fields = EHDR.unpack(exactly(read, EHDR.size, 0))
     e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
     if e_phnum != len(image.segments) or e_shnum != len(image.sections):
         raise RefusalError("fix.header-tables")
@@ -145,36 +144,36 @@ def old_headers(read: Read, image: Image, pieces: Sequence[Piece]) -> OldHeaders
         raise RefusalError("fix.section-names")
     if any(section.name == HEADERS_SECTION for section in image.sections):
         raise RefusalError("fix.prelinked", section=HEADERS_SECTION)
-    headers = exactly(read, _EHDR.size, 0) + exactly(read, e_phnum * _PHDR.size, e_phoff)
-    if len(headers) > pieces[0].size or 0 < e_phoff < _EHDR.size:
+    headers = exactly(read, EHDR.size, 0) + exactly(read, e_phnum * PHDR.size, e_phoff)
+    if len(headers) > pieces[0].size or 0 < e_phoff < EHDR.size:
         raise RefusalError("fix.header-tables")
-    if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in _PHDR.iter_unpack(headers[_EHDR.size :])):
+    if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in PHDR.iter_unpack(headers[EHDR.size :])):
         raise RefusalError("fix.physical-addresses")
-    tables = exactly(read, e_shnum * _SHDR.size, image.e_shoff)
+    tables = exactly(read, e_shnum * SHDR.size, image.e_shoff)
     names = image.sections[e_shstrndx]
     strings = exactly(read, names.sh_size, names.sh_offset)
-    if any(sh_name >= len(strings) for sh_name, *_ in _SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
+    if any(sh_name >= len(strings) for sh_name, *_ in SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
         raise RefusalError("fix.section-names")
     return OldHeaders(fields, headers, tables, strings)
 
 
 def _written(headers: bytes) -> tuple[tuple[int, bytes], ...]:
     """Return the writes that give a file these *headers*: the ELF header, then the program headers."""
-    e_phoff = _EHDR.unpack(headers[: _EHDR.size])[5]
-    if e_phoff == _EHDR.size:
+    e_phoff = EHDR.unpack(headers[: EHDR.size])[5]
+    if e_phoff == EHDR.size:
         return ((0, headers),)
-    return (e_phoff, headers[_EHDR.size :]), (0, headers[: _EHDR.size])
+    return (e_phoff, headers[EHDR.size :]), (0, headers[: EHDR.size])
 
 
 def _headers(read: Read, size: int) -> bytes:
     """Return *size* bytes of headers, as `_written` takes them, or fewer if another tool has damaged them."""
-    header = exactly(read, _EHDR.size, 0)
-    return header + read(size - _EHDR.size, _EHDR.unpack(header)[5])
+    header = exactly(read, EHDR.size, 0)
+    return header + read(size - EHDR.size, EHDR.unpack(header)[5])
 
 
 def unchanged(read: Read, image: Image) -> Output:
     """Return the file as it is."""
-    size = image.file_size + _zeros_behind(read, image)
+    size = image.file_size + zeros_behind(read, image)
     return Output((Piece(0, 0, image.file_size),), (), size)
 
 
@@ -280,10 +279,10 @@ def without_tail(read: Read, image: Image) -> Image:
     if not (image.is64 and image.little) or end >= image.file_size:
         return image
     cut = image.changed(file_size=end)
-    return cut if _zeros_behind(read, cut) == image.file_size - end else image
+    return cut if zeros_behind(read, cut) == image.file_size - end else image
 
 
-def _zeros_behind(read: Read, image: Image) -> int:
+def zeros_behind(read: Read, image: Image) -> int:
     """Return how many bytes follow the file that *image* describes, 0 if they are many or not all zero."""
     tail = read(_ZEROS_LIMIT + 1, image.file_size)
     return 0 if len(tail) > _ZEROS_LIMIT or tail.strip(b"\0") else len(tail)

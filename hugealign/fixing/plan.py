@@ -13,12 +13,12 @@ from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.coverage import text_size
-from hugealign.elf.fixrecord import ALIGN, LEVELS, SHIFT, Piece
-from hugealign.elf.image import PF_X, PT_LOAD, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, rodata_windows, text_windows
-from hugealign.fixing.moves import Span, laid_out, moved, pads_of, place, spans_of
-from hugealign.fixing.texts import JoinedText, divisible, texts_of
-from hugealign.fixing.understood import PHENTSIZE, checked, end_of, file_end, is_read_only, overlap
+from hugealign.elf.fixrecord import ALIGN, SHIFT, Piece
+from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
+from hugealign.elf.windows import text_windows
+from hugealign.fixing.moves import Span, laid_out, moved, pads_of, place
+from hugealign.fixing.texts import JoinedText, bounded, covered, divisible, executable, texts_of
+from hugealign.fixing.understood import PHENTSIZE, checked, end_of, file_end
 from hugealign.records import Record
 
 PT_PHDR = 6
@@ -65,9 +65,8 @@ class Plan(Record):
     that no byte of the old file fills.  *executable* is how many bytes were only readable and become executable as
     well.  *text* is the size of the present text in bytes: *covered_before* of them lie in whole windows now, *covered*
     will; *windows_before* and *windows* are counts of windows that hold code.  *edits* are the segments that change,
-    none if there is nothing to do.  *most* is how many windows the default level gives the text, if that is more.
-    *rodata* counts the windows of read-only data, before and after; None if nobody asked for them.
-    *step* is how addresses move, None if none does; the bytes at *dropped*, offsets in the old file, are then left out.
+    none if there is nothing to do.  *most* is how many windows SHIFT gives the text, if that is more.  *step* is how
+    addresses move, None if none does; the bytes at *dropped*, offsets in the old file, are then left out.
     """
 
     page_size: int
@@ -85,30 +84,34 @@ class Plan(Record):
     windows: int
     edits: tuple[Edit, ...]
     most: int
-    rodata: tuple[int, int] | None = None
     step: Step | None = None
     dropped: tuple[int, int] = (0, 0)
 
 
 def make_plan(
-    image: Image, page_size: int, level: str = SHIFT, rodata: bool = False, min_text: int = settings.MIN_TEXT
+    image: Image,
+    page_size: int,
+    level: str = SHIFT,
+    min_text: int = settings.MIN_TEXT,
+    max_executable: int | None = None,
 ) -> Plan:
     """Return the plan that makes as much text whole as *level* allows; without edits if there is nothing to do.
 
-    Text of less than *min_text* bytes of code stays as it is.  With *rodata*, read-only segments also get the whole
-    windows that lie in them.  Raises RefusalError.
+    Text of less than *min_text* bytes of code stays as it is.  No more than *max_executable* bytes of data become
+    executable, by default what `bounded` says.  Raises RefusalError.
     """
     loads = checked(image, page_size)
     code = text_size(image)
-    texts = texts_of(image, loads, page_size, level) if code >= min_text else []
-    if code < min_text and not rodata:
+    if code < min_text:
         raise RefusalError("text.small", text=code, least=min_text)
-    plan = _planned(image, loads, texts, page_size, level, rodata)
+    texts = texts_of(image, loads, page_size, level)
+    plan = _planned(image, loads, bounded(image, loads, texts, page_size, max_executable), page_size, level)
     if _moves_headers(image, plan):
         # Texts behind them can still be whole.
         headers = image.segments[0].header
         texts = [t for t in texts if loads[t.first].p_offset >= headers or file_end(loads[t.first]) > headers]
-        plan = _planned(image, loads, texts, page_size, level, rodata=False) if texts else plan
+        texts = bounded(image, loads, texts, page_size, max_executable)
+        plan = _planned(image, loads, texts, page_size, level) if texts else plan
     if _moves_headers(image, plan):
         raise RefusalError("fix.headers-move")
     if torn := next(_torn(image, plan), None):
@@ -117,7 +120,7 @@ def make_plan(
         raise RefusalError("fix.section-torn", remedy, section=torn.name, page_size=page_size)
     if level == ALIGN and texts:
         with contextlib.suppress(RefusalError):
-            shifted = make_plan(image, page_size, SHIFT, min_text=min_text)
+            shifted = make_plan(image, page_size, SHIFT, min_text)
             plan = plan.changed(most=max(plan.most, shifted.windows))
     return plan
 
@@ -144,24 +147,16 @@ def _moves_headers(image: Image, plan: Plan) -> bool:
     return moved(plan.pieces, headers) != headers
 
 
-def _planned(
-    image: Image, loads: Sequence[Segment], texts: Sequence[JoinedText], page_size: int, level: str, rodata: bool
-) -> Plan:
+def _planned(image: Image, loads: Sequence[Segment], texts: Sequence[JoinedText], page_size: int, level: str) -> Plan:
     """Return the plan that makes *texts* whole; otherwise as `make_plan`."""
-    data = _rodata(loads, spans_of(loads, texts), page_size) if rodata else set()
-    if not texts and not data:
-        others = (other for other in LEVELS[LEVELS.index(level) + 1 :] if texts_of(image, loads, page_size, other))
-        higher = next(others, "")
-        raise RefusalError("fix.no-window", Remedy("level") if higher else None, page_size=page_size, higher=higher)
-    spans, pieces, size = laid_out(image, loads, texts, data, page_size)
-    aligned = {t.at for t in texts} | data
+    if not texts:
+        raise RefusalError("fix.no-window", page_size=page_size)
+    spans, pieces, size = laid_out(image, loads, texts, page_size)
+    aligned = {t.at for t in texts}
     segments = _segments(image, loads, aligned, spans, pieces, page_size)
     new = image.changed(segments=segments, file_size=size)
-    before, after = (text_windows(which, page_size) for which in (image, new))
-    windows, data_windows = _windows(after, page_size), _windows(rodata_windows(new, page_size), page_size)
-    windows_before, data_before = _windows(before, page_size), _windows(rodata_windows(image, page_size), page_size)
-    gain = windows > windows_before or (rodata and data_windows > data_before)
-    code = [segment for segment in loads if segment.p_flags & PF_X]
+    before, after = ([(low, high) for _, low, high in text_windows(which, page_size)] for which in (image, new))
+    windows_before, windows = (sum(high - low for low, high in runs) // page_size for runs in (before, after))
     ends = [(t.low, loads[t.first].p_vaddr) for t in texts] + [(t.high, end_of(loads[t.last])) for t in texts]
     return Plan(
         page_size,
@@ -171,25 +166,15 @@ def _planned(
         size,
         cuts=tuple(sorted(address for address, old in ends if address != old)),
         pads=tuple(pad for t in texts for pad in pads_of(loads, t.low, t.high)),
-        executable=sum(overlap(s, t.low, t.high) for s in loads if s not in code for t in texts),
-        text=sum(s.p_memsz for s in code),
-        covered_before=_covered(code, before),
-        covered=_covered(code, after),
+        executable=executable(loads, texts),
+        text=sum(s.p_memsz for s in image.text_segments),
+        covered_before=covered(image, before),
+        covered=covered(image, after),
         windows_before=windows_before,
         windows=windows,
-        edits=tuple(_edits(loads, aligned, spans, page_size)) if gain else (),
+        edits=tuple(_edits(loads, aligned, spans, page_size)) if windows > windows_before else (),
         most=windows,
-        rodata=(data_before, data_windows) if rodata else None,
     )
-
-
-def _windows(runs: Sequence[tuple[Segment, int, int]], page_size: int) -> int:
-    return sum((last - first) // page_size for _, first, last in runs)
-
-
-def _covered(code: Sequence[Segment], runs: Sequence[tuple[Segment, int, int]]) -> int:
-    """Return how many bytes of *code* lie in *runs* of whole windows."""
-    return sum(overlap(segment, first, last) for _, first, last in runs for segment in code)
 
 
 def _segments(
@@ -229,14 +214,3 @@ def _edits(loads: Sequence[Segment], aligned: Collection[int], spans: Sequence[S
         align = max(old.p_align, page_size) if i in aligned else old.p_align
         if (span.start, span.end, align) != (old.p_vaddr, end_of(old), old.p_align):
             yield Edit(old, span.start, span.end, align)
-
-
-def _rodata(loads: Sequence[Segment], spans: Sequence[Span], page_size: int) -> set[int]:
-    """Return the read-only segments that have whole windows, or get them if contents may move in the file."""
-    return {
-        i
-        for i, (segment, span) in enumerate(zip(loads, spans, strict=True))
-        if is_read_only(segment)
-        and align_down(align_up(span.end, BASE_PAGE), page_size)
-        > align_up(align_down(span.start, BASE_PAGE), page_size)
-    }

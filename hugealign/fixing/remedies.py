@@ -9,16 +9,16 @@ from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
 from hugealign.errors import HugealignError
-from hugealign.fixing.fix import FixOptions, made, refuse_copy
+from hugealign.fixing.fix import FixOptions, planned, refuse_copy
 from hugealign.io.regular import opened
 
 RELINK = Remedy("relink")
 
 
 def edit(path: str, page_size: int) -> Remedy | None:
-    """Return the command that gives the file at *path* more windows by editing its headers; None if there is none.
+    """Return the command that fixes the file at *path*, with the windows that `planned` says; None if it gains none.
 
-    It needs OUTPUT, another file, if this one cannot be changed.  This writes nothing.
+    It needs OUTPUT, another file, if this one cannot be changed.
     """
     file = path if not path.startswith("-") else f"./{path}"
     command, needs = ("hugealign", "fix", "--in-place", file), ""
@@ -27,14 +27,14 @@ def edit(path: str, page_size: int) -> Remedy | None:
             owned = os.geteuid() in (0, os.fstat(fd).st_uid)  # the copy keeps the owner
             if not owned or not os.access(os.path.dirname(file) or ".", os.W_OK):
                 needs = ROOT
-            _, _, plan = made(fd, FixOptions(page_size=page_size))
+            plan = planned(fd, FixOptions(page_size=page_size))
             try:
                 refuse_copy(path, fd)
             except RefusalError:
                 command, needs = ("hugealign", "fix", file, "-o"), OUTPUT
     except (HugealignError, OSError):
         return None
-    if plan is None or not plan.edits or plan.windows <= plan.windows_before:
+    if not plan.edits or plan.windows <= plan.windows_before:
         return None
     return Remedy("fix", command, needs, plan.windows_before, plan.windows)
 

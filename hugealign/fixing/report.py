@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import failure
 from hugealign.errors import HugealignError
-from hugealign.fixing.fix import NOTHING, Fixed
+from hugealign.fixing.fix import NOTHING, Fixed, Way
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
 from hugealign.io.units import counted, format_size, printable
@@ -22,14 +23,14 @@ def lines(done: Fixed) -> list[str]:
     if plan is None:
         return [f"{path}: restored, {format_size(done.after)}{how}"]
     if done.action == NOTHING:
-        return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_data(plan)]
+        return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_refused(done)]
     return [
         f"{path}: {plan.windows_before} -> {counted(plan.windows, 'window')} of {format_size(plan.page_size)}{how}",
         *(f"  {step}" for step in _steps(plan)),
         f"  text in whole windows: {_coverage(plan.covered_before, plan)} -> {_coverage(plan.covered, plan)}",
-        *_data(plan),
         f"  {format_size(plan.executable)} of read-only data become executable",
         f"  file: {format_size(done.before)} -> {format_size(done.after)}",
+        *(_refused(done) if done.output else _compared(done)),
     ]
 
 
@@ -43,18 +44,19 @@ def document(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignErro
     }
 
 
-def report_document(gains: Sequence[Gain], page_size: int, level: str) -> dict[str, Any]:
+def report_document(gains: Sequence[Gain], page_size: int) -> dict[str, Any]:
     """Return the JSON document ``hugealign.fix-report/1``, which fix-report-1.schema.json describes."""
     return {
         "schema": REPORT_SCHEMA,
         "tool": {"version": __version__},
         "page_size": page_size,
-        "level": level,
         "files": [
             {
                 "path": printable(gain.path),
+                "level": gain.level,
                 "windows": gain.windows,
                 "text_bytes": gain.text,
+                "covered_bytes": gain.covered,
                 "executable_bytes": gain.executable,
                 "processes": gain.users,
             }
@@ -65,10 +67,10 @@ def report_document(gains: Sequence[Gain], page_size: int, level: str) -> dict[s
 
 def gains_table(gains: Sequence[Gain], page_size: int) -> str:
     """Return the table for people."""
-    lines = [f"{'WINDOWS':>8}  {'TEXT':>10}  {'EXECUTABLE':>10}  {'RUNNING':>7}  FILE"]
+    lines = [f"{'COVERED':>10}  {'TEXT':>10}  {'WINDOWS':>7}  {'EXECUTABLE':>10}  {'LEVEL':<8}  {'RUNNING':>7}  FILE"]
     lines += [
-        f"{f'+{g.windows}':>8}  {format_size(g.text):>10}  {format_size(g.executable):>10}  {g.users or '--':>7}  "
-        f"{printable(g.path)}"
+        f"{f'+{format_size(g.covered)}':>10}  {format_size(g.text):>10}  {f'+{g.windows}':>7}  "
+        f"{format_size(g.executable):>10}  {g.level:<8}  {g.users or '--':>7}  {printable(g.path)}"
         for g in gains[:_SHOWN]
     ]
     if len(gains) > _SHOWN:
@@ -79,10 +81,24 @@ def gains_table(gains: Sequence[Gain], page_size: int) -> str:
     return "\n".join(lines)
 
 
-def _data(plan: Plan) -> Iterator[str]:
-    if plan.rodata:
-        before, after = plan.rodata
-        yield f"  read-only data: {before} -> {after if plan.edits else before} windows of their own"
+def _refused(done: Fixed) -> Iterator[str]:
+    """Yield why stronger levels than the one that was taken do not serve the file."""
+    for way in done.ways:
+        if way.refused:
+            yield f"  not --level={way.level}: {render.text(way.refused.about(done.path))}"
+
+
+def _compared(done: Fixed) -> Iterator[str]:
+    """Yield what each level would make of the file."""
+    yield f"  {'--level':<10}{'windows':>8}{'text in them':>14}{'executable':>12}"
+    for way in done.ways:
+        if way.plan:
+            share = f"{_share(way.plan.covered if way.plan.edits else way.plan.covered_before, way.plan)}"
+            windows = way.plan.windows if way.plan.edits else way.plan.windows_before
+            size = format_size(way.plan.executable if way.plan.edits else 0)
+            yield f"  {way.level:<10}{windows:>8}{share:>14}{size:>12}"
+        elif way.refused:
+            yield f"  {way.level:<10}{render.text(way.refused.about(done.path))}"
 
 
 def _steps(plan: Plan) -> Iterator[str]:
@@ -104,7 +120,11 @@ def _steps(plan: Plan) -> Iterator[str]:
 
 
 def _coverage(covered: int, plan: Plan) -> str:
-    return f"{100 * covered / plan.text:.1f} % of {format_size(plan.text)}"
+    return f"{_share(covered, plan)} of {format_size(plan.text)}"
+
+
+def _share(covered: int, plan: Plan) -> str:
+    return f"{100 * covered / plan.text:.1f} %"
 
 
 def _file(done: Fixed) -> dict[str, Any]:
@@ -115,6 +135,15 @@ def _file(done: Fixed) -> dict[str, Any]:
         "size_before": done.before,
         "size": done.after,
         "plan": _plan(done.plan) if done.plan else None,
+        "ways": [_way(way, done.path) for way in done.ways],
+    }
+
+
+def _way(way: Way, path: str) -> dict[str, Any]:
+    return {
+        "level": way.level,
+        "plan": _plan(way.plan) if way.plan else None,
+        "refused": render.document(way.refused and way.refused.about(path)),
     }
 
 
@@ -129,18 +158,10 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "windows_before": plan.windows_before,
         "windows": plan.windows if plan.edits else plan.windows_before,
         "executable_bytes": plan.executable if plan.edits else 0,
-        "rodata": _rodata(plan),
         "edits": [_edit(edit) for edit in plan.edits],
         "step": {"start": plan.step.start, "bytes": plan.step.delta} if plan.step and plan.edits else None,
         "moves": [{"source": p.source, "target": p.target, "bytes": p.size} for p in moves],
     }
-
-
-def _rodata(plan: Plan) -> dict[str, int] | None:
-    if plan.rodata is None:
-        return None
-    before, after = plan.rodata
-    return {"windows_before": before, "windows": after if plan.edits else before}
 
 
 def _edit(edit: Edit) -> dict[str, Any]:

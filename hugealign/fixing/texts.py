@@ -1,16 +1,17 @@
 """Which addresses the text of a fixed file has: whole windows, and no section cut that tools read as a whole.  Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from hugealign.elf.fixrecord import ALIGN, MERGE
+from hugealign.elf.fixrecord import ALIGN
 from hugealign.elf.image import PF_X, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up, windows_holding
+from hugealign.elf.windows import BASE_PAGE, align_down, align_up, text_windows, windows_holding
 from hugealign.fixing.understood import end_of, is_read_only, overlap, page_end
 from hugealign.records import Record
 
 _SHT_PROGBITS, _SHT_RELA = 1, 4
 #: Sections that may be cut in two, besides relocations: debuggers and profilers read all others as a whole.
 _DIVISIBLE_NAMES = (".rodata", ".lrodata", ".gcc_except_table")
+_SHARE = 4  # of the text gained, one byte in so many is the most data that become executable
 
 
 class JoinedText(Record):
@@ -29,16 +30,62 @@ def texts_of(image: Image, loads: Sequence[Segment], page_size: int, level: str)
     for run in _runs(loads, 1 if level == ALIGN else page_size):
         low, high = loads[run[0]].p_vaddr, end_of(loads[run[-1]])
         if level != ALIGN:
-            low, high = _range(image, loads, run, page_size, level)
+            low, high = _range(image, loads, run, page_size)
         # Read-only data between two texts go to the first; no section that must not be cut reaches across its end.  No
         # two texts share a page, of which the kernel would map the last.
         low = max(low, align_up(texts[-1].high, BASE_PAGE) if texts else low)
-        first = align_up(align_down(low, BASE_PAGE), page_size)
-        last = align_down(align_up(high, BASE_PAGE), page_size)
-        if last > first and windows_holding(image.code, first, last, page_size):
-            at = max((i for i in run if loads[i].p_flags & PF_X), key=lambda i: loads[i].p_memsz)
-            texts.append(JoinedText(run[0], run[-1], at, low, high))
+        at = max((i for i in run if loads[i].p_flags & PF_X), key=lambda i: loads[i].p_memsz)
+        text = JoinedText(run[0], run[-1], at, low, high)
+        if _windows(image, text, page_size):
+            texts.append(text)
     return texts
+
+
+def bounded(
+    image: Image, loads: Sequence[Segment], texts: Sequence[JoinedText], page_size: int, limit: int | None
+) -> list[JoinedText]:
+    """Return *texts* with as many of their boundaries moved as make no more than *limit* bytes of data executable.
+
+    None stands for a quarter of the text that comes into whole windows.  Of the others, those that cost the most data
+    for the text that they gain stay where they are.
+    """
+    kept, now = list(texts), covered(image, [(low, high) for _, low, high in text_windows(image, page_size)])
+    while True:
+        price, gain = executable(loads, kept), _gain(image, kept, page_size) - now
+        if price <= (gain // _SHARE if limit is None else limit):
+            return kept
+        fewer = [
+            [*kept[:i], *(one for one in (text.changed(**side),) if _windows(image, one, page_size)), *kept[i + 1 :]]
+            for i, text in enumerate(kept)
+            for side in ({"low": loads[text.first].p_vaddr}, {"high": end_of(loads[text.last])})
+        ]
+        saved = [(price - executable(loads, one), gain - _gain(image, one, page_size) + now, one) for one in fewer]
+        if not any(less > 0 for less, _, _ in saved):
+            return texts_of(image, loads, page_size, ALIGN)
+        _, _, kept = max(saved, key=lambda one: one[0] / max(1, one[1]))
+
+
+def _windows(image: Image, text: JoinedText, page_size: int) -> list[tuple[int, int]]:
+    """Return the runs of whole windows of *text* that hold code."""
+    first, last = (
+        align_up(align_down(text.low, BASE_PAGE), page_size),
+        align_down(align_up(text.high, BASE_PAGE), page_size),
+    )
+    return windows_holding(image.code, first, last, page_size) if last > first else []
+
+
+def _gain(image: Image, texts: Sequence[JoinedText], page_size: int) -> int:
+    return covered(image, [run for text in texts for run in _windows(image, text, page_size)])
+
+
+def covered(image: Image, runs: Iterable[tuple[int, int]]) -> int:
+    """Return how many bytes of the text of *image* lie in *runs* of whole windows."""
+    return sum(overlap(segment, low, high) for low, high in runs for segment in image.text_segments)
+
+
+def executable(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> int:
+    """Return how many bytes that are no text now lie in *texts*."""
+    return sum(overlap(s, t.low, t.high) for s in loads if not s.p_flags & PF_X for t in texts)
 
 
 def _runs(loads: Sequence[Segment], page_size: int) -> Iterator[range]:
@@ -55,21 +102,13 @@ def _runs(loads: Sequence[Segment], page_size: int) -> Iterator[range]:
     yield run
 
 
-def _range(image: Image, loads: Sequence[Segment], run: range, page_size: int, level: str) -> tuple[int, int]:
+def _range(image: Image, loads: Sequence[Segment], run: range, page_size: int) -> tuple[int, int]:
     """Return where the text made of *run* will begin and end."""
-    first, last = run[0], run[-1]
-    start, end = loads[first].p_vaddr, end_of(loads[last])
-    if level == MERGE:
-        while first and is_read_only(loads[first - 1]):
-            first -= 1
-        while last + 1 < len(loads) and is_read_only(loads[last + 1]):
-            last += 1
+    start, end = loads[run[0]].p_vaddr, end_of(loads[run[-1]])
     code = windows_holding(image.code, start, end, 1)
     if not code:
         return start, end
     low, high = align_down(code[0][0], page_size), align_up(align_up(code[-1][1], BASE_PAGE), page_size)
-    if level == MERGE:
-        low, high = align_down(loads[first].p_vaddr, page_size), align_up(page_end(loads[last]), page_size)
     # Writable segments and other texts stay out of the windows; so do addresses before the first byte of the image.
     limits = [align_up(align_down(loads[0].p_vaddr, BASE_PAGE), page_size)]
     limits += [align_up(page_end(s), page_size) for s in loads[: run.start] if not is_read_only(s)]
@@ -80,11 +119,9 @@ def _range(image: Image, loads: Sequence[Segment], run: range, page_size: int, l
     # Around a section that must not be cut, nothing writable and no window of mere data becomes executable: rather a
     # part of a window of the text stays on small pages.
     others = [s for s in loads if not s.p_flags & PF_X and not is_read_only(s)]
-    if any(overlap(s, outer_low, start) for s in others) or (level != MERGE and align_up(outer_low, page_size) < low):
+    if any(overlap(s, outer_low, start) for s in others) or align_up(outer_low, page_size) < low:
         outer_low = start
-    if any(overlap(s, end, outer_high) for s in others) or (
-        level != MERGE and align_down(outer_high, page_size) > high
-    ):
+    if any(overlap(s, end, outer_high) for s in others) or align_down(outer_high, page_size) > high:
         outer_high = end
     return outer_low, outer_high
 

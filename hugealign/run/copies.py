@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The suffix of the identities of fixed copies.
 FIXED = "-fixed"
+#: What a fix makes of files, by identity.
+_known: "dict[str, tuple[int, Output] | None]" = {}
 
 
 class StagedFile(Record):
@@ -61,14 +63,26 @@ def source(path: str, fd: int, fix: bool = False) -> StagedFile | None:
     """
     page_size = kernel.huge_page_size()
     windows = len(measure.text_windows(fd, page_size))
-    if fix:
-        from hugealign.fixing.fix import FixOptions, made
-
-        with suppress(RefusalError):
-            _, output, plan = made(fd, FixOptions(page_size=page_size))
-            if plan and plan.edits and plan.windows > windows:
-                return StagedFile(path, fd, plan.windows, output)
+    if fix and (new := _fixed(fd, page_size)) and new[0] > windows:
+        return StagedFile(path, fd, *new)
     return StagedFile(path, fd, windows) if windows else None
+
+
+def _fixed(fd: int, page_size: int) -> "tuple[int, Output] | None":
+    """Return the windows of the fixed file, and the file; None if a fix gains none.
+
+    All code is searched for it, and a command asks up to three times.
+    """
+    from hugealign.fixing.fix import FIX, FixOptions, made
+
+    key = identity(os.fstat(fd), fixed=True)
+    if key not in _known:
+        _known[key] = None
+        with suppress(RefusalError):
+            new = made(fd, FixOptions(page_size=page_size))
+            if new.plan and new.action == FIX:
+                _known[key] = new.plan.windows, new.output
+    return _known[key]
 
 
 def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:

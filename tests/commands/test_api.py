@@ -50,7 +50,7 @@ def test_fix_and_back(tmp_path: Path) -> None:
 
 def test_verify_and_compare(tmp_path: Path) -> None:
     fixed = tmp_path / "fixed"
-    hugealign.fix(PYTHON, hugealign.FixOptions(output=str(fixed), level="merge"))
+    hugealign.fix(PYTHON, hugealign.FixOptions(output=str(fixed)))
     found = hugealign.verify(
         [fixed, tmp_path / "absent"], hugealign.Policy(2 << 20), hugealign.Selection(fail_on="error")
     )
@@ -83,7 +83,7 @@ def test_processes() -> None:
 
 def test_warm_and_cool(tmp_path: Path) -> None:
     whole = str(tmp_path / "whole")
-    hugealign.fix(PYTHON, hugealign.FixOptions(output=whole, level="merge"))
+    hugealign.fix(PYTHON, hugealign.FixOptions(output=whole))
     assert hugealign.warm(whole, hugealign.WarmOptions(check=True)).offsets
     told: list[tuple[int, int]] = []
     done = hugealign.warm(whole, progress=lambda *of: told.append(of))

@@ -16,7 +16,7 @@ import pytest
 
 from hugealign.elf.image import read_file
 from hugealign.profile import tools
-from hugealign.profile.model import ProfileError
+from hugealign.profile.model import BY_NAME, ProfileError
 from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
 from tests.support import HUGEALIGN, LLVM, environment, need, run
 
@@ -192,12 +192,16 @@ def test_perf_data_and_a_debug_file(made: Path, tmp_path: Path, words: str, chai
 
 @pytest.mark.parametrize("chains", [[], ["-g"]], ids=["flat", "chains"])
 def test_perf_data_and_a_fixed_program(made: Path, tmp_path: Path, chains: list[str]) -> None:
-    """A fix keeps build-id and addresses, and moves the text in the file: either file will do for both recordings."""
+    """Below separate, build-id and addresses stay, and the text moves in the file: either will do for both recordings.
+
+    A separated program is a build of its own, whose profile is one of it.
+    """
     existing(made / "flat.data", "perf")
     plain, fixed, debug = (tmp_path / name for name in ("plain", "fixed", "debug"))
     link: list[str | Path] = ["gcc", "-Wl,--build-id", "-fuse-ld=lld", f"-B{LLVM['lld19']}"]
     subprocess.run([*link, made / "main.o", made / "other.o", made / "pad.o", "-o", plain], check=True)
-    assert "of the file move to" in run(HUGEALIGN, "fix", "-o", fixed, plain, check=True).stdout
+    shift = ("fix", "--level=shift", "--max-executable=1G", "-o", fixed)
+    assert "of the file move to" in run(HUGEALIGN, *shift, plain, check=True).stdout
     subprocess.run(["objcopy", "--only-keep-debug", plain, debug], check=True)
     command: list[str | Path] = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", *chains]
     for running in (plain, fixed):
@@ -218,6 +222,13 @@ def test_perf_data_and_a_fixed_program(made: Path, tmp_path: Path, chains: list[
             assert found == {"hot": 12, "main": 0}
     fixed.unlink()
     assert ["another place in the file" in note for note in load(data, plain)[0].notes] == [True]
+    separated = tmp_path / "separated"
+    run(HUGEALIGN, "fix", "-o", separated, plain, check=True, HUGEALIGN_MIN_TEXT="0")
+    subprocess.run([*command, "-o", data, separated, "200000000"], check=False, capture_output=True)
+    profile, matched, _ = load(data, separated)
+    assert profile.notes == []
+    assert named(matched.samples, functions_of(separated))["hot"] > 20
+    assert [BY_NAME in note for note in load(data, plain)[0].notes] == [True]
 
 
 def test_names_and_a_debug_file(made: Path, tmp_path: Path) -> None:

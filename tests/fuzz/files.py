@@ -10,6 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import hugealign.cli
 from hugealign.elf.fixrecord import LEVELS, MAGIC
@@ -198,6 +199,7 @@ def _fixed() -> tuple[bytes, ...]:
         tempfile.TemporaryDirectory(prefix="hugealign-fuzz-") as work,
         redirect_stdout(io.StringIO()),
         redirect_stderr(io.StringIO()),
+        mock.patch.dict(os.environ, HUGEALIGN_MIN_TEXT="0"),  # the files are small
     ):
         for name, data in fixes.corpus().items():
             (Path(work) / name).write_bytes(data)

@@ -8,16 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from unittest import mock
 
-from hugealign.elf.fixrecord import LEVELS, Piece, reader
+from hugealign.elf.fixrecord import LEVELS, Piece
 from hugealign.elf.image import PF_W, PF_X, Image, read_image
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.errors import HugealignError
-from hugealign.fixing import examine, writing
+from hugealign.fixing import fix, writing
+from hugealign.fixing.fix import FixOptions
 from hugealign.fixing.moves import moved
-from hugealign.fixing.output import Output, fixed, original
+from hugealign.fixing.output import Output
 from tests.fuzz import elf
 
-__all__ = ["LEVELS", "check", "corpus"]
+#: The levels, and the choice among them.
+WAYS = (*LEVELS, "")
 
 #: Files with two texts: in one window, as GNU ld makes them of a .text aligned to more than a page, and apart.
 _TWO = """\
@@ -46,8 +48,28 @@ _APART = """SECTIONS { . = SIZEOF_HEADERS; .hash : { *(.hash) } .gnu.hash : { *(
 .rodata.far : { *(.rodata.far) } . = ALIGN(0x1000); .text.far : { *(.text.far) *(.plt.own) } }"""
 
 
+#: Files that can be separated, with all that holds addresses: debug information, packed relocations, probes, TLS.
+_ADDRESSES = r"""
+#include <stdio.h>
+static int zero; static __thread int mine = 3; extern char **environ;
+static int *pointers[64] = {[0 ... 63] = &zero};
+static int one(void) { return 1; }
+int (*resolve(void))(void) { return one; }
+int chosen(void) __attribute__((ifunc("resolve")));
+__asm__(".pushsection .note.stapsdt,\"\",\"note\"\n.balign 4\n.4byte 8,32,3\n.asciz \"stapsdt\"\n.8byte main,0,0\n"
+        ".asciz \"ab\"\n.asciz \"cd\"\n.asciz \"\"\n.byte 0\n.popsection");
+int main(void) { return *pointers[mine] + chosen() + !environ + puts(""); }
+"""
+_MADE = {
+    "plain": "-g -fuse-ld=bfd",
+    "relr": "-gdwarf-4 -gz -fuse-ld=bfd -Wl,-z,pack-relative-relocs -Wl,--emit-relocs",
+    "now": "-g -fuse-ld=lld -Wl,-z,now",
+    "shared": "-shared -fuse-ld=mold",
+}
+
+
 def corpus() -> dict[str, bytes]:
-    """Return the files of `tests.fuzz.elf` that have 64 bits, and those with two texts."""
+    """Return the files of `tests.fuzz.elf` that have 64 bits, those with two texts, and some that can be separated."""
     files = {name: data for name, data in elf.corpus().items() if data[4] == 2}
     with tempfile.TemporaryDirectory(prefix="hugealign-fuzz-") as name:
         directory = Path(name)
@@ -58,37 +80,44 @@ def corpus() -> dict[str, bytes]:
             words = f"ld -shared -z separate-code -z max-page-size=4096 -T {script}.ld two.o -o {script}"
             subprocess.run(words.split(), cwd=directory, check=True)
             files[script] = (directory / script).read_bytes()
+        (directory / "main.c").write_text(_ADDRESSES)
+        (directory / "text.s").write_text('.text\n.fill 100000, 1, 0xc3\n.section .note.GNU-stack, "", @progbits\n')
+        for kind, flags in _MADE.items():
+            words = f"gcc -fPIC main.c text.s {flags} -Wl,-z,max-page-size=4096 -o {kind}"
+            if subprocess.run(words.split(), cwd=directory, check=False, capture_output=True).returncode == 0:
+                files[kind] = (directory / kind).read_bytes()
     return files
 
 
 def check(fd: int, level: str) -> str:
-    """Fix the file behind *fd* in memory and undo that; return what became of its text.  Raises AssertionError."""
+    """Fix the file behind *fd* in memory, at *level* or as is best, and undo that; return what became of it.
+
+    Raises AssertionError.
+    """
     with mock.patch.dict(os.environ, HUGEALIGN_MIN_TEXT="0"):  # the files are small
-        _check(fd, level, rodata=True)
-        return _check(fd, level, rodata=False)
+        return _check(fd, FixOptions(level, elf.PAGE))
 
 
-def _check(fd: int, level: str, *, rodata: bool) -> str:
-    try:
-        image = examine.read(fd)
-        plan = examine.plan(fd, image, elf.PAGE, level, rodata)
-        if not plan.edits:
-            return "nothing to do"
-        output = fixed(reader(fd), image, plan)
-    except (HugealignError, OSError):
-        return "refused"
+def _check(fd: int, options: FixOptions) -> str:
     new, back = os.memfd_create("new"), os.memfd_create("back")
     try:
-        writing.compose(fd, new, output)
-        assert_planned(fd, new, output)
-        again = read_image(new)
-        assert_same_addresses(image, again, output.pieces)
-        writing.compose(new, back, original(reader(new), again))
+        try:
+            made = fix.made(fd, options)
+            if made.action == fix.NOTHING:
+                return "nothing to do"
+            writing.compose(fd, new, made.output)
+        except (HugealignError, OSError):
+            return "refused"
+        assert made.plan
+        if not made.plan.step:  # else `compose` has held addresses against the step
+            assert_planned(fd, new, made.output)
+            assert_same_addresses(read_image(fd), read_image(new), made.output.pieces)
+        writing.compose(new, back, fix.made(new, FixOptions(undo=True)).output)
         assert contents(back) == contents(fd), "undoing gives another file"
     finally:
         os.close(new)
         os.close(back)
-    return "fixed"
+    return made.plan.level
 
 
 def assert_planned(old: int, new: int, output: Output) -> None:

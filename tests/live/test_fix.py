@@ -40,10 +40,10 @@ def fix(*words: str | Path) -> str:
 @pytest.mark.usefixtures("programs")
 def test_warmed_text_is_huge(place: Path) -> None:
     plain, fixed = place / "plain", place / "fixed"
-    assert "0 -> 2 windows" in fix(plain, "-o", fixed)
+    assert "0 -> 3 windows" in fix(plain, "-o", fixed)
     assert hugealign("warm", fixed).returncode == 0
     with running(fixed, "5") as child:
-        assert huge_kib(child.pid, fixed) == 2 * WINDOW >> 10
+        assert huge_kib(child.pid, fixed) == 3 * WINDOW >> 10
     with running(plain, "5") as child:
         assert huge_kib(child.pid, plain) == 0
 
@@ -52,7 +52,7 @@ def test_running_program_keeps_the_old_file(place: Path) -> None:
     path = place / "plain"
     old = path.read_bytes()
     with running(path, "5") as child:
-        assert fix("--in-place", path).splitlines()[0].endswith("0 -> 2 windows of 2.0 MiB")
+        assert fix("--in-place", path).splitlines()[0].endswith("0 -> 3 windows of 2.0 MiB")
         assert Path(f"/proc/{child.pid}/exe").read_bytes() == old
         assert child.poll() is None
     assert "nothing to do" in fix("--in-place", path)
@@ -202,8 +202,8 @@ def test_file_that_changes_once_it_is_read_is_left_alone(
     path, other = place / "plain", (place / "plain").read_bytes() + bytes(1)
     made = fixing.made
 
-    def changing(*words: Any) -> Any:
-        found = made(*words)
+    def changing(*words: Any, **named: Any) -> Any:
+        found = made(*words, **named)
         path.write_bytes(other)
         return found
 
@@ -290,7 +290,7 @@ def test_ten_writers_at_once(place: Path, rounds: int) -> None:
     """Whoever is first, the others see a whole file; it can always be undone."""
     path = place / "plain"
     old = path.read_bytes()
-    levels = ("align", "shift", "merge")
+    levels = ("align", "shift", "separate")
     for number in range(rounds):
         path.write_bytes(old)
         children = []

@@ -424,7 +424,7 @@ def test_fixed_copy(stock: Path, user: bool) -> None:
         huge = huge_kib(child.pid, program)
         assert huge >= 2 * WINDOW >> 10
     done = said(command("run", "--", program, user=user))
-    one_line(done, "no whole 2.0 MiB window of text; run: hugealign run --fix -- COMMAND (0 -> 2 windows)")
+    one_line(done, "no whole 2.0 MiB window of text; run: hugealign run --fix -- COMMAND (0 -> 3 windows)")
     assert program.read_bytes() == before
 
 

@@ -120,7 +120,7 @@ def examine(case: Case) -> str:
     said = done.stdout
     windows = find(r": (\d+) -> (\d+) windows?", said)
     text = find(r"windows: ([\d.]+) % of [\d.]+ \w+ -> ([\d.]+) % of ([\d.]+ \w+)", said)
-    executable = find(r"executable: ([\d.]+ \w+)", said)[0]
+    executable = find(r"([\d.]+ \w+) of read-only data become executable", said)[0]
     grown = len(fixed) - len(original)
     return (
         f"| {case.name} | {text[2]} | {windows[0]} → {windows[1]} | {text[0]} → {text[1]} % | {executable} "
@@ -267,7 +267,7 @@ def page(rows: list[str]) -> str:
     return f"""# Prebuilt programs and libraries
 
 Written by `make test-prebuilt` on {datetime.now(tz=UTC):%Y-%m-%d} (Debian {debian}, Linux {kernel}).
-The table has {len(tried)} files as Debian and others ship them. `hugealign fix` (`--level=shift`) fixed {len(done)} of
+The table has {len(tried)} files as Debian and others ship them. `hugealign fix` fixed {len(done)} of
 them. Each of these was warmed and given a small job of its own; its exit status and output were the same before and
 after the fix. Undoing the fix restored each file byte for byte.
 

@@ -72,7 +72,7 @@ def test_what_is_typed_from_apt_install_to_huge_text(release: str, work: Path) -
     (work / "usr/local/bin/systemctl").write_text('#!/bin/sh\nexec service "$2" "$1"\n')
     (work / "usr/local/bin/systemctl").chmod(0o755)
     looked, commands, diverted = (block.commands for block in blocks(ROOT / "docs/fix.md"))
-    assert commands.startswith("apt install mariadb-server\n")
+    assert commands.startswith("apt install mariadb-server python3-capstone\n")
     script = (
         "apt-get -q update\napt-get -q install --no-install-recommends python3\n",
         commands,

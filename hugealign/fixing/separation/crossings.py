@@ -6,18 +6,14 @@ says what the few instructions are that hold them.  See Intel's SDM, volume 2, 2
 RIP), and the Arm ARM, C4.1 (ADR, ADRP, LDR literal).
 """
 
-import importlib
 import os
 import re
 import struct
-import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import (
     EM_X86_64,
     PT_DYNAMIC,
@@ -28,6 +24,7 @@ from hugealign.elf.image import (
     Section,
 )
 from hugealign.errors import TRUNCATED, MalformedElfError
+from hugealign.fixing.separation import decoder
 
 _PIECE = 1 << 20  # bytes of code or data that are searched together
 _AROUND = 16  # bytes that are read beyond a piece on both sides: no instruction is longer
@@ -36,7 +33,7 @@ _SYNC = 48  # bytes in which decoding from a wrong place nearly always comes rig
 _AT_ONCE = 4  # instructions
 _FAR = 1 << 16  # bytes that are decoded together
 _CANDIDATES_LIMIT, _DECODED_LIMIT = 1 << 17, 1 << 28
-_SHT_NOTE, _SHT_SYMTAB, _SHT_DYNSYM = 7, 2, 11
+_SHT_NOTE = 7
 _DISTANCE = struct.Struct("<i")
 #: What x86-64 has before a distance of four bytes, of which the last has been read: ModRM with mod 00 and r/m 101,
 #: CALL, JMP; Jcc; XBEGIN.
@@ -51,28 +48,11 @@ _BEHIND = (0, 1, 2, 4)
 _NOT_SEARCHED = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table")
 
 
-_INSTALL = (sys.executable, "-m", "pip", "install", "capstone")
-
-
 class Crossing(NamedTuple):
     """The place of a distance, and the address before the break to which it leads."""
 
     place: int
     target: int
-
-
-def decoder() -> ModuleType:
-    """Return capstone.  Raises RefusalError if it is not installed."""
-    try:
-        return importlib.import_module("capstone")
-    except ImportError:
-        import site
-
-        site.main()  # Python is run without installed packages
-    try:
-        return importlib.import_module("capstone")
-    except ImportError:
-        raise RefusalError("fix.no-decoder", Remedy("install-decoder", _INSTALL)) from None
 
 
 def refuse_crossings(fd: int, image: Image, start: int) -> None:
@@ -113,7 +93,7 @@ class _Search:
 
     def code_x86(self) -> Iterator[Crossing]:
         """Yield what code of x86-64 reaches, as far as a decoder does not say that it is something else."""
-        capstone = decoder()
+        capstone = decoder.load()
         left = _CANDIDATES_LIMIT
         for section in self._code:
             candidates: list[Crossing] = []
@@ -245,15 +225,9 @@ class _Search:
     def _function_starts(self) -> list[int]:
         """Return where functions begin, as unwinding tables, symbols and sections say."""
         if self._starts is None:
-            from hugealign.elf.symbols import _frames, _symbols
+            from hugealign.elf.symbols import function_starts
 
-            starts = {s.sh_addr for s in self._code}
-            for section in self._image.sections:
-                if section.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
-                    starts.update(symbol[0] for symbol in _symbols(self._image, self._fd, section))
-                elif section.name == ".eh_frame" and section.sh_type != SHT_NOBITS:
-                    starts.update(start for start, _ in _frames(self._image, self._fd, section))
-            self._starts = sorted(starts)
+            self._starts = sorted({s.sh_addr for s in self._code} | function_starts(self._image, self._fd))
         return self._starts
 
     def code_aarch64(self) -> Iterator[Crossing]:

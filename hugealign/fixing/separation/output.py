@@ -13,18 +13,17 @@ from collections.abc import Iterator
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import HEADERS_SECTION, SECTION, Piece, digest, reader
 from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image
-from hugealign.elf.objectfile import TRAP
+from hugealign.elf.objectfile import EHDR, PHDR, SHDR, TRAP
 from hugealign.elf.windows import align_up
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.moves import moved, place
-from hugealign.fixing.output import Output, old_headers, packed_headers
+from hugealign.fixing.output import Output, old_headers, packed_headers, zeros_behind
 from hugealign.fixing.plan import Plan, Step
 from hugealign.fixing.separation.check import check
 from hugealign.fixing.separation.crossings import refuse_crossings
 from hugealign.fixing.separation.record import WORDS_SECTION, Separated, pack, pack_words, unpack, unpack_words
 from hugealign.fixing.separation.words import Words, find_words
 
-_EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
 _SHT_PROGBITS, _SHT_NOTE, _NT_GNU_BUILD_ID = 1, 7, 3
 _SHN_LORESERVE = 0xFF00
 _RECORD_LIMIT = 1 << 20
@@ -42,7 +41,7 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
     refuse_crossings(fd, image, step.start)
     old = old_headers(reader(fd), image, plan.pieces)
     ehdr, strings = list(old.fields), old.strings
-    if ehdr[5] != _EHDR.size:
+    if ehdr[5] != EHDR.size:
         raise RefusalError("fix.header-tables")
     if found := next((s.name for s in image.sections if s.name in (SECTION, WORDS_SECTION)), ""):
         raise RefusalError("fix.prelinked", section=found)
@@ -50,7 +49,7 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
     fills = [(low, high, place(plan.segments, low)) for low, high in plan.pads]
     at_id, old_id = build_id(fd, image)
     changed = [*_dropped(fd, plan), *([(at_id, old_id, new_build_id(old_id, step))] if old_id else ())]
-    entries = _entries(image, plan, step, [list(entry) for entry in _SHDR.iter_unpack(old.tables)])
+    entries = _entries(image, plan, step, [list(entry) for entry in SHDR.iter_unpack(old.tables)])
     # Without a section of its own, strip would take the traps away.
     entries += [
         [len(strings), _SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, low, at, high - low, 0, 0, len(trap), 0]
@@ -64,7 +63,7 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
     def record(new_headers: bytes) -> bytes:
         made = Separated(
             plan.page_size,
-            image.file_size,
+            image.file_size + zeros_behind(reader(fd), image),
             len(old.headers),
             digest(new_headers),
             plan.pieces,
@@ -77,7 +76,7 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
 
     at_record = align_up(plan.size, 8)
     appended = b""
-    parts = ((SECTION, record(b"")), (HEADERS_SECTION, old.headers + old.tables[_SHDR.size :]), (WORDS_SECTION, packed))
+    parts = ((SECTION, record(b"")), (HEADERS_SECTION, old.headers + old.tables[SHDR.size :]), (WORDS_SECTION, packed))
     for name, data in parts:
         entries.append([len(strings), _SHT_PROGBITS, 0, 0, at_record + len(appended), len(data), 0, 0, 8, 0])
         strings += name.encode() + b"\0"
@@ -109,7 +108,7 @@ def original(fd: int, image: Image) -> Output:
         for name, limit in ((SECTION, _RECORD_LIMIT), (HEADERS_SECTION, 1 << 24), (WORDS_SECTION, _WORDS_LIMIT))
     )
     separation = unpack(record)
-    if digest(_read(fd, _EHDR.size + len(image.segments) * _PHDR.size, 0)) != separation.digest:
+    if digest(_read(fd, EHDR.size + len(image.segments) * PHDR.size, 0)) != separation.digest:
         raise RefusalError("fix.changed-since")
     places = unpack_words(packed, separation.words)
     back = tuple(Piece(p.target, p.source, p.size) for p in separation.pieces)

@@ -88,7 +88,7 @@ def make_separation(image: Image, page_size: int, min_text: int = settings.MIN_T
     before, after = text_windows(image, page_size), text_windows(new, page_size)
     windows_before, windows = (sum((b - a) // page_size for _, a, b in runs) for runs in (before, after))
     if not max(windows, windows_before):
-        raise RefusalError("fix.no-window", page_size=page_size, higher="")
+        raise RefusalError("fix.no-window", page_size=page_size)
     return Plan(
         page_size,
         SEPARATE,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf.fixrecord import reader
+from hugealign.elf.fixrecord import SHIFT, reader
 from hugealign.elf.image import PF_X, PT_GNU_STACK
 from hugealign.fixing import examine
 from hugealign.fixing.output import Output, fixed
@@ -24,7 +24,7 @@ def python() -> Iterator[int]:
 
 def made(fd: int) -> tuple[Output, Plan]:
     image = examine.read(fd)
-    plan = examine.plan(fd, image, 1 << 16)
+    plan = examine.plan(image, 1 << 16, SHIFT)
     return fixed(reader(fd), image, plan), plan
 
 

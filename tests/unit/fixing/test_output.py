@@ -10,7 +10,7 @@ import pytest
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf import fixrecord
-from hugealign.elf.fixrecord import HEADERS_SECTION, MAGIC, SECTION, FixRecord, Piece, Read, digest, pack, unpack
+from hugealign.elf.fixrecord import HEADERS_SECTION, MAGIC, SECTION, SHIFT, FixRecord, Piece, Read, digest, pack, unpack
 from hugealign.elf.image import Image, Section
 from hugealign.errors import MalformedElfError
 from hugealign.fixing import examine
@@ -167,7 +167,7 @@ def test_headers_that_are_not_edited(name: str) -> None:
     at, new, code = ODD[name]
     with Path("/usr/bin/python3").open("rb") as file:
         image = examine.read(file.fileno())
-        plan = examine.plan(file.fileno(), image, 1 << 16)
+        plan = examine.plan(image, 1 << 16, SHIFT)
         real = fixrecord.reader(file.fileno())
 
         def read(size: int, offset: int) -> bytes:
@@ -183,7 +183,7 @@ def test_headers_that_are_not_edited(name: str) -> None:
 def test_what_prelink_has_changed_is_not_fixed() -> None:
     with Path("/usr/bin/python3").open("rb") as file:
         image = examine.read(file.fileno())
-        plan = examine.plan(file.fileno(), image, 1 << 16)
+        plan = examine.plan(image, 1 << 16, SHIFT)
         undo = Section(HEADERS_SECTION, 1, 0, 0, 0, 0)
         with refused("fix.prelinked"):
             fixed(fixrecord.reader(file.fileno()), image.changed(sections=(*image.sections[:-1], undo)), plan)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.elf.fixrecord import ALIGN, MERGE, SHIFT, Piece
+from hugealign.elf.fixrecord import ALIGN, SHIFT, Piece
 from hugealign.elf.image import Image, Section, Segment
 from hugealign.fixing.fix import FIX, UNDO, Fixed
 from hugealign.fixing.moves import moved
@@ -66,11 +66,10 @@ def mapped(plan: Plan) -> list[tuple[str, int, int, int]]:
             ],
         ),
         (bfd(), SHIFT, [("R-E", 0, 6 * M, 0), ("R--", 6 * M, 0x80000, 6 * M), ("RW-", 7 * M, 0x1000, 7 * M)]),
-        (bfd(), MERGE, [("R-E", 0, 7 * M, 0), ("RW-", 7 * M, 0x1000, 7 * M + 0)]),
         # The head can be had; the tail cannot: what follows is writable, and addresses do not change.
         (lld(), SHIFT, [("R-E", 0, 5 * M + 0x81800, 0), ("RW-", 5 * M + 0x82800, 0x1000, 5 * M + 0x81800)]),
     ],
-    ids=["bfd align", "bfd shift", "bfd merge", "lld shift"],
+    ids=["bfd align", "bfd shift", "lld shift"],
 )
 def test_layouts(loads: tuple[Segment, ...], level: str, expected: list[tuple[str, int, int, int]]) -> None:
     plan = make_plan(image(*loads), M, level)
@@ -83,38 +82,6 @@ def test_layouts(loads: tuple[Segment, ...], level: str, expected: list[tuple[st
 
 def alignments(plan: Plan) -> list[int]:
     return [s.p_align for s in plan.segments]
-
-
-def test_read_only_data_get_the_windows_that_lie_in_them() -> None:
-    """Behind the text, congruent, and packed: then they move in the file."""
-    loads = load(R, 0, 0x1000), load(RX, 2 * M, 2 * M), load(R, 4 * M, 3 * M), load(RW, 8 * M, 8)
-    assert make_plan(image(*loads), M).rodata is None
-    plan = make_plan(image(*loads), M, rodata=True)
-    assert plan.rodata == (0, 3)
-    assert alignments(plan) == [4096, M, M, 4096]
-    assert mapped(plan) == [(s.flags, s.p_vaddr, s.p_memsz, s.p_offset) for s in loads]
-    packed = (
-        load(R, 0, 0x1000),
-        load(RX, 0x2000, 0x1000, 0x1000),
-        load(RW, 0x4000, 8, 0x2000),
-        load(R, 4 * M, 3 * M, 0x3000),
-    )
-    with pytest.raises(RefusalError):
-        make_plan(image(*packed), M)
-    for level in (ALIGN, SHIFT):
-        plan = make_plan(image(*packed), M, level, rodata=True)
-        assert plan.rodata == (0, 3)
-        assert (plan.windows, plan.executable) == (0, 0)
-        assert [s.p_offset for s in plan.segments] == [0, 0x1000, 0x2000, M]
-    assert "  read-only data: 0 -> 3 windows of their own" in lines(Fixed("f", FIX, 1, 2, "f", plan=plan))
-
-
-def test_read_only_data_keep_what_is_writable_out() -> None:
-    """A window that data share with RELRO is none; nor does text give one back that it takes."""
-    loads = load(R, 0, 0x80000), load(RX, 0x80000, 5 * M), load(R, 5 * M + 0x80000, M), load(RW, 7 * M, 0x1000)
-    plan = make_plan(image(*loads), M, rodata=True)
-    assert plan.rodata == (0, 0)
-    assert mapped(plan) == mapped(make_plan(image(*loads), M))
 
 
 def test_texts_that_share_a_window_become_one() -> None:
@@ -151,11 +118,8 @@ def test_texts_in_windows_of_their_own_stay_apart() -> None:
 
 def test_data_between_two_texts_go_to_the_first() -> None:
     loads = load(RX, 0, 2 * M + 0x1000), load(R, 3 * M, M), load(RX, 4 * M + 0x1000, 2 * M), load(RW, 8 * M, 8)
-    for level, first, data in ((SHIFT, 3 * M, [("R--", 3 * M, M, 3 * M)]), (MERGE, 4 * M, [])):
-        plan = make_plan(image(*loads), M, level)
-        assert mapped(plan)[:1] == [("R-E", 0, first, 0)]
-        assert mapped(plan)[1:-2] == data
-        assert mapped(plan)[-2] == ("R-E", 4 * M, 3 * M, 4 * M)
+    texts_and_data = [("R-E", 0, 3 * M, 0), ("R--", 3 * M, M, 3 * M), ("R-E", 4 * M, 3 * M, 4 * M)]
+    assert mapped(make_plan(image(*loads), M))[:-1] == texts_and_data
 
 
 def test_two_texts_that_take_from_the_same_data_move_with_them() -> None:
@@ -191,7 +155,7 @@ def test_headers_at_the_beginning_stay_there() -> None:
         load(R, 0xEC7000, 0xEB5C, 0x812000),
         load(RW, 0xED6DF8, 0x230, 0x820DF8),
     )
-    plan = make_plan(image(*loads, kind=2), M, rodata=True)
+    plan = make_plan(image(*loads, kind=2), M)
     assert moved(plan.pieces, 64) == 64
     assert plan.windows
 
@@ -272,8 +236,8 @@ def test_a_section_before_the_text_is_not_cut_either() -> None:
     loads[0].p_memsz = loads[0].p_filesz = 3 * M - 0x1000
     loads[1].p_vaddr = loads[1].p_offset = 3 * M - 0x1000
     section = Section(".dynstr", 3, ALLOC, 2 * M - 0x1800, 2 * M - 0x1800, 0x2000)
-    low = [make_plan(image(*loads, sections=s), M).segments[1].p_vaddr for s in ((), (section,))]
-    assert low == [2 * M, 2 * M - 0x2000]
+    plans = [make_plan(image(*loads, sections=s), M, max_executable=2 * M) for s in ((), (section,))]
+    assert [plan.segments[1].p_vaddr for plan in plans] == [2 * M, 2 * M - 0x2000]
 
 
 @pytest.mark.parametrize(
@@ -315,7 +279,7 @@ REFUSED: list[tuple[str, dict[str, int | str], Image]] = [
     ("file.truncated", {"missing": 512}, image(TEXT, sections=(Section(".debug", 1, 0, 0, 4 * M, 512),), size=4 * M)),
     (
         "fix.no-window",
-        {"page_size": M, "higher": ""},
+        {"page_size": M},
         image(load(R, 0, 0x1000), load(RX, 0x1000, 0x50000), load(RW, 0x51000, 0x1000)),
     ),
     ("text.small", {"text": 261, "least": 262144}, image(load(RX, 0, 261), load(R, 0x1000, 4 * M))),
@@ -361,16 +325,13 @@ def test_windows_of_data_alone_are_no_gain_and_do_not_become_executable() -> Non
     assert (near.windows, near.executable) == (3, M // 2 + 0x5000)
     tail = load(R, 0, M), load(RX, M, 5 * M // 2), load(R, 7 * M // 2, 6 * M), load(RW, 14 * M, 8)
     sections = sized(".text", M, 7 * M // 2, CODE), sized(".payload", 7 * M // 2, 9 * M)
-    assert make_plan(image(*tail, sections=sections), M).windows == 2
-    merged = make_plan(image(*tail, sections=sections), M, MERGE)
-    assert (merged.windows, merged.executable) == (3, 7 * M)
+    assert make_plan(image(*tail, sections=sections), M, max_executable=9 * M).windows == 2
 
 
 def test_a_payload_alone_makes_no_window() -> None:
     loads = load(R, 0, 0x1000), load(RX, 0x1000, M // 2), load(R, M // 2 + 0x1000, 9 * M), load(RW, 12 * M, 8)
     sections = sized(".text", 0x1000, M // 2 + 0x1000, CODE), sized(".payload", M // 2 + 0x1000, 9 * M)
-    assert refused(image(*loads, sections=sections)) == ("fix.no-window", {"page_size": M, "higher": MERGE})
-    assert make_plan(image(*loads, sections=sections), M, MERGE).windows == 1
+    assert refused(image(*loads, sections=sections)) == ("fix.no-window", {"page_size": M})
 
 
 def test_a_section_in_two_segments_stays_in_one_piece() -> None:
@@ -392,10 +353,49 @@ def test_a_section_in_two_segments_stays_in_one_piece() -> None:
     assert mapped(plan)[:2] == [("R--", base - M, M, 0), ("R-E", base, 4 * M, M)]
 
 
-def test_a_level_that_can_is_named() -> None:
-    loads = load(R, 0, 0x80000), load(RX, 0x80000, M), load(RW, 3 * M, 8)
-    assert refused(image(*loads), ALIGN) == ("fix.no-window", {"page_size": M, "higher": SHIFT})
-    assert make_plan(image(*loads), M, SHIFT).windows
+@pytest.mark.parametrize(
+    ("limit", "start", "end", "windows", "executable"),
+    [
+        (None, 0, 6 * M, 6, M // 4 + 0x100000),
+        (4 * M, 0, 6 * M, 6, M // 4 + 0x100000),
+        (M // 4 + 0x100000, 0, 6 * M, 6, M // 4 + 0x100000),
+        (M // 4, 0x100000, 6 * M, 5, M // 4),
+        (M // 4 - 1, 0x100000, 5 * M + 3 * M // 4, 4, 0),
+        (0, 0x100000, 5 * M + 3 * M // 4, 4, 0),
+    ],
+)
+def test_data_become_executable_up_to_a_limit(
+    limit: int | None, start: int, end: int, windows: int, executable: int
+) -> None:
+    """The boundary that costs the most data for the text that it gains stays where it is."""
+    loads = (
+        load(R, 0, 0x100000),
+        load(RX, 0x100000, 5 * M - 0x100000 + 3 * M // 4),
+        load(R, 5 * M + 3 * M // 4, M),
+        load(RW, 8 * M, 8),
+    )
+    plan = make_plan(image(*loads), M, max_executable=limit)
+    text = next(s for s in plan.segments if s.p_flags & 1)
+    assert (text.p_vaddr, text.p_vaddr + text.p_memsz) == (start, end)
+    assert (plan.windows, plan.executable) == (windows, executable)
+
+
+def test_data_that_cost_more_than_their_share_stay_data() -> None:
+    """By default a quarter of the text that comes into windows, and of two texts the cheaper boundaries."""
+    loads = (
+        load(R, 0, M - 0x1000),
+        load(RX, M - 0x1000, M + 0x1000),
+        load(RW, 2 * M, 0x1000),
+        load(RX, 3 * M, M - 0x4000),
+        load(R, 4 * M - 0x4000, M),
+        load(RW, 6 * M, 8),
+    )
+    plan = make_plan(image(*loads), M)
+    assert (plan.windows, plan.executable) == (2, 0x4000)
+    assert make_plan(image(*loads), M, max_executable=0).windows == 1
+    alone = load(R, 0, M // 2), load(RX, M // 2, M), load(R, 3 * M // 2, M), load(RW, 3 * M, 8)
+    assert refused(image(*alone))[0] == "fix.no-window"
+    assert make_plan(image(*alone), M, max_executable=M).windows == 2
 
 
 def test_a_fixed_address_needs_no_base_on_a_window() -> None:

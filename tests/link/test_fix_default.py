@@ -1,0 +1,240 @@
+"""`hugealign fix` takes the strongest level that is safe, says why not a stronger one, and verify agrees."""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.fixrecord import ALIGN, SEPARATE, SHIFT
+from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
+from hugealign.run import copies
+from tests.link.bulk import bulk_object
+from tests.support import HUGEALIGN, PAGE, ROOT, Elf, need_compiler, run
+
+LLD = ("-fuse-ld=lld", "-B/usr/lib/llvm-19/bin")
+PLAIN = "-Wl,-z,max-page-size=0x1000"
+GO = 'package main\nimport "fmt"\nfunc main() { fmt.Println(1) }\n'
+#: How a program is linked, and what becomes of it: the level that is taken, and why no stronger one is.
+LAYOUTS: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "bfd": (("-pie",), SEPARATE, ""),
+    "bfd headers with text": (("-pie", "-Wl,-z,noseparate-code"), SEPARATE, ""),
+    "bfd fixed": (("-no-pie",), SHIFT, "fix.fixed-address"),
+    "bfd static": (("-static",), SHIFT, "fix.fixed-address"),
+    "bfd static pie": (("-static-pie",), SHIFT, "fix.crosses"),
+    "bfd profiled": (("-pie", "-pg"), SHIFT, "fix.crosses"),
+    "lld": (("-pie", *LLD), SEPARATE, ""),
+    "lld fixed": (("-no-pie", *LLD), SHIFT, "fix.fixed-address"),
+    "mold": (("-pie", "-fuse-ld=mold"), SEPARATE, ""),
+    "mold fixed": (("-no-pie", "-fuse-ld=mold"), SHIFT, "fix.fixed-address"),
+    "gold": (("-pie", "-fuse-ld=gold"), SEPARATE, ""),
+    "patched": (("-pie",), SHIFT, "fix.segments-overlap"),
+    "patched fixed": (("-no-pie",), SHIFT, "fix.fixed-address"),
+}
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Link 6 MiB of text in the way of that name."""
+    place = tmp_path_factory.mktemp("default")
+    bulk = bulk_object(place, 6000)
+    (place / "main.c").write_text(
+        "unsigned big_sum(void); extern const char *names[]; int main(void) { return big_sum() != 17997000u; }\n"
+    )
+
+    def link(name: str) -> Path:
+        words, _, _ = LAYOUTS[name]
+        for linker in ("gold", "mold"):
+            if f"-fuse-ld={linker}" in words and not shutil.which(f"ld.{linker}"):
+                pytest.skip(f"ld.{linker} is not installed")
+        if words[-2:] == LLD and not Path("/usr/lib/llvm-19/bin/ld.lld").exists():
+            pytest.skip("LLD 19 is not installed")
+        path = place / name.replace(" ", "-")
+        if not path.exists():
+            run("gcc", *words, place / "main.c", bulk, PLAIN, "-o", path, check=True)
+            if name.startswith("patched"):
+                run("patchelf", "--page-size", "2097152", "--set-rpath", f"/{'r' * 200}", path, check=True)
+        return path
+
+    return link
+
+
+def report(*words: object, status: int = 0) -> dict[str, Any]:
+    """Return what fix says of one file."""
+    done = run(HUGEALIGN, "fix", "--json", *words)
+    assert done.returncode == status, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(document, json.loads((ROOT / "hugealign/fixing/fix-1.schema.json").read_text()))
+    return document
+
+
+def assert_verified(path: Path) -> None:
+    """What a fix can do no better is no failure."""
+    done = run(HUGEALIGN, "verify", "--json", path)
+    (found,) = json.loads(done.stdout)["files"]
+    assert (done.returncode, [d for d in found["diagnoses"] if d["severity"] == "error"]) == (0, [])
+    assert found["coverage"]["windows"] > 0
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_strongest_that_is_safe(name: str, make: Callable[[str], Path], tmp_path: Path) -> None:
+    _, level, refused = LAYOUTS[name]
+    plain, fixed = make(name), tmp_path / "fixed"
+    (done,) = report(plain, "-o", fixed)["files"]
+    plan, ways = done["plan"], done["ways"]
+    assert (done["action"], plan["level"]) == (FIX, level)
+    assert [(way["level"], way["refused"] and way["refused"]["code"]) for way in ways] == [
+        (SEPARATE, refused or None),
+        *([(SHIFT, None)] if refused else []),
+    ]
+    gained = plan["covered_bytes"] - plan["covered_bytes_before"]
+    assert plan["executable_bytes"] <= gained // 4 if refused else plan["executable_bytes"] == 0
+    assert plan["windows"] >= 2
+    assert run(fixed).returncode == 0
+    assert Elf(fixed).lacks(Elf(plain)) == []
+    assert_verified(fixed)
+    # Again is nothing, and back is what it was.
+    assert report("--in-place", fixed)["files"][0]["action"] == NOTHING
+    run(HUGEALIGN, "fix", "--undo", fixed, check=True)
+    assert fixed.read_bytes() == plain.read_bytes()
+    # A copy for `run` and `stage` is the same file.
+    with plain.open("rb") as file:
+        origin = copies.source(str(plain), file.fileno(), fix=True)
+        assert origin
+        assert origin.output
+        assert (origin.windows, origin.size) == (plan["windows"], done["size"])
+
+
+def test_go(tmp_path: Path) -> None:
+    if not shutil.which("go"):
+        pytest.skip("go is not installed")
+    (tmp_path / "main.go").write_text(GO)
+    program, fixed = tmp_path / "program", tmp_path / "fixed"
+    cache = str(tmp_path / "cache")
+    words = ("go", "build", "-o", program, tmp_path / "main.go")
+    run(*words, check=True, GOCACHE=cache, GO111MODULE="off", HOME=str(tmp_path))
+    (done,) = report(program, "-o", fixed, "--page-size=64K")["files"]
+    assert (done["plan"]["level"], done["ways"][0]["refused"]["code"]) == (SHIFT, "fix.fixed-address")
+    assert run(fixed).stdout == "1\n"
+    assert run(HUGEALIGN, "verify", "--page-size=64K", fixed).returncode == 0
+
+
+def test_both_are_shown_side_by_side(make: Callable[[str], Path]) -> None:
+    (planned,) = report("--dry-run", make("bfd"))["files"]
+    separate, shift = (way["plan"] for way in planned["ways"])
+    assert planned["plan"] == separate
+    assert (separate["level"], shift["level"]) == (SEPARATE, SHIFT)
+    assert shift["executable_bytes"] > separate["executable_bytes"] == 0
+    said = run(HUGEALIGN, "fix", "--dry-run", make("bfd"), check=True).stdout
+    assert [line.split()[0] for line in said.splitlines()[-3:]] == ["--level", SEPARATE, SHIFT]
+    said = run(HUGEALIGN, "fix", "--dry-run", make("bfd fixed"), check=True).stdout
+    assert "  separate  it is linked to a fixed address: nothing in it can move" in said.splitlines()
+
+
+def test_text_of_less_than_a_window(tmp_path: Path) -> None:
+    """Only a separation serves it: a level that does not names the one that does."""
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() != 44850u; }\n")
+    plain, fixed = tmp_path / "plain", tmp_path / "fixed"
+    run("gcc", "-pie", tmp_path / "main.c", bulk_object(tmp_path, 300), PLAIN, "-o", plain, check=True)
+    for level in (SHIFT, ALIGN):
+        with pytest.raises(RefusalError) as caught:
+            fix(str(plain), FixOptions(level))
+        found = caught.value.diagnosis
+        assert (found.code, found.facts) == ("fix.no-window", {"page_size": PAGE, "higher": SEPARATE})
+        assert found.remedy
+        assert found.remedy.kind == "level"
+    done = fix(str(plain), FixOptions(output=str(fixed)))
+    assert done.plan
+    assert (done.plan.level, done.plan.windows, done.plan.executable) == (SEPARATE, 1, 0)
+    assert run(fixed).returncode == 0
+    assert_verified(fixed)
+
+
+def test_without_a_decoder(make: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said once, with what to install; where nothing else helps, that is why the file is refused."""
+    monkeypatch.setitem(sys.modules, "capstone", None)
+    done = fix(str(make("bfd")), FixOptions(output=str(tmp_path / "fixed")))
+    assert done.plan
+    assert done.plan.level == SHIFT
+    (way,) = (way for way in done.ways if way.refused)
+    assert way.refused
+    assert (way.level, way.refused.code) == (SEPARATE, "fix.no-decoder")
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() != 44850u; }\n")
+    small = tmp_path / "small"
+    run("gcc", "-pie", tmp_path / "main.c", bulk_object(tmp_path, 300), PLAIN, "-o", small, check=True)
+    with pytest.raises(RefusalError) as caught:
+        fix(str(small), FixOptions())
+    assert caught.value.diagnosis.code == "fix.no-decoder"
+    assert caught.value.diagnosis.remedy
+
+
+def test_limit(make: Callable[[str], Path], tmp_path: Path) -> None:
+    """--max-executable bounds what shift takes, and 0 leaves boundaries where data follow."""
+    whole, bounded = (
+        report(make("bfd fixed"), "-o", tmp_path / f"out{limit}", f"--max-executable={limit}")["files"][0]
+        for limit in ("1G", "0")
+    )
+    assert (whole["action"], bounded["action"]) == (FIX, NOTHING)
+    assert bounded["plan"]["executable_bytes"] == 0 < whole["plan"]["executable_bytes"]
+    assert_verified(tmp_path / "out1G")
+    done = run(HUGEALIGN, "fix", "--dry-run", "--max-executable=-1", make("bfd"))
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_some_windows_already(tmp_path: Path) -> None:
+    """A program that was linked for windows, but not padded, gains its head and tail, and so does its copy."""
+    need_compiler("gcc")
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() != 17997000u; }\n")
+    plain = tmp_path / "plain"
+    words = ("-pie", tmp_path / "main.c", bulk_object(tmp_path, 6000), "-Wl,-z,max-page-size=0x200000")
+    run("gcc", *words, "-o", plain, check=True)
+    done = fix(str(plain), FixOptions(output=str(tmp_path / "fixed")))
+    assert done.plan
+    assert 0 < done.plan.windows_before < done.plan.windows
+    assert (done.plan.level, done.plan.executable) == (SEPARATE, 0)
+    with plain.open("rb") as file:
+        origin = copies.source(str(plain), file.fileno(), fix=True)
+        assert origin
+        assert origin.windows == done.plan.windows
+    assert_verified(tmp_path / "fixed")
+
+
+SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu")
+
+
+def _system_files() -> list[Path]:
+    """Return the ELF files of this system of 1 to 30 MB, each once."""
+    found: dict[tuple[int, int], Path] = {}
+    for path in sorted(path for directory in map(Path, SYSTEM) for path in directory.iterdir() if path.is_file()):
+        info = path.stat()
+        if 1_000_000 <= info.st_size <= 30_000_000 and os.access(path, os.R_OK):
+            with path.open("rb") as file:
+                if file.read(4) == b"\x7fELF":
+                    found.setdefault((info.st_dev, info.st_ino), path)
+    return list(found.values())
+
+
+@pytest.mark.matrix
+@pytest.mark.timeout(3600)
+def test_what_this_system_has(tmp_path: Path) -> None:
+    """Each file that is fixed passes verify; why the others are not is a diagnosis."""
+    fixed, refused = 0, {}
+    for path in _system_files():
+        output = tmp_path / "fixed"
+        try:
+            done = fix(str(path), FixOptions(output=str(output)))
+        except RefusalError as error:
+            refused[path] = error.diagnosis.code
+            continue
+        if done.action == FIX:
+            assert_verified(output)
+            fixed += 1
+        output.unlink()
+    assert fixed >= 30
+    assert set(refused.values()) <= {"fix.fixed-address", "text.small", "fix.crosses", "file.appended", "text.none"}
