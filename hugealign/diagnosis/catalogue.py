@@ -58,6 +58,7 @@ REMEDIES = {
     "fix-or-relink": '{command} ({effect}); or relink with CC="hugealign gcc" (or hugealign clang, …)',
     "fix-program": "fix the program; the debug file fits it as it is",
     "install-decoder": "install capstone: {command}, or Debian: apt install python3-capstone",
+    "install-zstd": "install the package zstd",
     "level": "--level={higher} can",
     "link": "link it first",
     "look": "see: {command}",

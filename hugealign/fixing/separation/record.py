@@ -102,7 +102,8 @@ def pack_words(places: dict[int, "array[int]"]) -> tuple[bytes, tuple[tuple[int,
     steps = array("I")
     try:
         for found in places.values():
-            steps.extend(_steps(found))
+            steps.extend(iter(found[:1]))
+            steps.extend(map(sub, itertools.islice(found, 1, None), found))
     except OverflowError as error:  # more than 4 GiB without an address
         raise RefusalError("fix.many-addresses") from error
     return zlib.compress(_little(steps), 1), tuple((distance, len(found)) for distance, found in places.items())
@@ -128,10 +129,6 @@ def unpack_words(data: bytes, counts: Sequence[tuple[int, int]]) -> dict[int, "a
         places[distance] = array("Q", itertools.accumulate(steps[at : at + count]))
         at += count
     return places
-
-
-def _steps(places: "array[int]") -> list[int]:
-    return [*places[:1], *map(sub, places[1:], places)]
 
 
 def _little(steps: "array[int]") -> bytes:
