@@ -10,7 +10,7 @@ from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.fixrecord import SECTION, Piece, contents, reader
 from hugealign.elf.image import SHF_ALLOC, Image, Section, read_image
 from hugealign.elf.windows import align_up
-from hugealign.errors import MalformedElfError
+from hugealign.errors import MalformedElfError, NotElfError
 from hugealign.fixing import writing
 from hugealign.fixing.output import Output
 from hugealign.fixing.plan import Step
@@ -72,7 +72,7 @@ def moved_inside(fd: int, section: Section, step: Step, program: Identity) -> me
                 file.fileno(), image, step, identity if identity.old == program.old else Identity(0, b"", b"")
             )
             writing.compose(file.fileno(), new.fileno(), made)
-        except MalformedElfError as error:
+        except (NotElfError, MalformedElfError) as error:
             raise RefusalError("fix.debug-inside", section=section.name) from error
         return debug.packed(new, lzma.LZMACompressor(preset=_PRESET))
 

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.elf.fixrecord import HEADERS_SECTION, SECTION, Piece, digest, reader
+from hugealign.elf.fixrecord import SECTION, Piece, digest, reader
 from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image
 from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import align_up
@@ -23,7 +23,15 @@ from hugealign.fixing.separation.crossings import refuse_crossings
 from hugealign.fixing.separation.debug import place_contents
 from hugealign.fixing.separation.debugfile import MINI_SECTION, moved_inside
 from hugealign.fixing.separation.identity import Identity
-from hugealign.fixing.separation.record import WORDS_SECTION, Separated, pack, pack_words, unpack, unpack_words
+from hugealign.fixing.separation.record import (
+    HEADERS_SECTION,
+    WORDS_SECTION,
+    Separated,
+    pack,
+    pack_words,
+    unpack,
+    unpack_words,
+)
 from hugealign.fixing.separation.words import find_words
 
 _EHDR, _PHDR, _SHDR = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
@@ -41,7 +49,7 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
     """
     words = find_words(fd, image, step)
     identity = Identity.of(fd, image, step)
-    if inner := next((s for s in image.sections if s.name == MINI_SECTION), None):
+    if inner := next((s for s in image.sections if s.name == MINI_SECTION and s.sh_size), None):
         words.replaced[MINI_SECTION] = moved_inside(fd, inner, step, identity)
     refuse_crossings(fd, image, step.start)
     old = old_headers(reader(fd), image, plan.pieces)

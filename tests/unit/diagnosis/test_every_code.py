@@ -94,10 +94,11 @@ SEPARATION = (
     ("link/test_separate.py::DAMAGED", "fix.address-tables fix.unknown-relocations"),
     ("link/test_separate.py::test_check_sees_a_difference", "fix.check"),
     ("link/test_separate.py::test_crossing", "fix.crosses"),
-    ("link/test_separate.py::test_debug_information_of_another_form_is_refused", "fix.debug-inside"),
+    ("link/test_separate_debug.py::test_debug_information_of_another_form_is_refused", "fix.debug-inside"),
     ("link/test_separate.py::test_text_that_looks_like_addresses", "fix.many-addresses"),
-    ("link/test_separate.py::test_debug_file_of_another_program", "fix.no-debug-file fix.other-debug-file"),
+    ("link/test_separate_debug.py::test_debug_file_of_another_program", "fix.no-debug-file fix.other-debug-file"),
     ("link/test_separate.py::test_without_a_decoder", "fix.no-decoder"),
+    ("link/test_separate_debug.py::test_zstd_is_missing", "fix.no-zstd"),
     (
         "unit/fixing/separation/test_plan.py::REFUSED",
         "fix.fixed-address fix.no-dynamic fix.several-texts fix.writable-first",
