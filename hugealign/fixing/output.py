@@ -54,7 +54,7 @@ class Output(Record):
     """
 
     pieces: tuple[Piece, ...]
-    writes: tuple[tuple[int, bytes], ...]
+    writes: tuple[tuple[int, bytes | memoryview], ...]
     size: int
     words: "tuple[tuple[int, array[int]], ...]" = ()
     check: Callable[[int, int], None] | None = None

@@ -55,15 +55,15 @@ def compose(source: int, target: int, output: Output) -> None:
             copy_range(source, target, piece.source + start, piece.target + start, size)
     os.ftruncate(target, output.size)
     for number, places in output.words:
-        _add(target, number, places)
+        add(target, number, places)
     for offset, data in output.writes:
         write_all(target, data, offset)
     if output.check:
         output.check(source, target)
 
 
-def _add(fd: int, number: int, places: "array[int]") -> None:
-    """Add *number* to the words at *places* of the file behind *fd*."""
+def add(fd: int, number: int, places: "array[int]") -> None:
+    """Add *number* to the words at *places* of the file behind *fd*.  Raises MalformedElfError."""
     i = 0
     while i < len(places):
         low = places[i] & -8

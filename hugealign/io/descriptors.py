@@ -41,7 +41,7 @@ def reopened(fd: int, flags: int) -> int:
         raise OSError(errno.ENOENT, "/proc is not mounted") from None
 
 
-def write_all(fd: int, data: bytes, offset: int = 0) -> None:
+def write_all(fd: int, data: bytes | memoryview, offset: int = 0) -> None:
     """Write all of *data* at *offset*.  Raises OSError."""
     done = 0
     while done < len(data):

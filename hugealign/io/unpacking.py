@@ -422,6 +422,11 @@ def deflate(source: ByteSource, budget: Budget) -> ByteSource:
     return Inflated(source, lambda: _Zlib(-15), b"", budget)
 
 
+def zlib_stream(source: ByteSource, budget: Budget) -> ByteSource:
+    """Return what the zlib stream *source* unpacks to (RFC 1950)."""
+    return Inflated(source, lambda: _Zlib(15), b"", budget)
+
+
 def bzip2(source: ByteSource, budget: Budget) -> ByteSource:
     """Return what the bzip2 file *source* unpacks to."""
     import bz2

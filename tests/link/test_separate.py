@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from elftools.dwarf.locationlists import LocationParser
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection, RelrRelocationSection
@@ -19,10 +18,10 @@ from hugealign.elf.fixrecord import SEPARATE
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
 from hugealign.fixing.plan import Step
-from hugealign.fixing.separation import check, debugfile
+from hugealign.fixing.separation import check
 from tests.link import test_aarch64
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, PAGE, PYTHON, SRC, Elf, Toolchain, environment, need_compiler, run
+from tests.support import PAGE, PYTHON, SRC, Elf, Toolchain, environment, need_compiler, run
 
 #: Linkers that put constants before the text, so that its head cannot be padded.
 CONSTANTS_FIRST = ("lld14", "lld19", "mold")
@@ -113,7 +112,16 @@ def assert_stepped(old: Path, new: Path, step: Step) -> None:
 
 POINTERS = {
     *("DT_PLTGOT", "DT_HASH", "DT_GNU_HASH", "DT_STRTAB", "DT_SYMTAB", "DT_RELA", "DT_JMPREL", "DT_RELR", "DT_INIT"),
-    *("DT_FINI", "DT_INIT_ARRAY", "DT_FINI_ARRAY", "DT_VERSYM", "DT_VERNEED", "DT_VERDEF", "DT_TLSDESC_PLT"),
+    *(
+        "DT_FINI",
+        "DT_INIT_ARRAY",
+        "DT_PREINIT_ARRAY",
+        "DT_FINI_ARRAY",
+        "DT_VERSYM",
+        "DT_VERNEED",
+        "DT_VERDEF",
+        "DT_TLSDESC_PLT",
+    ),
     "DT_TLSDESC_GOT",
 }
 
@@ -637,7 +645,7 @@ def test_damaged_record(tmp_path: Path) -> None:
     output, _ = separated(path)
     data = output.read_bytes()
     sections = Elf(output).sections
-    for name in (".hugealign.fix", ".hugealign.words", ".gnu.prelink_undo"):
+    for name in (".hugealign.fix", ".hugealign.words", ".hugealign.headers"):
         section = sections[name]
         for at in range(section["sh_offset"], section["sh_offset"] + section["sh_size"], 7):
             wrong = bytearray(data)
@@ -647,235 +655,6 @@ def test_damaged_record(tmp_path: Path) -> None:
                 undone(tmp_path / "wrong")
             except (RefusalError, MalformedElfError):
                 continue
-
-
-DEBUG = ("-O1", "-g", "-fPIC", "-pie")
-#: Compilers and their forms of debug information.
-FORMS = {
-    "gcc 5": ("g++", "-gdwarf-5"),
-    "gcc 4": ("g++", "-gdwarf-4"),
-    "gcc 3": ("g++", "-gdwarf-3", "-gstrict-dwarf"),
-    "gcc types": ("g++", "-gdwarf-4", "-fdebug-types-section"),
-    "gcc split": ("g++", "-gdwarf-5", "-gsplit-dwarf"),
-    "gcc compressed": ("g++", "-gdwarf-5", "-gz"),
-    "gcc sections": ("g++", "-ffunction-sections", "-Wl,--gc-sections", "-Wl,-z,noseparate-code"),
-    "gcc frames": ("g++", "-fno-asynchronous-unwind-tables", "-fno-exceptions"),
-    "clang 5": ("clang++-19", "-gdwarf-5"),
-    "clang 4": ("clang++-19", "-gdwarf-4"),
-    "clang bases": (
-        *("clang++-19", "-gdwarf-4", "-ffunction-sections"),
-        *("-mllvm", "-use-dwarf-ranges-base-address-specifier=1"),
-    ),
-    "clang aranges": ("clang++-19", "-gdwarf-5", "-gdwarf-aranges"),
-}
-TRACED = """
-#include <cstdio>
-struct Counted { int n; static int made; Counted(int n) : n(n) { made++; } ~Counted() { made--; } };
-int Counted::made; thread_local int seen; static int table[9];
-__attribute__((cold, noinline)) static int rare(int n) { std::puts("rare"); return n; }
-template <typename T> static T twice(T v) {
-    T sum = 0;
-    for (int i = 0; i < 2; i++) { sum += v; table[i] = sum; }
-    return sum;
-}
-int main(int argc, char **) {
-    int total = 0;
-    for (int i = 0; i < 4; i++) { Counted one(i); total += twice(one.n) + (i == 9 ? rare(i) : 0); seen++; }
-    if (argc > 5) return rare(argc);
-    std::printf("%d %d %d\\n", total, seen, table[1]);
-    return 0;
-}
-"""
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_debug_information(form: str, tmp_path: Path) -> None:
-    """Every address that readers see in debug information is the one of the same thing, in its new place."""
-    command = FORMS[form]
-    need_compiler(*command)
-    (tmp_path / "traced.cc").write_text(TRACED)
-    path = tmp_path / "program"
-    run(*command[:1], *DEBUG, *command[1:], tmp_path / "traced.cc", "-o", path, cwd=tmp_path, check=True)
-    output, step = separated(path)
-    assert run(output, check=True).stdout == run(path, check=True).stdout
-    old, new = debug_addresses(path), debug_addresses(output)
-    assert new == [(kind, step(address), rest) for kind, address, rest in old]
-    assert {kind for kind, _, _ in old} >= {"entry", "line"}
-    functions = [f"{s[0]:#x}" for s in function_symbols(path)]
-    moved = [f"{step(s[0]):#x}" for s in function_symbols(path)]
-    named = 0
-    for tool in ("addr2line", "eu-addr2line"):  # the first does not read the newest forms
-        if shutil.which(tool):
-            before = run(tool, "-fie", path, *functions).stdout
-            assert run(tool, "-fie", output, *moved).stdout == before
-            named += "traced.cc:" in before
-    assert named
-
-
-def function_symbols(path: Path) -> list[tuple[int, str]]:
-    with path.open("rb") as stream:
-        table = ELFFile(stream).get_section_by_name(".symtab")
-        return [
-            (s["st_value"], s.name)
-            for s in table.iter_symbols()
-            if s["st_info"]["type"] == "STT_FUNC" and s["st_value"]
-        ]
-
-
-def debug_addresses(path: Path) -> list[tuple[str, int, object]]:
-    """All addresses in the debug information of *path*, as pyelftools reads it: what each is, and what is beside it."""
-    found: list[tuple[str, int, object]] = []
-    with path.open("rb") as stream:
-        information = ELFFile(stream).get_dwarf_info()
-        ranges, locations = information.range_lists(), LocationParser(information.location_lists())
-        for unit in information.iter_CUs():
-            base = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
-            for entry in unit.iter_DIEs():
-                listed = entry.attributes.get("DW_AT_ranges")
-                if listed and listed.form == "DW_FORM_sec_offset":
-                    at = base.value if base and base.form == "DW_FORM_addr" else 0
-                    for part in ranges.get_range_list_at_offset(listed.value, unit):
-                        if hasattr(part, "base_address"):
-                            at = part.base_address
-                        else:
-                            begin = part.begin_offset + (0 if part.is_absolute else at)
-                            found.append(("range", begin, part.end_offset - part.begin_offset))
-                for name, value in entry.attributes.items():
-                    if value.form.startswith("DW_FORM_addrx"):
-                        found.append(("table", information.get_addr(unit, value.raw_value), name))
-                    if locations.attribute_has_location(value, unit["version"]) and value.form == "DW_FORM_sec_offset":
-                        at = base.value if base else 0
-                        for part in locations.parse_from_attribute(value, unit["version"], entry):
-                            if hasattr(part, "base_address"):
-                                at = part.base_address
-                            elif hasattr(part, "begin_offset"):
-                                begin = part.begin_offset + (0 if part.is_absolute else at)
-                                found.append(("place", begin, part.end_offset - part.begin_offset))
-                    if value.form == "DW_FORM_addr":
-                        found.append(("entry", value.value, name))
-                    elif value.form == "DW_FORM_exprloc" and value.value[:1] == [3]:
-                        found.append(
-                            ("location", int.from_bytes(bytes(value.value[1:9]), "little"), tuple(value.value[9:]))
-                        )
-            program = information.line_program_for_CU(unit)
-            found += [
-                ("line", e.state.address, e.state.line) for e in (program.get_entries() if program else ()) if e.state
-            ]
-        tables = information.get_aranges()
-        found += [("arange", e.begin_addr, e.length) for e in (tables.entries if tables else ())]
-        frames = information.CFI_entries() if information.has_CFI() else ()
-        found += [("frame", e["initial_location"], 0) for e in frames if "initial_location" in e.header]
-    return found
-
-
-def test_debug_information_of_another_form_is_refused(tmp_path: Path) -> None:
-    """GNU's split form before DWARF 5 has addresses in a table without a header."""
-    (tmp_path / "traced.cc").write_text(TRACED)
-    run(
-        "g++",
-        *DEBUG,
-        "-gdwarf-4",
-        "-gsplit-dwarf",
-        tmp_path / "traced.cc",
-        "-o",
-        tmp_path / "program",
-        cwd=tmp_path,
-        check=True,
-    )
-    assert refusal(tmp_path / "program")[0] == "fix.debug-inside"
-
-
-def test_damaged_debug_information(tmp_path: Path) -> None:
-    """Whatever a byte of it is changed to, the file is refused or separated, and soon."""
-    (tmp_path / "traced.cc").write_text(TRACED)
-    path = tmp_path / "program"
-    run("g++", *DEBUG, tmp_path / "traced.cc", "-o", path, check=True)
-    sections = {name: s for name, s in Elf(path).sections.items() if name.startswith(".debug_") and "str" not in name}
-    data, codes = path.read_bytes(), set()
-    for section in sections.values():
-        step = max(1, section["sh_size"] // 40)
-        for at in range(section["sh_offset"], section["sh_offset"] + section["sh_size"], step):
-            for value in (0, 0x7F, 0xFF):
-                wrong = bytearray(data)
-                wrong[at] = value
-                (tmp_path / "wrong").write_bytes(wrong)
-                codes.add(code_of(tmp_path / "wrong"))
-    assert codes == {"", "fix.debug-inside"}
-
-
-@pytest.mark.parametrize("compressed", [False, True])
-def test_debug_file(compressed: bool, tmp_path: Path) -> None:
-    """The moved copy of a debug file is found by the new build ID, and right for those who read only it."""
-    (tmp_path / "traced.cc").write_text(TRACED)
-    full, program, debug = (tmp_path / name for name in ("full", "program", "full.debug"))
-    run("g++", *DEBUG, "-Wl,--build-id", tmp_path / "traced.cc", "-o", full, check=True)
-    run("objcopy", "--only-keep-debug", *["--compress-debug-sections"] * compressed, full, debug, check=True)
-    run("strip", "-g", "-o", program, full, check=True)
-    run("objcopy", f"--add-gnu-debuglink={debug}", program, check=True)
-    output, step = separated(program)
-    moved = tmp_path / "moved.debug"
-    identity = debugfile.move_debug_file(str(debug), str(output), str(moved))
-    assert [f"Build ID: {identity}" in run("readelf", "-n", one).stdout for one in (output, moved, debug)] == [
-        True,
-        True,
-        False,
-    ]
-    (main,) = (address for address, name in function_symbols(full) if name == "main")
-    before = run("addr2line", "-fie", debug, f"{main:#x}", check=True).stdout
-    assert run("addr2line", "-fie", moved, f"{step(main):#x}", check=True).stdout == before
-    assert "traced.cc:" in before
-    if shutil.which("gdb"):
-        place = tmp_path / "debug" / ".build-id" / identity[:2]
-        place.mkdir(parents=True)
-        moved.rename(place / f"{identity[2:]}.debug")
-        debug.unlink()
-        words = (
-            f"set debug-file-directory {tmp_path}/debug",
-            f"file {output}",
-            "break twice<int>",
-            "run",
-            "bt",
-            "info locals",
-        )
-        told = run("gdb", "-q", "-nx", "-batch", *(word for one in words for word in ("-ex", one))).stdout
-        assert re.search(r"#0 +twice<int> .*traced.cc:\d+\n#1 .* main .*traced.cc:\d+", told), told
-
-
-def test_debug_file_of_another_program(tmp_path: Path) -> None:
-    (tmp_path / "traced.cc").write_text(TRACED)
-    for name, option in (("one", "-O1"), ("other", "-O2")):
-        run("g++", *DEBUG, option, "-Wl,--build-id", tmp_path / "traced.cc", "-o", tmp_path / name, check=True)
-        run("objcopy", "--only-keep-debug", tmp_path / name, tmp_path / f"{name}.debug", check=True)
-    output, _ = separated(tmp_path / "one")
-    for name, program, code in (
-        ("other.debug", output, "fix.other-debug-file"),
-        ("one", output, "fix.no-debug-file"),
-        ("one.debug", tmp_path / "one", "fix.no-record"),
-    ):
-        with pytest.raises(RefusalError) as caught:
-            debugfile.move_debug_file(str(tmp_path / name), str(program), str(tmp_path / "moved"))
-        assert caught.value.diagnosis.code == code
-
-
-def test_command(tmp_path: Path) -> None:
-    """What the commands print, and where things go."""
-    (tmp_path / "traced.cc").write_text(TRACED)
-    full, program, debug, output, moved = (tmp_path / name for name in ("full", "program", "debug", "output", "moved"))
-    run("g++", *DEBUG, "-Wl,--build-id", tmp_path / "traced.cc", "-o", full, check=True)
-    run("objcopy", "--only-keep-debug", full, debug, check=True)
-    run("strip", "-o", program, full, check=True)
-    done = run(HUGEALIGN, "fix", "--level=separate", program, "-o", output, HUGEALIGN_MIN_TEXT="0")
-    if run(PYTHON, "-c", "import capstone").returncode:
-        assert done.returncode == 1
-        assert "python3-capstone" in done.stderr
-        return
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "0 B of read-only data become executable" in done.stdout
-    assert run(output, check=True).stdout == run(program, check=True).stdout
-    told = run(HUGEALIGN, "fix", "--debug-file-of", output, debug, "-o", moved, check=True).stdout
-    assert told.split()[-1] in run("readelf", "-n", output, check=True).stdout
-    run(HUGEALIGN, "fix", "--undo", output, check=True)
-    assert output.read_bytes() == program.read_bytes()
 
 
 def test_without_a_decoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,13 @@
 The new section headers go behind everything else; the old table stays where its piece goes, unused.
 """
 
-import hashlib
 import os
-import struct
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.elf.fixrecord import HEADERS_SECTION, SECTION, Piece, digest, reader
+from hugealign.elf.fixrecord import SECTION, Piece, digest, reader
 from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image
 from hugealign.elf.objectfile import EHDR, PHDR, SHDR, TRAP
 from hugealign.elf.windows import align_up
@@ -21,13 +19,23 @@ from hugealign.fixing.output import Output, old_headers, packed_headers, zeros_b
 from hugealign.fixing.plan import Plan, Step
 from hugealign.fixing.separation.check import check
 from hugealign.fixing.separation.crossings import refuse_crossings
-from hugealign.fixing.separation.record import WORDS_SECTION, Separated, pack, pack_words, unpack, unpack_words
-from hugealign.fixing.separation.words import Words, find_words
+from hugealign.fixing.separation.debug import place_contents
+from hugealign.fixing.separation.debugfile import MINI_SECTION, moved_inside
+from hugealign.fixing.separation.identity import Identity
+from hugealign.fixing.separation.record import (
+    HEADERS_SECTION,
+    WORDS_SECTION,
+    Separated,
+    pack,
+    pack_words,
+    unpack,
+    unpack_words,
+)
+from hugealign.fixing.separation.words import find_words
 
-_SHT_PROGBITS, _SHT_NOTE, _NT_GNU_BUILD_ID = 1, 7, 3
+_SHT_PROGBITS = 1
 _SHN_LORESERVE = 0xFF00
 _RECORD_LIMIT = 1 << 20
-_NOTE_LIMIT = 1 << 16
 _WORDS_LIMIT = 1 << 29  # bytes of the section of words
 _GAP_LIMIT = 1 << 21
 
@@ -38,6 +46,9 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
     Raises RefusalError, MalformedElfError, OSError.
     """
     words = find_words(fd, image, step)
+    identity = Identity.of(fd, image, step)
+    if inner := next((s for s in image.sections if s.name == MINI_SECTION and s.sh_size), None):
+        words.replaced[MINI_SECTION] = moved_inside(fd, inner, step, identity)
     refuse_crossings(fd, image, step.start)
     old = old_headers(reader(fd), image, plan.pieces)
     ehdr, strings = list(old.fields), old.strings
@@ -47,8 +58,7 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
         raise RefusalError("fix.prelinked", section=found)
     trap = TRAP[image.e_machine]
     fills = [(low, high, place(plan.segments, low)) for low, high in plan.pads]
-    at_id, old_id = build_id(fd, image)
-    changed = [*_dropped(fd, plan), *([(at_id, old_id, new_build_id(old_id, step))] if old_id else ())]
+    changed = [*_dropped(fd, plan), *([identity] if identity.old else ())]
     entries = _entries(image, plan, step, [list(entry) for entry in SHDR.iter_unpack(old.tables)])
     # Without a section of its own, strip would take the traps away.
     entries += [
@@ -74,14 +84,13 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
         )
         return pack(made)
 
-    at_record = align_up(plan.size, 8)
+    replaced, at_record = place_contents(entries, image, words, align_up(plan.size, 8))
     appended = b""
     parts = ((SECTION, record(b"")), (HEADERS_SECTION, old.headers + old.tables[SHDR.size :]), (WORDS_SECTION, packed))
     for name, data in parts:
         entries.append([len(strings), _SHT_PROGBITS, 0, 0, at_record + len(appended), len(data), 0, 0, 8, 0])
         strings += name.encode() + b"\0"
         appended += data.ljust(align_up(len(data), 8), b"\0")
-    appended += replace_contents(entries, image, words, at_record + len(appended))
     entries[ehdr[13]][4:6] = at_record + len(appended), len(strings)
     appended += strings.ljust(align_up(len(strings), 8), b"\0")
     ehdr[4] = step(ehdr[4])
@@ -90,9 +99,11 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
     appended += table
     made = record(new_headers)
     unpack(made)  # what could not be undone is not written
-    writes = [(at, (trap * ((high - low) // len(trap) + 1))[: high - low]) for low, high, at in fills]
+    writes: list[tuple[int, bytes | memoryview]] = [
+        (at, (trap * ((high - low) // len(trap) + 1))[: high - low]) for low, high, at in fills
+    ]
     writes += [(moved(plan.pieces, at), new) for at, _, new in changed if new]
-    writes += [(at_record, made + appended[len(made) :]), (0, new_headers)]
+    writes += [*replaced, (at_record, made + appended[len(made) :]), (0, new_headers)]
     changes = tuple((d, _moved(plan.pieces, places)) for d, places in words.places.items())
     size = at_record + len(appended)
     return Output(plan.pieces, tuple(writes), size, changes, lambda before, after: check(before, after, step))
@@ -130,21 +141,10 @@ def _moved(pieces: tuple[Piece, ...], places: "array[int]") -> "array[int]":
     for piece in pieces:
         first, last = bisect_left(places, piece.source), bisect_left(places, piece.source + piece.size)
         distance = piece.target - piece.source
-        there.extend([place + distance for place in places[first:last]] if distance else places[first:last])
+        there.extend((place + distance for place in places[first:last]) if distance else places[first:last])
     if len(there) != len(places):
         raise RefusalError("fix.address-tables")
     return there
-
-
-def replace_contents(entries: list[list[int]], image: Image, words: Words, at: int) -> bytes:
-    """Return the new contents of compressed sections, to be written at offset *at*; tell their headers *entries*."""
-    appended = b""
-    for entry, section in zip(entries, image.sections, strict=False):
-        if section.name in words.replaced and not section.sh_flags & SHF_ALLOC:
-            data = words.replaced[section.name]
-            entry[4:6] = at + len(appended), len(data)
-            appended += data.ljust(align_up(len(data), 8), b"\0")
-    return appended
 
 
 def _entries(image: Image, plan: Plan, step: Step, table: list[list[int]]) -> list[list[int]]:
@@ -170,35 +170,6 @@ def _dropped(fd: int, plan: Plan) -> Iterator[tuple[int, bytes, bytes]]:
     data = _read(fd, end - start, start)
     if data.strip(b"\0"):
         yield start, data, b""
-
-
-def build_id(fd: int, image: Image) -> tuple[int, bytes]:
-    """Return where the build ID of a file is, and its bytes; none if it has none."""
-    for section in image.sections:
-        if section.sh_type != _SHT_NOTE or not section.sh_flags & SHF_ALLOC:
-            continue
-        data = _read(fd, min(section.sh_size, _NOTE_LIMIT), section.sh_offset)
-        at = 0
-        while at + 12 <= len(data):
-            name_size, desc_size, kind = struct.unpack_from("<III", data, at)
-            desc = at + 12 + name_size
-            desc += -desc % 4
-            found = data[desc : desc + desc_size]
-            if (data[at + 12 : desc].rstrip(b"\0"), kind) == (b"GNU", _NT_GNU_BUILD_ID) and len(found) == desc_size:
-                return section.sh_offset + desc, found
-            at = desc + desc_size
-            at += -at % (8 if section.sh_addralign == 8 else 4)
-    return 0, b""
-
-
-def new_build_id(old: bytes, step: Step) -> bytes:
-    """Return the build ID of a separated file: the same for the same original and addresses, as long as the *old*.
-
-    A build ID names code at its very addresses: debuggers' caches and servers keep symbols by it, and would take those
-    of the original for the new file.
-    """
-    said = b"hugealign separate\0" + struct.pack("<QQQQ", step.start, step.delta, step.behind, step.room) + old
-    return hashlib.shake_256(said).digest(len(old))
 
 
 def _read(fd: int, size: int, offset: int) -> bytes:

@@ -1,7 +1,9 @@
 """The record that undoes a separation: where contents and words were, in sections that are not loaded.
 
 ``.hugealign.fix`` has the numbers, as for other levels; ``.hugealign.words`` the places of all words that were changed:
-for each distance, the steps from each to the next, compressed.  The former headers are in ``.gnu.prelink_undo``.
+for each distance, the steps from each to the next, compressed.  ``.hugealign.headers``
+has the former headers: not ``.gnu.prelink_undo``, by which elfutils would take the moved symbols and debug information
+for those of the original.
 """
 
 import base64
@@ -19,7 +21,7 @@ from hugealign.errors import MalformedElfError
 from hugealign.fixing.plan import Step
 from hugealign.records import Record
 
-WORDS_SECTION = ".hugealign.words"
+WORDS_SECTION, HEADERS_SECTION = ".hugealign.words", ".hugealign.headers"
 _LIMIT = 1 << 20  # bytes of the record; a file's own words take more
 _WORDS_LIMIT = 1 << 27  # words
 _OFFSET_LIMIT = 1 << 63
@@ -102,7 +104,8 @@ def pack_words(places: dict[int, "array[int]"]) -> tuple[bytes, tuple[tuple[int,
     steps = array("I")
     try:
         for found in places.values():
-            steps.extend(_steps(found))
+            steps.extend(iter(found[:1]))
+            steps.extend(map(sub, itertools.islice(found, 1, None), found))
     except OverflowError as error:  # more than 4 GiB without an address
         raise RefusalError("fix.many-addresses") from error
     return zlib.compress(_little(steps), 1), tuple((distance, len(found)) for distance, found in places.items())
@@ -128,10 +131,6 @@ def unpack_words(data: bytes, counts: Sequence[tuple[int, int]]) -> dict[int, "a
         places[distance] = array("Q", itertools.accumulate(steps[at : at + count]))
         at += count
     return places
-
-
-def _steps(places: "array[int]") -> list[int]:
-    return [*places[:1], *map(sub, places[1:], places)]
 
 
 def _little(steps: "array[int]") -> bytes:

@@ -8,18 +8,17 @@ is untrusted: what is not understood is refused, and the work is in proportion t
 import os
 import struct
 import sys
-import zlib
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from operator import sub
+from collections.abc import Collection, Iterator, Sequence
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import EM_X86_64, PT_DYNAMIC, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.plan import Step
-from hugealign.fixing.separation import dwarf
+from hugealign.fixing.separation import debug
+from hugealign.fixing.separation.places import Words
 
 _CHUNK = 1 << 16  # entries of a table that are looked at together
 _SPAN = 8 << 20  # bytes in which the places of one chunk of relocations are read together
@@ -45,41 +44,7 @@ _DT_X86_64_PLT = 0x70000000
 _UNKNOWN = (17, 0x6000000F, 0x60000011, 0x6FFFE000)
 _DYNAMIC_LIMIT = 1 << 20
 _NOTES_LIMIT = 1 << 24
-_DEBUG_LIMIT = 1 << 28  # bytes of debug information, which is read into memory
-_SHF_COMPRESSED, _PT_TLS, _CHDR_SIZE = 0x800, 7, 24
-#: Sections that are not loaded and hold addresses in forms of their own.
-_ADDRESSED = (".debug_", ".zdebug_", ".gdb_index", ".gnu_debugdata", ".gnu.build.attributes", ".stab", ".stack_sizes")
-
-
-class Words:
-    """The offsets, in the old file, of the words to which each distance is added: ascending once `sort` was called."""
-
-    def __init__(self) -> None:
-        self.places: dict[int, array[int]] = {}
-        #: The new contents of compressed sections, by name: their words have no place in the file.
-        self.replaced: dict[str, bytes] = {}
-
-    def add(self, distance: int, places: Iterable[int]) -> None:
-        """Add the *places* of words that change by *distance*."""
-        if distance:
-            self.places.setdefault(distance, array("Q")).extend(places)
-
-    def sort(self) -> None:
-        """Put all places in order, each once.  Raises RefusalError if two of them overlap."""
-        for distance, places in self.places.items():
-            ordered = sorted(places)
-            closest = min(map(sub, ordered[1:], ordered), default=8)
-            if closest == 0:
-                ordered = list(dict.fromkeys(ordered))
-                closest = min(map(sub, ordered[1:], ordered), default=8)
-            if closest < 8:
-                raise RefusalError("fix.address-tables")
-            self.places[distance] = array("Q", ordered)
-        fewer, more = sorted([*self.places.values(), array("Q"), array("Q")], key=len)[-2:]
-        for place in fewer:
-            i = bisect_right(more, place)
-            if (i and place - more[i - 1] < 8) or (i < len(more) and more[i] - place < 8):
-                raise RefusalError("fix.address-tables")
+_NT_STAPSDT, _NT_BUILD_ATTRIBUTES = 3, (0x100, 0x101)
 
 
 def find_words(fd: int, image: Image, step: Step) -> Words:
@@ -114,7 +79,8 @@ class _Search:
     def run(self, *, loaded: bool = True) -> Words:
         if loaded:
             self._loaded()
-        self._sections()
+        # A debug file in a program is another file, and not looked at here; one in a debug file is refused.
+        self._sections({".gnu_debugdata"} if loaded else frozenset())
         self._words.sort()
         return self._words
 
@@ -335,66 +301,25 @@ class _Search:
             if at >= 0 and _WORD.unpack(self._read(at, 8))[0] == dynamic:
                 self._words.add(self._step.distance(dynamic), [at])
 
-    def _sections(self) -> None:
-        debug: dict[str, Section] = {}
+    def _sections(self, others: Collection[str]) -> None:
+        found: list[Section] = []
         for section in self._image.sections:
-            if section.sh_type in (0, SHT_NOBITS) or not section.sh_size:
+            if section.sh_type in (0, SHT_NOBITS) or not section.sh_size or section.name in others:
                 continue
             if section.sh_type == _SHT_SHNDX:
                 raise RefusalError("fix.many-sections")
             if section.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
                 self._symbols(section)
-            elif section.name == ".note.stapsdt":
-                self._probes(section)
+            elif section.name == ".note.stapsdt" or section.name.startswith(".gnu.build.attributes"):
+                self._notes(section)
             elif section.sh_flags & SHF_ALLOC:
                 continue
-            elif section.name in dwarf.SECTIONS:
-                debug[section.name] = section
-            elif section.name.startswith(_ADDRESSED):
-                raise RefusalError("fix.debug-inside", section=section.name)
+            elif debug.is_debug(section):
+                found.append(section)
             elif section.sh_type == _SHT_RELA:
                 self._kept_relocations(section)
-
-        if debug:
-            self._debug(debug)
-
-    def _debug(self, sections: dict[str, Section]) -> None:
-        """Look at debug information: all addresses in it that are in the image, dead code being beyond it or at 0."""
-        if sum(s.sh_size for s in sections.values()) > _DEBUG_LIMIT:
-            raise RefusalError("fix.debug-inside", section=next(iter(sections)))
-        tls = next((s.p_memsz for s in self._image.segments if s.p_type == _PT_TLS), 0)
-        if ".debug_addr" in sections and tls > self._step.start:
-            raise RefusalError("fix.debug-inside", section=".debug_addr")  # offsets there could be taken for addresses
-        contents = {name: self._read(s.sh_offset, s.sh_size) for name, s in sections.items()}
-        compressed = [name for name, s in sections.items() if s.sh_flags & _SHF_COMPRESSED]
-        left = _DEBUG_LIMIT
-        for name in compressed:
-            contents[name] = _inflated(contents[name], left, name)
-            left -= len(contents[name])
-        last = max(s.p_vaddr + s.p_memsz for s in self._loads)
-        distance, get = self._step.distance, _WORD.unpack_from
-        moving: dict[tuple[str, int], list[int]] = {}
-
-        def found(name: str, at: int) -> None:
-            (value,) = get(contents[name], at)
-            if value <= last and (moved := distance(value)):
-                moving.setdefault((name, moved), []).append(at)
-
-        try:
-            dwarf.find_addresses(contents, found)
-        except dwarf.Unclear:
-            raise RefusalError("fix.debug-inside", section=".debug_info") from None
-        for (name, moved), places in moving.items():
-            if name not in compressed:
-                self._words.add(moved, [sections[name].sh_offset + place for place in places])
-        for name in compressed:
-            changed = bytearray(contents[name])
-            for (where, moved), places in moving.items():
-                for place in dict.fromkeys(places) if where == name else ():
-                    _WORD.pack_into(changed, place, get(changed, place)[0] + moved)
-            if changed != contents[name]:
-                header = self._read(sections[name].sh_offset, _CHDR_SIZE)
-                self._words.replaced[name] = header + zlib.compress(changed, 1)
+        if found:
+            debug.find_words(self._fd, self._image, found, self._step, self._words)
 
     def _contents(self, section: Section, entry: int) -> Iterator[tuple[int, "array[int]"]]:
         """Yield the words of a table in chunks, with their offsets."""
@@ -438,10 +363,13 @@ class _Search:
             for moved, places in by_distance.items():
                 self._words.add(moved, places)
 
-    def _probes(self, section: Section) -> None:
-        """Look at the notes of static probes: each has the addresses of the probe, of a base, and of a counter.
+    def _notes(self, section: Section) -> None:
+        """Look at notes that describe code.
 
-        See https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation.
+        Those of static probes have the addresses of the probe, of a base and of a counter; those of how something was
+        built begin and end of it, if it is not the same as before.  See
+        https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation and
+        https://fedoraproject.org/wiki/Toolchain/Watermark.
         """
         if section.sh_size > _NOTES_LIMIT:
             raise RefusalError("fix.many-addresses")
@@ -452,11 +380,15 @@ class _Search:
             desc = at + 12 + name_size + -name_size % 4
             if desc + desc_size > len(data):
                 raise RefusalError("fix.address-tables")
-            if data[at + 12 : at + 20] == b"stapsdt\0" and kind == 3 and desc_size >= 24:
-                for place in range(desc, desc + 24, 8):
-                    (value,) = _WORD.unpack_from(data, place)
-                    if value:
-                        self._words.add(self._step.distance(value), [section.sh_offset + place])
+            name, count = data[at + 12 : at + 12 + name_size], 0
+            if name == b"stapsdt\0" and kind == _NT_STAPSDT and desc_size >= 24:
+                count = 3
+            elif name.startswith(b"GA") and kind in _NT_BUILD_ATTRIBUTES and desc_size == 16:
+                count = 2
+            for place in range(desc, desc + 8 * count, 8):
+                (value,) = _WORD.unpack_from(data, place)
+                if value:
+                    self._words.add(self._step.distance(value), [section.sh_offset + place])
             at = desc + desc_size + -desc_size % 4
 
     def _kept_relocations(self, section: Section) -> None:
@@ -471,18 +403,6 @@ class _Search:
                 places.setdefault(self._step.distance(place), []).append(at + k * _RELA)
             for moved, found in places.items():
                 self._words.add(moved, found)
-
-
-def _inflated(data: bytes, limit: int, name: str) -> bytes:
-    """Return the contents of a compressed section.  Raises RefusalError if they are not as its header says."""
-    kind, size = struct.unpack_from("<I4xQ", data.ljust(_CHDR_SIZE, b"\0"))
-    try:
-        found = zlib.decompressobj().decompress(data[_CHDR_SIZE:], size + 1) if kind == 1 and size < limit else b""
-    except zlib.error:
-        found = b""
-    if len(found) != size or not size:
-        raise RefusalError("fix.debug-inside", section=name)
-    return found
 
 
 def _words(data: bytes) -> "array[int]":

@@ -27,8 +27,8 @@ ALONE = {
     "file.not-synced": "live/test_fix.py::test_error_at_each_system_call",
     "file.too-large": "commands/test_archives.py::test_bombs",
     "file.worker": "unit/verification/test_inputs.py::test_a_worker_that_is_killed",
-    "fix.no-debug-file": "link/test_separate.py::test_debug_file_of_another_program",
-    "fix.other-debug-file": "link/test_separate.py::test_debug_file_of_another_program",
+    "fix.no-debug-file": "link/test_separate_debug.py::test_debug_file_of_another_program",
+    "fix.other-debug-file": "link/test_separate_debug.py::test_debug_file_of_another_program",
     "memory.address-space": "live/test_bad_input.py::test_windows_in_small_batches",
     "memory.limit": "live/test_bad_input.py::test_control_group_that_is_too_small_for_all",
     "process.counts-only": "live/test_process_diagnoses.py::test_a_kernel_that_only_counts",
@@ -67,6 +67,7 @@ WITHOUT: tuple[tuple[str, str, str], ...] = (
         "unit/watch/test_top.py::test_code_in_use_can_become_huge_as_far_as_the_processor_keeps_it",
         "runtime.enough",
     ),
+    ("its command installs a package", "link/test_separate_debug.py::test_zstd_is_missing", "fix.no-zstd"),
     (
         "a command that starts what has large text",
         "unit/run/test_launch.py::test_a_program_without_windows",

@@ -31,7 +31,7 @@ def made(fd: int) -> tuple[Output, Plan]:
 def changed(output: Output, at: int, value: int) -> Output:
     """Return *output* with four bytes of the headers replaced."""
     *before, (start, headers) = output.writes
-    data = headers[:at] + value.to_bytes(4, "little") + headers[at + 4 :]
+    data = bytes(headers[:at]) + value.to_bytes(4, "little") + bytes(headers[at + 4 :])
     return output.changed(writes=(*before, (start, data)))
 
 

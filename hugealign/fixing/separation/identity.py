@@ -1,0 +1,55 @@
+"""The build ID of a separated file, which is another than that of the original."""
+
+import hashlib
+import os
+import struct
+from typing import NamedTuple
+
+from hugealign.elf.image import SHF_ALLOC, Image
+from hugealign.errors import MalformedElfError
+from hugealign.fixing.plan import Step
+
+_SHT_NOTE, _NT_GNU_BUILD_ID = 7, 3
+_NOTE_LIMIT = 1 << 16
+
+
+class Identity(NamedTuple):
+    """Where the build ID of a file is, what it is, and what it becomes; all of no length if there is none.
+
+    A build ID names code at its very addresses: debuggers' caches and servers keep symbols by it, and would take those
+    of the original for the new file.
+    """
+
+    at: int
+    old: bytes
+    new: bytes
+
+    @classmethod
+    def of(cls, fd: int, image: Image, step: Step) -> "Identity":
+        """Return that of the file behind *fd*, if its addresses move by *step*.  Raises MalformedElfError, OSError."""
+        at, old = _build_id(fd, image)
+        said = b"hugealign separate\0" + struct.pack("<QQQQ", step.start, step.delta, step.behind, step.room) + old
+        # The same for the same original and addresses.
+        return cls(at, old, hashlib.shake_256(said).digest(len(old)))
+
+
+def _build_id(fd: int, image: Image) -> tuple[int, bytes]:
+    """Return where the build ID of a file is, and its bytes; none if it has none."""
+    for section in image.sections:
+        if section.sh_type != _SHT_NOTE or not section.sh_flags & SHF_ALLOC:
+            continue
+        size = min(section.sh_size, _NOTE_LIMIT)
+        data = os.pread(fd, size, section.sh_offset)
+        if len(data) != size:
+            raise MalformedElfError("the file is truncated")
+        at = 0
+        while at + 12 <= len(data):
+            name_size, desc_size, kind = struct.unpack_from("<III", data, at)
+            desc = at + 12 + name_size
+            desc += -desc % 4
+            found = data[desc : desc + desc_size]
+            if (data[at + 12 : desc].rstrip(b"\0"), kind) == (b"GNU", _NT_GNU_BUILD_ID) and len(found) == desc_size:
+                return section.sh_offset + desc, found
+            at = desc + desc_size
+            at += -at % (8 if section.sh_addralign == 8 else 4)
+    return 0, b""

@@ -1,0 +1,529 @@
+"""Debuggers, profilers and packagers on a separated program and library: each says what it says of the originals.
+
+docs/debuggers.md has the same as a table.  ``plain`` and ``moved`` have a program, a library and their debug files,
+beside them by the name of their debug link and in ``debug`` by build ID.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hugealign.fixing.separation import debugfile
+from tests.link.test_separate import all_sizes, separated, undone
+from tests.support import Elf, environment, need, need_compiler, run
+
+__all__ = ["all_sizes"]  # a fixture
+
+pytestmark = [pytest.mark.matrix, pytest.mark.timeout(600)]
+
+LIBRARY = """
+#include <stdexcept>
+#include <string>
+volatile unsigned sum;
+extern "C" __attribute__((noinline)) int inner(int n) {
+    if (n == 3) throw std::runtime_error("three");
+    if (n == 4) *(volatile int *)8 = 1;
+    for (long i = 0; n == 2 && i < 300000000; i++) sum += i;
+    return n;
+}
+extern "C" __attribute__((noinline)) int outer(int n) { return inner(n) + 1; }
+"""
+MAIN = """
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <execinfo.h>
+extern "C" int outer(int);
+extern "C" __attribute__((noinline)) int traced(void) {
+    void *frames[8];
+    int count = backtrace(frames, 8);
+    char **names = backtrace_symbols(frames, count);
+    for (int i = 0; i < count; i++) std::puts(names[i]);
+    return count;
+}
+int main(int argc, char **argv) {
+    int n = argc > 1 ? atoi(argv[1]) : 0;
+    __asm__ volatile("990: nop\\n.pushsection .note.stapsdt, \\"\\", @note\\n.balign 4\\n.long 8, 992f - 991f, 3\\n"
+        ".asciz \\"stapsdt\\"\\n991: .quad 990b, _.stapsdt.base, 0\\n"
+        ".asciz \\"shop\\"\\n.asciz \\"opened\\"\\n.asciz \\"-4@%0\\"\\n"
+        "992: .balign 4\\n.popsection\\n.pushsection .stapsdt.base, \\"aG\\", \\"progbits\\", .stapsdt.base, comdat\\n"
+        ".weak _.stapsdt.base\\n.hidden _.stapsdt.base\\n_.stapsdt.base: .space 1\\n.size _.stapsdt.base, 1\\n"
+        ".popsection" : : "r"(n));
+    if (n == 5) traced();
+    if (n == 6) { volatile int *p = (int *)std::malloc(4); p[1] = argc; std::free((void *)p); }
+    try { std::printf("%d\\n", outer(n)); } catch (std::exception &e) { std::printf("caught %s\\n", e.what()); }
+    return 0;
+}
+"""
+KINDS = "plain", "moved"
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of ``plain`` and ``moved``, and of ``whole``, where the program has its debug information."""
+    need("objcopy", "strip")
+    place = tmp_path_factory.mktemp("tools")
+    (place / "library.cc").write_text(LIBRARY)
+    (place / "main.cc").write_text(MAIN)
+    for kind in (*KINDS, "whole", "whole-moved"):
+        (place / kind).mkdir()
+    words = ("g++", "-g", "-O1", "-fPIC", "-fno-omit-frame-pointer", "-Wl,--build-id")
+    whole = place / "whole"
+    run(*words, "-shared", "-Wl,-soname,libshop.so", place / "library.cc", "-o", whole / "libshop.so", check=True)
+    run(
+        *words,
+        "-pie",
+        "-rdynamic",
+        place / "main.cc",
+        whole / "libshop.so",
+        "-Wl,-rpath,$ORIGIN",
+        "-o",
+        "shop",
+        cwd=whole,
+        check=True,
+    )
+    os.environ["HUGEALIGN_MIN_TEXT"] = "0"
+    for name in ("libshop.so", "shop"):
+        plain, moved = (place / kind / name for kind in KINDS)
+        debug = plain.with_name(f"{name}.debug")
+        run("objcopy", "--only-keep-debug", whole / name, debug, check=True)
+        run("strip", "-g", whole / name, "-o", plain, check=True)
+        run("objcopy", f"--add-gnu-debuglink={debug}", plain, check=True)
+        separated(plain, moved)
+        separated(whole / name, place / "whole-moved" / name)
+        debugfile.move_debug_file(str(debug), str(moved), str(moved.with_name(debug.name)))
+        for kind in KINDS:
+            identity = build_id(place / kind / name)
+            where = place / kind / "debug" / ".build-id" / identity[:2]
+            where.mkdir(parents=True, exist_ok=True)
+            shutil.copy(place / kind / debug.name, where / f"{identity[2:]}.debug")
+    del os.environ["HUGEALIGN_MIN_TEXT"]
+    return place
+
+
+def build_id(path: Path) -> str:
+    (found,) = re.findall(r"Build ID: (\w+)", run("readelf", "-n", path, check=True).stdout)
+    return str(found)
+
+
+def masked(text: str, *names: str) -> str:
+    """Return *text* without addresses, process numbers and *names* of directories."""
+    text = re.sub(
+        r"0x[0-9a-fA-F]+|==\d+==|\b[Pp]rocess \d+|\bPID:? \d+|LWP \d+|'main' \(\d+\)|[0-9a-f]{12,}|\bTID \d+", "X", text
+    )
+    for name in (*names, "whole-moved", "moved", "whole", "plain"):
+        text = text.replace(name, "DIR")
+    return text
+
+
+def both(programs: Path, *words: object, kinds: tuple[str, str] = KINDS) -> list[str]:
+    """What a command says in the directory of the originals, and in that of the separated files."""
+    done = [run(*words, cwd=programs / kind) for kind in kinds]
+    return [masked(one.stdout + one.stderr) for one in done]
+
+
+def test_gdb(programs: Path) -> None:
+    """A breakpoint by line, a backtrace through both, a caught exception, a probe, and a core file."""
+    need("gdb")
+    for kind in KINDS:
+        first = ("-ex", f"set debug-file-directory {programs}/{kind}/debug", "-ex", "file shop")
+        asked = (
+            "set breakpoint pending on",
+            "break library.cc:6",
+            "run 3",
+            "bt",
+            "info locals",
+            "catch throw",
+            "continue",
+            "bt",
+            "info probes",
+        )
+        words = [word for one in asked for word in ("-ex", one)]
+        told = run("gdb", "-q", "-nx", "-batch", *first, *words, cwd=programs / kind).stdout
+        assert re.search(
+            r"#0 +inner \(n=3\) at .*library.cc:6\n#1 .* outer .*library.cc:\d+\n#2 .* main .*main.cc", told
+        )
+        assert re.search(r"Catchpoint 2 \(exception thrown\)[^#]*#0 .*__cxa_throw.*\n#1 .* inner .*library.cc", told)
+        assert re.search(r"stap +shop +opened +0x", told)
+        made = ("-ex", "run 4", "-ex", "generate-core-file core")
+        run("gdb", "-q", "-nx", "-batch", *first, *made, cwd=programs / kind)
+        told = run("gdb", "-q", "-nx", "-batch", *first, "-ex", "core core", "-ex", "bt", cwd=programs / kind).stdout
+        assert re.search(r"#0 .*inner \(n=4\) at .*library.cc:7\n#1 .* outer ", told), told
+
+
+def test_lldb(programs: Path) -> None:
+    need("lldb")
+    for kind in KINDS:
+        asked = (
+            f"settings set target.debug-file-search-paths {programs}/{kind}/debug",
+            "target create shop",
+            "breakpoint set -f library.cc -l 6",
+            "run 3",
+            "bt",
+            "frame variable",
+        )
+        told = run("lldb", "-b", "-x", *(word for one in asked for word in ("-o", one)), cwd=programs / kind).stdout
+        assert re.search(r"frame #0: .*inner\(n=3\) at library.cc:6", told), told
+        assert re.search(r"frame #1: .*outer\(.*library.cc:\d+", told)
+        assert re.search(r"frame #2: .*main\(.*main.cc:\d+", told)
+        assert "(int) n = 3" in told
+
+
+def recorded(programs: Path, kind: str, home: Path) -> dict[str, str]:
+    """Record the program by perf; what report and annotate say of it."""
+    need("perf")
+    place, env = programs / kind, environment(HOME=str(home))
+    words = ("perf", "record", "-q", "-e", "cpu-clock", "--call-graph", "dwarf,4096", "-F", "300", "-o", "data")
+    done = run(*words, "./shop", "2", cwd=place, env=env)
+    if done.returncode:
+        pytest.skip(f"perf record: {done.stderr.splitlines()[0]}")
+    run("perf", "buildid-cache", "--add", "shop", cwd=place, env=env)
+    return {
+        "report": run("perf", "report", "-i", "data", "--stdio", "-g", "none", cwd=place, env=env).stdout,
+        "script": run("perf", "script", "-i", "data", "-F", "ip,sym,srcline", cwd=place, env=env).stdout,
+        "annotate": run("perf", "annotate", "-i", "data", "--stdio", "-l", "inner", cwd=place, env=env).stdout,
+    }
+
+
+def test_perf(programs: Path, tmp_path: Path) -> None:
+    """Both in one cache of build IDs, side by side: names, lines and annotated code."""
+    for kind in (*KINDS, "plain"):
+        told = recorded(programs, kind, tmp_path)
+        assert re.search(r"% .*shop .*libshop.so .*\binner$", told["report"], re.MULTILINE), told["report"]
+        assert {"inner", "outer", "main"} <= set(re.findall(r"\b(inner|outer|main)\b", told["script"]))
+        assert "library.cc:" in told["script"], told["script"][:2000]
+        assert re.search(r"library.cc:8|sum \+= i", told["annotate"]), told["annotate"][:2000]
+    identities = {build_id(programs / kind / "libshop.so") for kind in KINDS}
+    assert len(identities) == 2
+    assert all((tmp_path / ".debug" / ".build-id" / one[:2] / one[2:]).exists() for one in identities)
+
+
+def test_uprobe(programs: Path) -> None:
+    """A uprobe of perf on a function of the library."""
+    need("perf")
+    for kind in KINDS:
+        library = programs / kind / "libshop.so"
+        done = run("perf", "probe", "-q", "-f", "-x", library, f"hugealign_test_{kind}=inner")
+        if done.returncode:
+            pytest.skip(f"perf probe: {done.stderr.strip()}")
+        try:
+            events = run("perf", "probe", "-l").stdout
+            event = re.findall(rf"\S+:hugealign_test_{kind}\w*", events)[0]
+            words = ("perf", "record", "-q", "-e", event, "-o", "probed", "./shop", "1")
+            run(*words, cwd=programs / kind, check=True)
+            assert "shop" in run("perf", "script", "-i", "probed", "-F", "comm,event", cwd=programs / kind).stdout
+        finally:
+            run("perf", "probe", "-q", "-d", f"*:hugealign_test_{kind}*")
+
+
+def test_bpftrace(programs: Path) -> None:
+    """A uprobe and a static probe."""
+    need("bpftrace")
+    for kind in KINDS:
+        for probe in (f"uprobe:{programs}/{kind}/libshop.so:inner", f"usdt:{programs}/{kind}/shop:shop:opened"):
+            words = ("-e", probe + ' { printf("reached %d\\n", arg0); }', "-c", f"{programs}/{kind}/shop 1")
+            done = run("bpftrace", *words)
+            if "not permitted" in done.stderr or "not supported" in done.stderr.lower():
+                pytest.skip(f"bpftrace: {done.stderr.strip()}")
+            assert "reached 1\n" in done.stdout, (probe, done)
+
+
+def test_valgrind(programs: Path) -> None:
+    """Valgrind finds separate debug files by build ID only below /usr/lib/debug; in the program they are right."""
+    need("valgrind")
+    kinds = ("whole", "whole-moved")
+    plain, moved = both(programs, "valgrind", "--error-exitcode=9", "./shop", "6", kinds=kinds)
+    if "Fatal error at startup" in plain:
+        pytest.skip(plain)
+    assert re.search(r"Invalid write of size 4\n.*main \(main.cc:\d+\)", plain), plain
+    assert moved == plain
+
+
+def test_uftrace(programs: Path, tmp_path: Path) -> None:
+    need("uftrace")
+    run(
+        "g++",
+        "-O1",
+        "-fPIE",
+        "-pie",
+        "-finstrument-functions",
+        programs / "library.cc",
+        programs / "main.cc",
+        "-o",
+        tmp_path / "shop",
+        check=True,
+    )
+    separated(tmp_path / "shop", tmp_path / "moved")
+    seen = []
+    for name in ("shop", "moved"):
+        done = run("uftrace", "record", "-d", f"{name}.data", f"./{name}", "1", cwd=tmp_path)
+        if done.returncode:
+            pytest.skip(f"uftrace: {done.stderr}")
+        told = run("uftrace", "replay", "-d", f"{name}.data", "-f", "none", cwd=tmp_path, check=True).stdout
+        seen.append(re.findall(r"\b(\w+)\(\)", told))
+    assert {"main", "outer", "inner"} <= set(seen[0])
+    assert seen[1] == seen[0]
+
+
+def symbol(path: Path, name: str) -> str:
+    (line,) = (one for one in run("nm", path, check=True).stdout.splitlines() if one.endswith(f" {name}"))
+    return f"0x{int(line.split()[0], 16) + 8:x}"
+
+
+@pytest.mark.parametrize("tool", ["addr2line", "eu-addr2line", "llvm-symbolizer-19"])
+def test_lines_of_addresses(tool: str, programs: Path) -> None:
+    """With the debug file beside the library, or named itself."""
+    need(tool)
+    seen = []
+    for kind in KINDS:
+        address = symbol(programs / kind / "libshop.so.debug", "inner")
+        words = ("--obj=libshop.so.debug",) if tool.startswith("llvm") else ("-f", "-e", "libshop.so.debug")
+        seen.append(run(tool, *words, address, cwd=programs / kind, check=True).stdout)
+        assert "inner" in seen[-1]
+        assert re.search(r"library.cc:\d", seen[-1])
+    assert masked(seen[0]) == masked(seen[1])
+
+
+def test_eu_stack(programs: Path) -> None:
+    need("eu-stack", "gdb")
+    for kind in KINDS:
+        words = ("-ex", "run 4", "-ex", "generate-core-file core")
+        run("gdb", "-q", "-nx", "-batch", *words, "shop", cwd=programs / kind)
+        words = ("--core=core", "--executable=shop", f"--debuginfo-path={programs}/{kind}/debug", "-s")
+        told = run("eu-stack", *words, cwd=programs / kind).stdout
+        assert re.search(r"inner.*\n.*library.cc:7.*\n.*outer.*\n.*library.cc", told), told
+        with started(programs / kind / "shop", "2") as process:
+            told = run("eu-stack", "-p", process.pid).stdout
+        assert re.findall(r"\b(inner|outer|main)\b", told)[:3] == ["inner", "outer", "main"], told
+
+
+@contextmanager
+def started(*words: object) -> "Iterator[subprocess.Popen[bytes]]":
+    """Run a command meanwhile, once it has started to compute."""
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, env=environment())
+    try:
+        while int(Path(f"/proc/{process.pid}/stat").read_text().rsplit(")")[-1].split()[11]) < 2:
+            assert process.poll() is None
+            time.sleep(0.01)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_exceptions_and_backtraces(programs: Path) -> None:
+    """C++ exceptions out of the library, and backtrace(3), which goes by dl_iterate_phdr(3) and dladdr(3)."""
+    plain, moved = both(programs, "./shop", "3")
+    assert moved == plain == "caught three\n"
+    plain, moved = both(programs, "./shop", "5")
+    assert re.search(r"shop\(traced\+X\).*\n.*shop\(main\+X\)", plain), plain
+    assert moved == plain
+
+
+def test_debuginfod(programs: Path, tmp_path: Path) -> None:
+    """A server gives each debug file by its own build ID, never the one of the other."""
+    need("debuginfod", "debuginfod-find")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = ("debuginfod", "-d", tmp_path / "index", "-p", str(port), "-F", *(programs / kind for kind in KINDS))
+    with started_server(*server) as process:
+        url = f"http://127.0.0.1:{port}"
+        settings = environment(DEBUGINFOD_URLS=url, DEBUGINFOD_CACHE_PATH=str(tmp_path / "cache"))
+        for kind in KINDS:
+            identity = build_id(programs / kind / "libshop.so")
+            wait_for(f"{url}/buildid/{identity}/debuginfo", process)
+            for what, name in (("debuginfo", "libshop.so.debug"), ("executable", "libshop.so")):
+                found = run("debuginfod-find", what, identity, env=settings, check=True).stdout.strip()
+                assert Path(found).read_bytes() == (programs / kind / name).read_bytes()
+
+
+@contextmanager
+def started_server(*words: object) -> "Iterator[subprocess.Popen[bytes]]":
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def wait_for(url: str, process: "subprocess.Popen[bytes]") -> None:
+    """Return once a server, which scans its files meanwhile, has what is at *url*."""
+    while True:
+        assert process.poll() is None
+        try:
+            with urllib.request.urlopen(url):  # noqa: S310 - of our own server
+                return
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.2)
+
+
+def test_unstrip(programs: Path, tmp_path: Path) -> None:
+    """The program and the moved debug file make one that runs and has lines."""
+    need("eu-unstrip", "eu-addr2line")
+    for kind in KINDS:
+        output = tmp_path / f"{kind}-shop"
+        done = run("eu-unstrip", "-o", output, "shop", "shop.debug", cwd=programs / kind)
+        assert done.returncode == 0, done
+        assert run(output, "1", LD_LIBRARY_PATH=str(programs / kind), check=True).stdout == "2\n"
+        told = run("eu-addr2line", "-fe", output, symbol(output, "main"), check=True).stdout
+        assert re.search(r"main\n.*main.cc:\d+", told)
+
+
+@pytest.mark.parametrize(
+    "tool", ["strip", "strip -g", "eu-strip", "llvm-strip-19", "patchelf --set-rpath $ORIGIN/x:$ORIGIN"]
+)
+def test_packagers(tool: str, programs: Path, tmp_path: Path) -> None:
+    """The program runs afterwards, its text in as many whole windows."""
+    words = tool.split()
+    need(words[0])
+    shutil.copytree(programs / "whole-moved", tmp_path / "there")
+    program = tmp_path / "there" / "shop"
+    before = [(s["p_vaddr"], s["p_memsz"]) for s in Elf(program).text]
+    run(*words, program, check=True)
+    assert [(s["p_vaddr"], s["p_memsz"]) for s in Elf(program).text] == before
+    assert Elf(program).faults() == []
+    assert run(program, "3", check=True).stdout == "caught three\n"
+
+
+RUST = """
+#[inline(never)] fn inner(n: usize) -> usize { let v = vec![1, 2]; v[n] }
+#[inline(never)] fn outer(n: usize) -> usize { inner(n) + 1 }
+fn main() { println!("{}", outer(std::env::args().count() + 4)); }
+"""
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_rust_backtrace(compressed: bool, tmp_path: Path) -> None:
+    """The standard library reads the program's own debug information."""
+    need("rustc", "objcopy")
+    (tmp_path / "main.rs").write_text(RUST)
+    path = tmp_path / "program"
+    run("rustc", "-g", "-Clink-arg=-fuse-ld=bfd", tmp_path / "main.rs", "-o", path, check=True)
+    if compressed:
+        run("objcopy", "--compress-debug-sections", path, check=True)
+    output, _ = separated(path)
+    plain, moved = (run(one, RUST_BACKTRACE="1").stderr for one in (path, output))
+    assert re.search(r"main::inner\n +at .*main.rs:2.*\n.*main::outer\n +at .*main.rs:3", plain), plain
+    assert masked(moved) == masked(plain)
+
+
+GO = """
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/pprof"
+)
+
+//go:noinline
+func inner(n int) int {
+	sum := 0
+	for i := 0; i < n; i++ {
+		sum += i ^ sum
+	}
+	return sum
+}
+
+func main() {
+	file, _ := os.Create(os.Args[1])
+	pprof.StartCPUProfile(file)
+	fmt.Println(inner(700000000))
+	pprof.StopCPUProfile()
+}
+"""
+
+
+def test_go(tmp_path: Path) -> None:
+    """`go tool addr2line` and `go tool pprof -list` on a program that GNU ld linked."""
+    need("go")
+    (tmp_path / "main.go").write_text(GO)
+    path = tmp_path / "program"
+    words = ("go", "build", "-buildmode=pie", "-ldflags=-linkmode=external", "-o", path, "main.go")
+    run(*words, cwd=tmp_path, check=True, GOFLAGS="", GO111MODULE="off")
+    output, _ = separated(path)
+    for one in (path, output):
+        address = symbol(one, "main.inner")
+        done = subprocess.run(
+            ["go", "tool", "addr2line", str(one)],
+            input=f"{address}\n",
+            text=True,
+            capture_output=True,
+            check=True,
+            env=environment(),
+        )
+        assert re.search(r"main.inner\n.*main.go:1\d", done.stdout), done
+        profile = tmp_path / f"{one.name}.profile"
+        run(one, profile, check=True)
+        told = run("go", "tool", "pprof", "-list", "main.inner", one, profile, check=True).stdout
+        assert re.search(r"sum \+= i \^ sum", told), told
+
+
+SANITIZED = """
+#include <stdlib.h>
+__attribute__((noinline)) int inner(int *p, int n) { return p[n]; }
+int main(int argc, char **argv) { int *p = malloc(8); return inner(p, argc + 4); }
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
+def test_sanitizer(compiler: str, tmp_path: Path) -> None:
+    """AddressSanitizer names function and line: by its own reader, or by llvm-symbolizer."""
+    need_compiler(compiler)
+    (tmp_path / "main.c").write_text(SANITIZED)
+    path = tmp_path / "program"
+    words = ("-g", "-O1", "-fPIE", "-pie", "-fsanitize=address", tmp_path / "main.c", "-o", path)
+    done = run(compiler, *words)
+    if done.returncode:
+        pytest.skip(f"{compiler}: {done.stderr}")
+    output, _ = separated(path)
+    symbolizer = "" if compiler == "gcc" else shutil.which("llvm-symbolizer-19") or ""
+    plain, moved = (run(one, ASAN_SYMBOLIZER_PATH=symbolizer).stderr for one in (path, output))
+    frames = re.findall(r"#\d+ 0x\w+ in (\w+ \S+:\d+)\b", plain)
+    assert re.match(r"inner .*main.c:3", frames[0]), plain
+    assert re.findall(r"#\d+ 0x\w+ in (\w+ \S+:\d+)\b", moved) == frames
+
+
+def test_distribution_debug_file(tmp_path: Path) -> None:
+    """A separated libc with the moved copy of what libc6-dbg has: gdb steps into it by lines."""
+    need("gdb")
+    library = Path("/lib/x86_64-linux-gnu/libc.so.6").resolve()
+    identity = build_id(library)
+    debug = Path(f"/usr/lib/debug/.build-id/{identity[:2]}/{identity[2:]}.debug")
+    if not debug.exists():
+        pytest.skip("no libc6-dbg")
+    (tmp_path / "moved").mkdir()
+    output, _ = separated(library, tmp_path / "moved" / "libc.so.6")
+    assert undone(output).read_bytes() == library.read_bytes()
+    new = build_id(output)
+    place = tmp_path / "debug" / ".build-id" / new[:2]
+    place.mkdir(parents=True)
+    debugfile.move_debug_file(str(debug), str(output), str(place / f"{new[2:]}.debug"))
+    (tmp_path / "main.c").write_text('#include <stdio.h>\nint main(void) { return puts("x") < 0; }\n')
+    run("gcc", "-g", tmp_path / "main.c", "-o", tmp_path / "main", check=True)
+    asked = ("break main", "run", "break _IO_new_file_xsputn", "continue", "bt", "info sharedlibrary")
+    words = [word for one in asked for word in ("-ex", one)]
+    first = (
+        "-ex",
+        f"set debug-file-directory {tmp_path}/debug",
+        "-ex",
+        f"set environment LD_LIBRARY_PATH {tmp_path}/moved",
+    )
+    told = run("gdb", "-q", "-nx", "-batch", *first, *words, tmp_path / "main", cwd=tmp_path).stdout
+    assert re.search(r"#0 +_IO_new_file_xsputn .* at .*fileops.c:\d+\n(#.*\n)*#\d+ .* main \(\) at .*main.c:2", told), (
+        told
+    )
+    assert f"{output}" in told
