@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.refusal import RefusalError, diagnosed
 from hugealign.diagnosis.values import OUTPUT, SUBJECT, Diagnosis, Remedy
 from hugealign.elf.fixrecord import SEPARATE, SHIFT, FixRecord, reader, recorded
 from hugealign.elf.image import Image
@@ -169,7 +169,7 @@ def _chosen(
             output = _output(fd, image, plan, search) if plan.edits and not record else None
         except (RefusalError, MalformedElfError) as error:
             failures.append(error)
-            ways.append(Way(level, refused=_why(error)))
+            ways.append(Way(level, refused=diagnosed("", error)))
             continue
         if record and plan.edits:
             undo = Remedy("run", ("hugealign", "fix", "--undo"), SUBJECT)
@@ -208,10 +208,6 @@ def _output(fd: int, image: Image, plan: Plan, search: bool) -> Output | None:
     if guard := examine.lost(fd, output):
         raise RefusalError("fix.weaker", guard=guard)
     return output
-
-
-def _why(error: RefusalError | MalformedElfError) -> Diagnosis:
-    return error.diagnosis if isinstance(error, RefusalError) else Diagnosis("file.malformed", "", {})
 
 
 def _failure(fd: int, options: FixOptions, failures: Sequence[HugealignError]) -> HugealignError:

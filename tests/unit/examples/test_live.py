@@ -88,7 +88,7 @@ def test_samples_of_an_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     text = "# hugealign.order/1\n# windows: 1\n\\x23f\tfile=a.c\tsamples=3\ng\nh\tkind=fill\ng\tfile=b.c\tsamples=2\n"
     example.order("major").write_text(text + "g2\tof=g\n")
     report = '{"samples": {"matched": 90, "total": 100}, "functions": {"hot": 3}}'
-    monkeypatch.setattr(Steps, "output", lambda _, command: report if "json" in command else f"{tmp_path}/a table")
+    monkeypatch.setattr(Steps, "output", lambda _, command: report if "--json" in command else f"{tmp_path}/a table")
     found = make_order(example, "major", "major")
     assert found == Order("a table", 90, 3, {"#f": 3, "g": 2, "g2": 0})
     assert covered(Order("", 0, 0, {"g2": 30, "h": 10}), found) == 75
