@@ -23,23 +23,24 @@ if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
     settings.register_profile("tests", deadline=None)  # how long an example takes is the machine's business
     settings.load_profile("tests")
 
-_LIVE = "tests/live/"
-_TURNS = 2  # toolchains of each test in `make test`
+_LIVE, _LINK = "tests/live/", "tests/link/"
+_TURNS = 2  # toolchains or linkers of each test in `make test`
 _NAMES = [toolchain.name for toolchain in TOOLCHAINS]
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is obeyed
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave each test of links with two toolchains, those whose turn it is; its others are of the long matrix."""
+    """Leave each test of links with two linkers, those whose turn it is; its others are of the long matrix."""
     tests: dict[str, dict[str, list[pytest.Item]]] = {}
     for item in items:
         parameters = getattr(item, "callspec", None)
-        for value in parameters.params.values() if parameters else ():
-            if (name := getattr(value, "name", value)) in _NAMES:
+        for key, value in parameters.params.items() if parameters else ():
+            name = getattr(value, "name", value)
+            if name in _NAMES or (key == "linker" and item.nodeid.startswith(_LINK)):
                 tests.setdefault(item.nodeid.partition("[")[0], {}).setdefault(name, []).append(item)
-    for test, toolchains in tests.items():
-        turn, step = zlib.crc32(test.encode()), -(-len(toolchains) // _TURNS)
-        for number, cases in enumerate(toolchains.values()):
+    for test, linkers in tests.items():
+        turn, step = zlib.crc32(test.encode()), -(-len(linkers) // _TURNS)
+        for number, cases in enumerate(linkers.values()):
             for case in cases if (number + turn) % step else ():
                 case.add_marker("matrix")
 

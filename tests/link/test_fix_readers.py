@@ -25,6 +25,8 @@ ORIGINALS = {
     "mold pie": ("-pie", "-fuse-ld=mold"),
     "mold fixed": ("-no-pie", "-fuse-ld=mold"),
 }
+#: Those of `make test`.
+SOME = ("bfd pie", "bfd fixed patched", "lld fixed")
 READERS = {
     "nm": "nm {f}",
     "nm -D": "nm -D {f}",
@@ -67,7 +69,9 @@ def written(place: Path) -> tuple[Path, Path]:
     return main, bulk
 
 
-@pytest.fixture(scope="module", params=ORIGINALS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=() if name in SOME else pytest.mark.matrix) for name in ORIGINALS]
+)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, bool]:
     """The original and the fixed file, of the same name, and whether it is a program."""
     flags = ORIGINALS[request.param]
