@@ -59,7 +59,7 @@ def holds(program: Path) -> bool:
     return Elf(program).faults() == []
 
 
-@pytest.mark.parametrize("mode", ["", "-buildmode=pie"])
+@pytest.mark.parametrize("mode", [pytest.param("", marks=pytest.mark.matrix), "-buildmode=pie"])
 def test_go_links(mode: str, tmp_path: Path) -> None:
     need("go", "gcc")
     said = typed(GO_LINKED.replace("go build", f"go build {mode}"), GO, tmp_path)
@@ -67,6 +67,7 @@ def test_go_links(mode: str, tmp_path: Path) -> None:
     assert holds(tmp_path / "server")
 
 
+@pytest.mark.matrix  # it compiles Go's own library again
 def test_go_that_is_fixed(tmp_path: Path) -> None:
     need("go")
     typed(GO_FIXED, GO, tmp_path)

@@ -387,6 +387,7 @@ func main() {
 """
 
 
+@pytest.mark.matrix  # it compiles Go's own library
 @pytest.mark.skipif(not shutil.which("go"), reason="no go")
 def test_pprof_of_go_itself(tmp_path: Path) -> None:
     """What Go's own runtime wrote, and damage to it; what does not say what ran is refused."""

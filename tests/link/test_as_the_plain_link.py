@@ -307,7 +307,7 @@ def test_the_warning_does_not_name_what_was_done(work: Path) -> None:
     assert "HA003" in explained.stdout
 
 
-@pytest.mark.parametrize("warning", [False, True])
+@pytest.mark.parametrize("warning", [pytest.param(False, marks=pytest.mark.matrix), True])
 def test_the_warning_quotes_the_linkers_error(warning: bool, work: Path) -> None:
     """GNU ld names the function first and the reason behind it, and has warnings of its own before both."""
     (work / "other.s").write_text(".globl other\n.data\nother: .long 1\n")  # without .note.GNU-stack
@@ -397,7 +397,16 @@ def test_a_linker_that_does_not_exist(words: str, work: Path) -> None:
     assert (ours.returncode, ours.stderr) == (plain.returncode, plain.stderr)
 
 
-@pytest.mark.parametrize("name", ["clang.cfg", "x86_64-pc-linux-gnu.cfg", "x86_64-pc-linux-gnu-clang.cfg"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "clang.cfg",
+        *(
+            pytest.param(f"{name}.cfg", marks=pytest.mark.matrix)
+            for name in ("x86_64-pc-linux-gnu", "x86_64-pc-linux-gnu-clang")
+        ),
+    ],
+)
 def test_a_linker_that_a_configuration_file_chooses(name: str, work: Path) -> None:
     """clang reads such files beside it."""
     need("clang-19", "ld.lld-19", "ld.mold")

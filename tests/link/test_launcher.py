@@ -76,7 +76,7 @@ COMPILERS = (
     "clang",
 )
 #: The rest have the same drivers under other names, and wait for the matrix.
-ALWAYS = ("gcc", "g++", "clang-14", "clang-19")
+ALWAYS = ("gcc", "clang-19")
 ONE_WORD = ("gcc", "g++", "cc", "c++", "clang", "clang++")
 
 
@@ -123,8 +123,10 @@ def test_same_as_the_bare_compiler(compiler: str, tmp_path: Path) -> None:
     differences = []
     for name, words in FORMS.items():
         bare = outcome([compiler, *split(words)], prepare(tmp_path / "work"))
-        again = outcome([compiler, *split(words)], prepare(tmp_path / "work"))
         wrapped = outcome([str(HUGEALIGN), compiler, *split(words)], prepare(tmp_path / "work"))
+        if bare == wrapped:
+            continue
+        again = outcome([compiler, *split(words)], prepare(tmp_path / "work"))
         for part, one, two, other in zip(("status", "stdout", "stderr", "files"), bare, again, wrapped, strict=True):
             if name in ("link -v", "link -Wl,--version") and part == "stderr":
                 continue  # names the linker that is run, and -B
