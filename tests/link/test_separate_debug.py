@@ -11,6 +11,7 @@ from elftools.elf.elffile import ELFFile
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.fixing.separation import debugfile
+from tests.commands import bounded
 from tests.link.test_separate import all_sizes, code_of, refusal, separated
 from tests.support import HUGEALIGN, PYTHON, Elf, need, need_compiler, run
 
@@ -340,6 +341,30 @@ def test_damaged_debug_information(tmp_path: Path) -> None:
                 (tmp_path / "wrong").write_bytes(wrong)
                 codes.add(code_of(tmp_path / "wrong"))
     assert codes == {"", "fix.debug-inside"}
+
+
+@pytest.mark.matrix
+def test_memory(bulk: Path, main: Path, tmp_path: Path) -> None:
+    """Three million addresses in debug information take less than a hundred bytes each."""
+    path, place = tmp_path / "program", tmp_path / "section"
+    run("gcc", "-pie", main, bulk, "-o", path, check=True)
+    (text,) = (value for value, name in function_symbols(path) if name == "main")
+    sections = {
+        # A unit of entries, and functions with a beginning.
+        ".debug_abbrev": bytes((1, 0x11, 1, 0, 0, 2, 0x2E, 0, 0x11, 0x01, 0, 0, 0)),
+        ".debug_info": bytes((5, 0, 1, 8, 0, 0, 0, 0, 1)) + (b"\2" + text.to_bytes(8, "little")) * 3_000_000 + b"\0",
+    }
+    sections[".debug_info"] = len(sections[".debug_info"]).to_bytes(4, "little") + sections[".debug_info"]
+    for name, data in sections.items():
+        place.write_bytes(data)
+        run("objcopy", "--add-section", f"{name}={place}", path, check=True)
+    ended = bounded.run("fix", "--level=separate", path, "-o", tmp_path / "output")
+    assert ended.status == 0, ended.stderr
+    assert ended.peak < bounded.MEMORY
+    (moved,) = (value for value, name in function_symbols(tmp_path / "output") if name == "main")
+    section = Elf(tmp_path / "output").sections[".debug_info"]
+    found = (tmp_path / "output").read_bytes()[section["sh_offset"] :][: section["sh_size"]]
+    assert found == sections[".debug_info"].replace(text.to_bytes(8, "little"), moved.to_bytes(8, "little"))
 
 
 @pytest.mark.parametrize("compressed", [False, True])

@@ -102,7 +102,6 @@ _EXTENDED = rb"\x00\x01\x01|\x00\x02\x04[\x00-\x7f]|\x00\x03\x04[\x80-\xff][\x00
 _TABLES = 64  # of abbreviations, and of the operands of lines, that are known again
 _RUN = 4096  # operations that are passed over at once: an expression keeps some bytes for each
 
-
 #: Entries of lists, with a base, that have no address; no expression of eight bytes or less has one.
 _RANGE_RUN = re.compile(rb"(?:[\x02-\x04]%b%b){0,%d}" % (_LEB, _LEB, _RUN))
 _SHORT = b"|".join(b"%b.{%d}" % (re.escape(bytes([size])), size) for size in range(_ADDRESS_SIZE + 1))
@@ -189,6 +188,17 @@ class _Abbreviation:
                     self.skip += size
 
 
+class _Table:
+    """What the abbreviations of a unit say, by their codes; code 0 ends a row of children."""
+
+    __slots__ = ("pairs", "plans", "skips")
+
+    def __init__(self, declared: dict[int, _Abbreviation]) -> None:
+        self.pairs = {code: one.pairs for code, one in declared.items()}
+        self.skips = {0: 0} | {code: one.skip for code, one in declared.items()}
+        self.plans = {code: one.plan for code, one in declared.items() if one.plan}
+
+
 def _kind(attribute: int, form: int, dialect: _Dialect) -> int | None:
     """Return what the search takes the value of an *attribute* for, None for a number of bytes to pass over."""
     if form == _FORM_ADDR:
@@ -225,7 +235,7 @@ class _Search:
         self.section = ".debug_info"  # that is read
         self.places = {name: array("Q") for name in sections}
         self._dialects: dict[tuple[int, int], _Dialect] = {}
-        self._tables: dict[tuple[int, _Dialect], dict[int, _Abbreviation]] = {}
+        self._tables: dict[tuple[int, _Dialect], _Table] = {}
         #: The lists that entries refer to: for each section, offset << 1 | whether it counts from a base, by dialect.
         self._lists: dict[tuple[str, _Dialect], array[int]] = {}
         #: Where units say that tables of addresses begin, and whether with a header.
@@ -234,7 +244,7 @@ class _Search:
         self._split_ranges: set[tuple[int, bool]] = set()
         self._wholes: dict[str, bytes] = {}
         # Tables and lists can begin within others, as some of GCC's do: the work is bounded by the size nevertheless.
-        self._left = 1 << 16 | 16 * sum(contents.size for contents in sections.values())
+        self._left = 1 << 16 | 4 * sum(contents.size for contents in sections.values())
 
     def run(self) -> None:
         for name, read in (
@@ -253,6 +263,7 @@ class _Search:
             if name in self._sections:
                 self.section = name
                 read()
+                self._wholes.pop(name, None)
 
     def _pay(self, size: int) -> None:
         self._left -= size
@@ -306,13 +317,13 @@ class _Search:
             self._dialects[version, offset_size] = _Dialect(version, offset_size)
         return self._dialects[version, offset_size]
 
-    def _table(self, start: int, dialect: _Dialect) -> dict[int, _Abbreviation]:
+    def _table(self, start: int, dialect: _Dialect) -> _Table:
         """Return the abbreviations of the table at *start* in .debug_abbrev."""
         table = self._tables.get((start, dialect))
         if table is None:
             if len(self._tables) == _TABLES:
                 self._tables.clear()
-            table = self._tables[start, dialect] = dict(self._declarations(start, dialect))
+            table = self._tables[start, dialect] = _Table(dict(self._declarations(start, dialect)))
         return table
 
     def _declarations(self, at: int, dialect: _Dialect) -> Iterator[tuple[int, _Abbreviation]]:
@@ -339,17 +350,16 @@ class _Search:
                 dialect.declared[same] = _Abbreviation(pairs, dialect)
             yield code, dialect.declared[same]
 
-    def _entries(self, start: int, data: bytes, at: int, unit: _Unit, table: dict[int, _Abbreviation]) -> None:
+    def _entries(self, start: int, data: bytes, at: int, unit: _Unit, table: _Table) -> None:
         """Read the entries of a *unit*, of *data* at *start* in the section, from *at* on."""
         if at < len(data):  # the bases of its lists come before any list
             code, first = _leb(data, at)
             if code:
-                self._first_entry(data, first, unit, table[code].pairs)
+                self._first_entry(data, first, unit, table.pairs[code])
         places, end, read_offset = self.places[self.section], len(data), _SIZES[unit.dialect.offset_size].unpack_from
         lists = {attribute: self._list_of(attribute, unit) for attribute in _LISTED}
         based = unit.based
-        skips = {0: 0} | {code: one.skip for code, one in table.items()}
-        plans = {code: one.plan for code, one in table.items() if one.plan}
+        skips, plans = table.skips, table.plans
         while at < end:
             code = data[at]
             at += 1
@@ -388,6 +398,7 @@ class _Search:
 
     def _first_entry(self, data: bytes, at: int, unit: _Unit, pairs: list[tuple[int, int]]) -> None:
         """Read what the first entry of a unit, at *at*, says about the rest."""
+        self._pay(len(pairs))
         ranges, size = -1, unit.dialect.offset_size
         for attribute, form in pairs:
             if attribute == _AT_LOW_PC:
