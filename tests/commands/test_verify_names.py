@@ -33,7 +33,7 @@ def test_no_name_is_a_command_to_githubs_runner_in_other_commands(built: Path, t
         (tmp_path / name).symlink_to(built)
         for words in (["fix", "--dry-run"], ["warm", "--check"]):
             done = run(HUGEALIGN, *words, "--", name, f"{name} missing", cwd=tmp_path)
-            assert "missing: No such file or directory" in done.stderr
+            assert "missing: it cannot be read: No such file or directory" in done.stderr
             assert "x: " in done.stdout
             no_commands(done.stdout + done.stderr)
 

@@ -624,7 +624,9 @@ def test_json(plain: Path, tmp_path: Path) -> None:
 
     document = json_of("fix-1", "--in-place", plain, tmp_path / "main.o", tmp_path / "no", status=3)
     assert document["files"] == [planned | {"output": str(plain)}]
-    assert document["errors"] == [
+    refused, missing = document["errors"]
+    assert missing["diagnosis"]["facts"] == {"error": "ENOENT"}
+    assert refused == (
         {
             "target": f"{tmp_path}/main.o",
             "message": None,
@@ -636,9 +638,8 @@ def test_json(plain: Path, tmp_path: Path) -> None:
                 "message": "an object file or a kernel module",
                 "remedy": None,
             },
-        },
-        {"target": f"{tmp_path}/no", "message": "No such file or directory", "diagnosis": None},
-    ]
+        }
+    )
     assert plain.read_bytes() == fixed[1]
 
     (nothing,) = json_of("fix-1", "--in-place", plain)["files"]
@@ -683,4 +684,7 @@ def test_report(plain: Path, tmp_path: Path) -> None:
     assert (found["path"], found["windows"], found["processes"]) == (f"{tree}/one", 1, 0)
     assert (document["page_size"], document["level"]) == (PAGE, "shift")
     done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "no")
-    assert (done.returncode, done.stderr) == (3, f"hugealign: error: {tmp_path}/no: No such file or directory\n")
+    assert (done.returncode, done.stderr) == (
+        3,
+        f"hugealign: error: {tmp_path}/no: it cannot be read: No such file or directory\n",
+    )
