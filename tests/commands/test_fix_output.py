@@ -69,8 +69,8 @@ def test_no_room_for_what_goes_to_standard_output(tmp_path: Path) -> None:
     done = run("unshare", "-rm", "sh", "-c", script, TMPDIR=str(tmp_path))
     if "unshare:" in done.stderr or "mount:" in done.stderr:
         pytest.skip(done.stderr)
-    reason = "cannot be written: No space left on device; TMPDIR names another place"
-    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {tmp_path}: {reason}\n")
+    reason = f"no temporary file in {tmp_path}: No space left on device; TMPDIR names another place"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {reason}\n")
 
 
 def test_the_limit_that_is_in_the_way_is_named(tmp_path: Path) -> None:
