@@ -17,7 +17,7 @@ from tests.link.bulk import bulk_object
 from tests.live import stock as stocks
 from tests.live.programs import ROOT, WINDOW, Programs, chill, hugealign
 from tests.live.stock import command
-from tests.support import HUGEALIGN, SRC, environment
+from tests.support import HUGEALIGN, SRC, environment, worded
 
 TEXT, DATA = 2, 4  # windows
 
@@ -166,5 +166,5 @@ def test_replaced(cold: Path) -> None:
     with running([path, "wait"]):
         done = hugealign("warm", "--rodata", "--replace", path)
         assert done.returncode == 0, done.stdout
-        assert "replaced by a copy" in done.stdout or f"read-only data: {DATA} of {DATA}" in done.stdout
+        assert worded("cache.copied") in done.stdout or f"read-only data: {DATA} of {DATA}" in done.stdout
     path.unlink()
