@@ -12,6 +12,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from hugealign.diagnosis.refusal import diagnosis_of
+from hugealign.diagnosis.render import sentence
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,6 +63,11 @@ def refused(code: str, **facts: int | str) -> Iterator[None]:
         found = diagnosis_of("", error)
     assert found, f"not refused: {code}"
     assert (found.code, dict(found.facts)) == (code, facts)
+
+
+def worded(code: str, **facts: int | str) -> str:
+    """Return what is printed of a diagnosis, before its remedy: tests of text name codes and facts."""
+    return sentence(Diagnosis(code, "", facts))
 
 
 def steps(work: Callable[[], object]) -> int:

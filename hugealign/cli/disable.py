@@ -2,9 +2,8 @@
 
 import argparse
 
-from hugealign.cli import messages
-from hugealign.diagnosis.refusal import RefusalError
-from hugealign.errors import HugealignError
+from hugealign.cli import units
+from hugealign.cli.arguments import add_json
 from hugealign.io.units import printable
 
 EPILOG = """\
@@ -21,20 +20,17 @@ STATUS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare the units."""
+    """Declare the options."""
     parser.add_argument("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
+    add_json(parser.add_argument, "schema hugealign.enable/1")
 
 
 def run(args: argparse.Namespace) -> int:
     """Remove the files, name them, and return the exit status."""
     from hugealign.services import enable
 
-    status = 0
-    for unit in args.units:
-        try:
-            for path in enable.disable(unit):
-                print(f"removed {printable(path)}")
-        except HugealignError as error:
-            status = max(status, error.exit_status)
-            messages.error(f"{printable(unit)}: {error}" if isinstance(error, RefusalError) else error)
-    return status
+    def work(unit: str) -> tuple[list[str], list[str]]:
+        removed = enable.disable(unit)
+        return removed, [f"removed {printable(path)}" for path in removed]
+
+    return units.each(args, work)

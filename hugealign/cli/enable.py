@@ -4,9 +4,8 @@ import argparse
 import os
 import shlex
 
-from hugealign.cli import messages
-from hugealign.diagnosis.refusal import RefusalError
-from hugealign.errors import HugealignError
+from hugealign.cli import units
+from hugealign.cli.arguments import add_json
 from hugealign.io.units import printable
 
 EPILOG = """\
@@ -41,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--fix", action="store_true", help="run from fixed copies of files that a fix gives more windows")
     add("--libs", action="store_true", help="also shared libraries; of a running service, all that it has loaded")
     add("--file", metavar="FILE", action="append", default=[], help="another program or library that the service runs")
+    add_json(add, "schema hugealign.enable/1")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,16 +49,13 @@ def run(args: argparse.Namespace) -> int:
 
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     options = enable.EnableOptions(args.file, args.libs, args.fix)
-    status = 0
-    for unit in args.units:
-        try:
-            done = (enable.plan if args.dry_run else enable.enable)(unit, options)
-        except HugealignError as error:
-            status = max(status, error.exit_status)
-            messages.error(f"{printable(unit)}: {error}" if isinstance(error, RefusalError) else error)
-            continue
-        for path, text in done.texts.items():
-            print(f"# {printable(path)}\n{text}" if args.dry_run else f"wrote {printable(path)}")
-        if not args.dry_run:
-            print(f"now: systemctl restart {shlex.quote(done.name)}")
-    return status
+
+    def work(unit: str) -> tuple[list[str], list[str]]:
+        done = (enable.plan if args.dry_run else enable.enable)(unit, options)
+        paths = list(done.texts)
+        if args.dry_run:
+            return paths, [f"# {printable(path)}\n{text}" for path, text in done.texts.items()]
+        now = f"now: systemctl restart {shlex.quote(done.name)}"
+        return paths, [*(f"wrote {printable(path)}" for path in paths), now]
+
+    return units.each(args, work)

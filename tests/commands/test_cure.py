@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, ROOT, environment, run
+from hugealign.diagnosis.catalogue import REMEDIES
+from tests.support import HUGEALIGN, ROOT, environment, run, worded
 
 FIX = re.compile(r"(hugealign fix --in-place .*?) \(0 -> [1-9]\d* windows?\)")
 SOURCE = 'int main(int c, char **v) { (void)v; if (c > 9) __asm__(".skip 3000000, 0x90"); return 0; }'
@@ -61,7 +62,7 @@ def test_where_fix_refuses_the_link_is_named(tmp_path: Path) -> None:
     place = program(tmp_path / "refused", "-xassembler", str(tmp_path / "more.s"), "-pie", "-Wl,-z,notext")
     refused = run(HUGEALIGN, "fix", "--dry-run", place)
     assert refused.returncode == 1
-    assert refused.stderr.endswith("; compile with -fPIC\n")
+    assert refused.stderr.endswith(f"; {REMEDIES['compile-pic']}\n")
     for command in ("verify", "warm"):
         text = one_line(run(HUGEALIGN, command, place).stdout)
         assert "hugealign fix" not in text
@@ -86,7 +87,7 @@ def test_another_link_helps_only_where_we_lay_it_out(finished: Path, tmp_path: P
         data[18:20] = machine.to_bytes(2, "little")
         (tmp_path / "foreign").write_bytes(data)
         refused = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "foreign")
-        assert refused.stderr == f"hugealign: error: {tmp_path}/foreign: neither x86-64 nor little-endian aarch64\n"
+        assert refused.stderr == f"hugealign: error: {tmp_path}/foreign: {worded('fix.other-processor')}\n"
         assert "relink" not in run(HUGEALIGN, "warm", tmp_path / "foreign").stdout
 
 

@@ -9,6 +9,7 @@ from hugealign.diagnosis import render
 from hugealign.diagnosis.values import ROOT, Diagnosis, Remedy
 from hugealign.run import report
 from hugealign.run.store import MADE, Staged
+from tests.support import HUGEALIGN, run
 from tests.support import ROOT as CHECKOUT
 
 REMEDY = Remedy("fix", ("hugealign", "fix", "--in-place", "f"), ROOT, 0, 2)
@@ -33,3 +34,14 @@ def test_within_a_document(one: Diagnosis | None) -> None:
     schema = json.loads((CHECKOUT / "hugealign/run/stage-1.schema.json").read_text(encoding="utf-8"))
     staged = Staged("/a", MADE, 3, 1, 6 << 20, diagnosis=one)
     jsonschema.validate(json.loads(report.document("/run/x", [staged], [])), schema)
+
+
+def test_units() -> None:
+    """What `disable` says of a unit that was never enabled; `enable` has the same document."""
+    schema = json.loads((CHECKOUT / "hugealign/services/enable-1.schema.json").read_text(encoding="utf-8"))
+    done = run(HUGEALIGN, "disable", "--json", "no-such-unit")
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema)
+    (error,) = document["errors"]
+    assert (done.returncode, done.stderr, document["units"]) == (1, "", [])
+    assert (error["target"], error["diagnosis"]["code"]) == ("no-such-unit", "service.not-enabled")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, PYTHON, run
+from tests.support import HUGEALIGN, PYTHON, run, worded
 
 
 def test_a_deep_tree(tmp_path: Path) -> None:
@@ -31,10 +31,10 @@ def test_what_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir(mode=0)
     (tmp_path / "loop").symlink_to("loop")
     for name, reason in (
-        ("private", "it cannot be read: Permission denied"),
-        ("private/program", "it cannot be read: Permission denied"),
-        ("missing", "it cannot be read: No such file or directory"),
-        ("loop", "it cannot be read: Too many levels of symbolic links"),
+        ("private", worded("file.unreadable", error="EACCES")),
+        ("private/program", worded("file.unreadable", error="EACCES")),
+        ("missing", worded("file.unreadable", error="ENOENT")),
+        ("loop", worded("file.unreadable", error="ELOOP")),
     ):
         done = run(*ordinary, HUGEALIGN, "fix", "--dry-run", name, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (3, "")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.link.bulk import MAIN, bulk_object
-from tests.support import HUGEALIGN, run
+from tests.support import HUGEALIGN, run, worded
 from tests.unit.verification.test_formats import FORMS, NAMES, no_commands
 
 
@@ -34,7 +34,7 @@ def test_no_name_is_a_command_to_githubs_runner_in_other_commands(built: Path, t
         (tmp_path / name).symlink_to(built)
         for words in (["fix", "--dry-run"], ["warm", "--check"]):
             done = run(HUGEALIGN, *words, "--", name, f"{name} missing", cwd=tmp_path)
-            assert "missing: No such file or directory" in done.stderr
+            assert f"missing: {worded('file.unreadable', error='ENOENT')}" in done.stderr
             assert "x: " in done.stdout
             no_commands(done.stdout + done.stderr)
 

@@ -15,7 +15,7 @@ from elftools.elf.elffile import ELFFile
 
 from hugealign.diagnosis.catalogue import REMEDIES
 from tests.link.bulk import MAIN, bulk_object
-from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, Elf, Toolchain, need_compiler, run
+from tests.support import HUGEALIGN, LLVM, PAGE, ROOT, Elf, Toolchain, need_compiler, run, worded
 
 KINDS = {
     "pie": ("-pie",),
@@ -154,7 +154,7 @@ def test_page_sizes(page: str, features: Path, bulk: Path, tmp_path: Path) -> No
     if page == "32M":
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == (
-            f"hugealign: error: {tmp_path}/plain: no whole window of 32.0 MiB can be made of its text; {RELINK}\n"
+            f"hugealign: error: {tmp_path}/plain: {worded('fix.no-window', page_size=32 << 20)}; {RELINK}\n"
         )
         assert not (tmp_path / "out").exists()
         return
@@ -197,7 +197,7 @@ def test_two_texts(
         # It packs the first text and leaves room before the second, less than the first would have to move.
         done = run(HUGEALIGN, "fix", *BOUNDARIES, plain, "-o", tmp_path / "out")
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.endswith(f"there is no room in the file for its text to be aligned; {RELINK}\n")
+        assert done.stderr.endswith(f"{worded('fix.no-room')}; {RELINK}\n")
         assert not (tmp_path / "out").exists()
         return
     check(plain)
@@ -344,7 +344,7 @@ def test_another_level_needs_the_original(bulk: Path, main: Path, tmp_path: Path
     done = run(HUGEALIGN, "fix", "--in-place", tmp_path / "plain")
     assert done.returncode == 1
     undo = f"run: hugealign fix --undo {tmp_path}/plain"
-    assert f"it has been fixed already (--level=align); {undo}\n" in done.stderr
+    assert f"{worded('fix.fixed-already', level='align')}; {undo}\n" in done.stderr
     fix("--undo", tmp_path / "plain")
     fix("--in-place", tmp_path / "plain")
     assert run(tmp_path / "plain").returncode == 0
@@ -549,7 +549,7 @@ def test_example_script(plain: Path, tmp_path: Path) -> None:
     (tmp_path / "list").write_text(f"# programs\n\n{plain}\n{tmp_path}/gone\n{tmp_path}/main.o")
     done = run(EXAMPLES / "hugealign-refix.sh", tmp_path / "list")
     assert done.returncode == 1
-    assert done.stderr == f"hugealign: error: {tmp_path}/main.o: an object file or a kernel module\n"
+    assert done.stderr == f"hugealign: error: {tmp_path}/main.o: {worded('file.object')}\n"
     assert verified(plain) == 2
     (tmp_path / "list").write_text(str(plain))
     done = run(EXAMPLES / "hugealign-refix.sh", tmp_path / "list")
@@ -624,7 +624,9 @@ def test_json(plain: Path, tmp_path: Path) -> None:
 
     document = json_of("fix-1", "--in-place", plain, tmp_path / "main.o", tmp_path / "no", status=3)
     assert document["files"] == [planned | {"output": str(plain)}]
-    assert document["errors"] == [
+    refused, missing = document["errors"]
+    assert missing["diagnosis"]["facts"] == {"error": "ENOENT"}
+    assert refused == (
         {
             "target": f"{tmp_path}/main.o",
             "message": None,
@@ -633,12 +635,11 @@ def test_json(plain: Path, tmp_path: Path) -> None:
                 "severity": "error",
                 "subject": f"{tmp_path}/main.o",
                 "facts": {},
-                "message": "an object file or a kernel module",
+                "message": worded("file.object"),
                 "remedy": None,
             },
-        },
-        {"target": f"{tmp_path}/no", "message": "No such file or directory", "diagnosis": None},
-    ]
+        }
+    )
     assert plain.read_bytes() == fixed[1]
 
     (nothing,) = json_of("fix-1", "--in-place", plain)["files"]
@@ -684,4 +685,7 @@ def test_report(plain: Path, tmp_path: Path) -> None:
     assert (document["page_size"], found["level"]) == (PAGE, "shift")
     assert 0 < found["executable_bytes"] < PAGE - found["covered_bytes"]
     done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "no")
-    assert (done.returncode, done.stderr) == (3, f"hugealign: error: {tmp_path}/no: No such file or directory\n")
+    assert (done.returncode, done.stderr) == (
+        3,
+        f"hugealign: error: {tmp_path}/no: it cannot be read: No such file or directory\n",
+    )

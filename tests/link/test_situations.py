@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.diagnosis.catalogue import REMEDIES
 from tests.link.bulk import MAIN, bulk_object, bulk_source
 from tests.support import HUGEALIGN, Elf, Toolchain, need, run
 
@@ -217,5 +218,5 @@ def test_read_only_data_of_large_alignment(toolchain: Toolchain, work: Path, bul
         return
     done = run(HUGEALIGN, toolchain.cc, *toolchain.flags, "main.o", "wide.c", bulk, "-o", "out", cwd=work)
     assert done.returncode == 0
-    assert "[HA004]; relink with -fuse-ld=bfd" in done.stderr
+    assert f"[HA004]; {REMEDIES['other-linker']}" in done.stderr
     assert run(work / "out").returncode == 0

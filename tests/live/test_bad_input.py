@@ -20,7 +20,7 @@ from hugealign.pagecache import diagnose, warming
 from hugealign.pagecache import measure as pagecache
 from hugealign.system import kernel, memory
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign, running
-from tests.support import refused
+from tests.support import refused, worded
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ def cold(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
 @pytest.mark.parametrize("command", [("warm",), ("warm", "--undo")])
 def test_files_of_the_kernel(command: tuple[str, ...]) -> None:
     cases = {
-        "/proc/self/maps": "no program or shared library in it",  # its length is not known before it is read
-        "/sys/kernel/mm/transparent_hugepage/enabled": "not an ELF file",
-        "/dev/null": "not a regular file",
-        "/proc/self/fd": "not a regular file",
-        "/proc/self/mem": "no program or shared library in it",
+        "/proc/self/maps": worded("file.empty"),  # its length is not known before it is read
+        "/sys/kernel/mm/transparent_hugepage/enabled": worded("file.not-elf"),
+        "/dev/null": worded("file.special"),
+        "/proc/self/fd": worded("file.special"),
+        "/proc/self/mem": worded("file.empty"),
     }
     for path, message in cases.items():
         done = hugealign(*command, path)
@@ -62,7 +62,7 @@ def test_sparse_file_of_ten_gigabytes(tmp_path: Path, command: tuple[str, ...]) 
         file.truncate(10 << 30)
     done = hugealign(*command, path)
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr == f"hugealign: error: {path}: not an ELF file\n"
+    assert done.stderr == f"hugealign: error: {path}: {worded('file.not-elf')}\n"
 
 
 def test_address_space_that_is_small(cold: Path) -> None:

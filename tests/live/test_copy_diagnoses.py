@@ -22,7 +22,7 @@ from tests.support import need
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for most situations")
 
 #: What `run` finds, which it says in text only.
-_LAUNCH = """
+LAUNCH = """
 import json, sys
 from hugealign.diagnosis import render
 from hugealign.run import copies, launch
@@ -136,7 +136,7 @@ def asked(row: Row, path: Path, store: Path, prefix: str = "", before: str = "")
         found = json.loads(done.stdout)
         answers = [one["diagnosis"] for one in (*found["files"], *found["errors"])]
     else:
-        words = [*around, "env", f"PYTHONPATH={ROOT}", sys.executable, "-c", _LAUNCH, row.how, str(path), before]
+        words = [*around, "env", f"PYTHONPATH={ROOT}", sys.executable, "-c", LAUNCH, row.how, str(path), before]
         answers = json.loads(subprocess.run(words, check=True, capture_output=True, cwd="/").stdout)
     return {one["code"]: one for one in answers if one}
 

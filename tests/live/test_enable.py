@@ -17,7 +17,7 @@ from tests.live import stock as stocks
 from tests.live.booted import System, booted
 from tests.live.filesystems import MissingError
 from tests.live.programs import ROOT, Programs, fault_happened, huge_kib, hugealign, running
-from tests.support import need
+from tests.support import need, worded
 
 NAME = "/opt/a b/100% demo"
 UNIT = """\
@@ -211,7 +211,7 @@ def test_files_of_others_and_names_that_are_none(demo: System) -> None:
     assert theirs.read_text() == "[Service]\n"
     theirs.unlink()
     theirs.parent.rmdir()
-    assert "no such unit" in demo.hugealign("enable", "nothing").stderr
+    assert worded("service.unknown") in demo.hugealign("enable", "nothing").stderr
     assert "not enabled" in demo.hugealign("disable", "demo").stderr
 
 
@@ -284,7 +284,7 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
     assert offline(units, "disable", "demo").returncode == 0
     assert sorted(os.listdir(units)) == ["demo.service"]
     (units / "script.service").write_text("[Service]\nExecStart=/usr/bin/ldd x\n")
-    assert "script: it starts a script; " in offline(units, "enable", "script").stderr
+    assert f"script: {worded('service.script')}; " in offline(units, "enable", "script").stderr
     assert offline(units, "enable", "--file", f"{stock}/good", "script").returncode == 0
 
 
@@ -445,7 +445,7 @@ def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) ->
         (("enable",), 2, "required: UNIT"),
         (("disable", "--fix", "x"), 2, "unrecognized arguments: --fix"),
         (("enable", "../../tmp/x"), 2, "not the name of a service"),
-        (("enable", "--dry-run", "no-such-unit"), 1, "no such unit"),
+        (("enable", "--dry-run", "no-such-unit"), 1, worded("service.unknown")),
     ],
 )
 def test_wrong_usage(words: tuple[str, ...], status: int, message: str) -> None:

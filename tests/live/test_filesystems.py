@@ -24,6 +24,7 @@ from tests.live.filesystems import (
     thp,
 )
 from tests.live.programs import Programs
+from tests.support import worded
 
 #: KiB that are huge in a process once the file is warm, whoever wrote it, whoever warmed it, under any THP mode.
 WARMED = dict.fromkeys(FILE_SYSTEMS, ALL) | {"btrfs": 0}
@@ -67,7 +68,7 @@ def check(name: str, writer: str, cell: Cell, what: object) -> None:
     if kernel() == (6, 18) and (name, writer) not in UNSETTLED:
         assert cell.as_written == AS_WRITTEN.get(name, {}).get(writer, 0), what
     if not WARMED[name]:
-        assert f"the file system ({name}) gives this file no huge folios" in cell.said
+        assert f"{worded('file-system.no-huge-pages', file_system=name)}" in cell.said
 
 
 def cell_of(programs: Programs, at: Path, writer: str, user: str) -> Cell:

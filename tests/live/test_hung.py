@@ -13,7 +13,7 @@ import pytest
 from tests.live import fuse
 from tests.live.filesystems import MissingError
 from tests.live.programs import ROOT, WINDOWS, Programs, hugealign, running
-from tests.support import HUGEALIGN, environment
+from tests.support import HUGEALIGN, environment, worded
 
 Hung = tuple[Path, subprocess.Popen[bytes], fuse.Server]
 
@@ -111,7 +111,7 @@ def test_reason_does_not_wait_for_what_a_process_has_open(
         done = hugealign(*words, path)
         if done.stdout.startswith(f"{path}: {WINDOWS} of"):
             pytest.skip("a program in use is no obstacle here")
-        assert f"in use by process {user.pid} (held)" in done.stdout + done.stderr
+        assert f"{worded('cache.in-use', process=user.pid, name='held')}" in done.stdout + done.stderr
     assert Path(f"/proc/{held}").exists()
 
 

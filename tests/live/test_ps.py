@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from hugealign.diagnosis.catalogue import REMEDIES
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.support import worded
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_not_warmed(warmed: Path) -> None:
         assert done.returncode == 1
         assert done.stdout.splitlines()[-3:] == [
             f"{warmed.name}[{child.pid}]: 0 of 3 windows are huge",
-            "  the page cache does not hold its text in huge pages",
+            f"  {worded('cache.small-pages')}",
             f"  start it with: hugealign run -- {warmed} [ARG]... (0 -> 3 windows)",
         ]
 
@@ -94,7 +96,7 @@ def test_not_touched_yet_is_told_apart(warmed: Path) -> None:
         assert huge_kib(child.pid, warmed) < WINDOWS * WINDOW >> 10
         done = hugealign("ps", str(child.pid))
         assert done.returncode == 1
-        assert "not touched yet" in done.stdout
+        assert worded("process.not-touched") in done.stdout
 
 
 def test_coverage(warmed: Path) -> None:
@@ -143,7 +145,7 @@ def test_deleted_program_in_small_pages(warmed: Path) -> None:
         warmed.unlink()
         done = hugealign("ps", str(child.pid))
         assert done.returncode == 1
-        assert "deleted or replaced since it started\n  start it again\n" in done.stdout
+        assert f"deleted or replaced since it started\n  {REMEDIES['restart']}\n" in done.stdout
 
 
 def test_json(warmed: Path) -> None:

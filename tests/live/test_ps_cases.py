@@ -18,6 +18,7 @@ import pytest
 from hugealign.io import mounts
 from hugealign.process import processes
 from tests.live.programs import NOBODY, ROOT, WINDOWS, Programs, chill, hugealign, running
+from tests.support import worded
 
 PS = (sys.executable, "-m", "hugealign", "ps")
 
@@ -180,7 +181,7 @@ def test_other_mount_namespace(warmed: Path, tmp_path: Path) -> None:
     assert (seen.elsewhere, seen.exe) == (True, f"{inside}/{warmed.name}")
     assert seen.inner_pids[-1] < seen.pid  # the first processes of a namespace of its own
     assert done.stdout.splitlines()[-2:] == [
-        "  the page cache does not hold its text in huge pages",
+        f"  {worded('cache.small-pages')}",
         f"  in its container, start it with: hugealign run -- {warmed.name} [ARG]... (0 -> 3 windows)",
     ]
     assert f"{warmed.name}[{pid}]: " in done.stdout
@@ -235,7 +236,7 @@ def test_all_see_a_program_whose_first_thread_has_ended(ended: subprocess.Popen[
     assert f"ended[{pid}]: " in advice.stdout, advice.stderr
     done = hugealign("warm", path)
     if done.returncode:
-        assert f"in use by process {pid} (ended)" in done.stdout
+        assert f"{worded('cache.in-use', process=pid, name='ended')}" in done.stdout
     if os.geteuid() == 0:
         adapted = hugealign("adapt", "--windows", "2", "--seconds", "0.3", pid)
         said = f"hugealign: error: process {pid}: its first thread has ended: the kernel takes no advice about it\n"

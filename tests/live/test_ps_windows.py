@@ -16,6 +16,7 @@ from hugealign.process import processes
 from hugealign.process.pagemap import State
 from hugealign.watch import mapped_files
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.support import worded
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "ps-1.schema.json").read_text(encoding="utf-8"))
 
@@ -66,7 +67,7 @@ def test_strip_and_list(cold: Path) -> None:
         done = hugealign("ps", "-v", str(child.pid))
         (text,) = processes.look(child.pid).text()
     assert done.returncode == 1
-    small = "the page cache does not hold its text in huge pages"
+    small = worded("cache.small-pages")
     places = [f"{at:#x}-{at + WINDOW:#x}" for at in range(text.start, text.end, WINDOW)]
     reasons = ["huge", small, small]
     assert done.stdout.splitlines()[-6:-1] == [

@@ -33,7 +33,7 @@ from tests.live.programs import (
     hugealign,
     running,
 )
-from tests.support import need, refused
+from tests.support import need, refused, worded
 
 ALL = WINDOWS * WINDOW >> 10
 WANTED = "hugealign.wanted"
@@ -67,7 +67,7 @@ def test_file_in_use_is_replaced_and_the_process_keeps_the_old_one(place: Path) 
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines() == [
             f"{path}: 3 of 3 windows huge (6.0 MiB)",
-            "  replaced by a copy",
+            f"  {worded('cache.copied')}",
             f"  process {name} keeps the old file until it is started again",
         ]
         assert child.poll() is None
@@ -397,7 +397,7 @@ def test_copy_that_is_no_warmer_is_dropped(place: Path, monkeypatch: pytest.Monk
     path = place / "good"
     old = path.stat().st_ino
     done = warm(str(path), WarmOptions(replace=True))
-    assert (done.replaced, [note.facts for note in done.notes]) == (False, [{"reason": "no-gain"}])
+    assert (done.replaced, [note.code for note in done.notes]) == (False, ["cache.no-gain"])
     assert (path.stat().st_ino, names(place)) == (old, ["good"])
 
 
@@ -430,7 +430,7 @@ def test_fault_at_each_system_call(place: Path, fault: str) -> None:
             if done.returncode == -signal.SIGKILL:
                 assert sum(name.startswith(".hugealign-") for name in names(place)) <= 1
                 continue
-            assert ("replaced by a copy" in done.stdout) == replaced, done
+            assert (worded("cache.copied") in done.stdout) == replaced, done
             assert "Traceback" not in done.stderr
             assert names(place) == ["good", "trace"]
             if not fault_happened(place / "trace"):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, huge_kib
-from tests.support import HUGEALIGN, ROOT, environment
+from tests.support import HUGEALIGN, ROOT, environment, worded
 
 ALL = WINDOWS * WINDOW >> 10
 
@@ -201,7 +201,7 @@ def test_interpreter_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     script.chmod(0o755)
     done = hugealign_run("-v", "--", script)
     assert done.returncode == 126
-    assert "it cannot be read\n" in done.stderr
+    assert worded("file.special") in done.stderr
 
 
 def test_failure_to_warm_prevents_nothing(built: Programs, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_failure_to_warm_prevents_nothing(built: Programs, tmp_path: Path) -> No
         pytest.skip(f"nobody cannot reach {HUGEALIGN}")
     done = subprocess.run([*nobody, HUGEALIGN, "run", "-v", "--", denied], check=False, capture_output=True, text=True)
     assert done.returncode == 0
-    assert "it cannot be read: Permission denied" in done.stderr
+    assert worded("file.unreadable", error="EACCES") in done.stderr
     # A limit that is too small for our Python, but not for the command.
     done = hugealign_run("--", script, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NPROC, (0, 0)))
     assert done.stdout == "hello\n"

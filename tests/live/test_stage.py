@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from hugealign.diagnosis.catalogue import REMEDIES
 from tests.live import stock as stocks
 from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, fault_happened, huge_kib
 from tests.live.stock import USER, command, mounts
 from tests.live.test_bad_input import in_group
-from tests.support import environment, need, refused
+from tests.support import environment, need, refused, worded
 
 ALL = WINDOWS * WINDOW >> 10
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount a file system without huge folios")
@@ -262,7 +263,7 @@ def test_unreadable_program(stock: Path) -> None:
     shutil.copy(stock / "good", program)
     program.chmod(0o711)
     for options in ((), ("-v",)):
-        one_line(said(command("run", *options, "--", program, user=True)), "it cannot be read: Permission denied")
+        one_line(said(command("run", *options, "--", program, user=True)), worded("file.unreadable", error="EACCES"))
 
 
 _EXCHANGE = """
@@ -372,7 +373,7 @@ def test_no_user_namespaces(stock: Path) -> None:
 def test_root_without_the_right_to_mount(stock: Path) -> None:
     """As in a container: a user namespace would take from root what it may outside, so it gets none."""
     words = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", *command("run", "--", stock / "good")]
-    one_line(said(words), "this process may not mount, and a user namespace would take privileges from it")
+    one_line(said(words), worded("process.would-lose-privileges"))
 
 
 @pytest.mark.parametrize("how", ["stage", "copy"])
@@ -503,10 +504,10 @@ def test_ps_knows_copies(stock: Path, user: bool) -> None:
         with program.open("r+b") as file:
             file.seek(0, os.SEEK_END)
             file.write(b"more")
-        assert ps(child.pid).endswith("  it runs from a staged copy of an earlier file\n  start it again\n")
+        assert ps(child.pid).endswith(f"  {worded('copy.outdated')}\n  {REMEDIES['restart']}\n")
         program.unlink()
         assert "staged\n" in ps(child.pid)
-        assert ps(child.pid).endswith("  it runs from a staged copy of an earlier file\n  start it again\n")
+        assert ps(child.pid).endswith(f"  {worded('copy.outdated')}\n  {REMEDIES['restart']}\n")
 
 
 def test_a_checkout_below_the_covered_directory() -> None:

@@ -23,7 +23,7 @@ from hugealign.pagecache import warming
 from hugealign.system import kernel
 from tests.link.bulk import bulk_object
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
-from tests.support import HUGEALIGN
+from tests.support import HUGEALIGN, worded
 
 ALL = f"{WINDOWS} of {WINDOWS} windows huge (6.0 MiB)"
 NONE = f"0 of {WINDOWS} windows huge (0 B)"
@@ -169,7 +169,7 @@ def test_ordinary_user_can_warm_a_file_of_another(cold: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{cold}: {ALL}\n", "")
     cold.chmod(0o711)
     denied = hugealign("warm", cold, prefix=NOBODY)
-    message = f"hugealign: error: {cold}: it cannot be read: Permission denied\n"
+    message = f"hugealign: error: {cold}: {worded('file.unreadable', error='EACCES')}\n"
     assert (denied.returncode, denied.stderr) == (3, message)
 
 

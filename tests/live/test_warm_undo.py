@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.diagnosis.catalogue import REMEDIES
 from hugealign.io.regular import opened
 from hugealign.pagecache import measure as pagecache
 from hugealign.pagecache import warming
 from hugealign.system import kernel
 from tests.live.programs import WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
+from tests.support import worded
 
 ALL = WINDOWS * WINDOW >> 10
 
@@ -87,7 +89,7 @@ def test_tmpfs_keeps_its_pages(programs: Programs) -> None:
         assert any(hugealign("warm", path).returncode == 0 for _ in range(3))
         done = hugealign("warm", "--undo", path)
         assert done.returncode == 1
-        assert "tmpfs keeps its pages as they are; copy it to another file system" in done.stdout
+        assert f"{worded('file-system.keeps-pages', file_system='tmpfs')}; {REMEDIES['copy-elsewhere']}" in done.stdout
     finally:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()

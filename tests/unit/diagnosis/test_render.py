@@ -273,6 +273,15 @@ def test_a_name_that_no_json_can_hold_is_not_in_a_command() -> None:
     json.dumps(found, ensure_ascii=False).encode()
 
 
+def test_every_document_has_the_one_form() -> None:
+    paths = ROOM.parent.rglob("*-1.schema.json")
+    documents = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
+    found = {name: one["$defs"]["diagnosis"] for name, one in documents.items() if "diagnosis" in one.get("$defs", {})}
+    commands = ("adapt", "advise", "doctor", "enable", "fix", "ps", "stage", "top", "verify", "warm")
+    assert sorted(found) == [f"{command}-1.schema.json" for command in commands]
+    assert all(form == SCHEMA for form in found.values())
+
+
 def test_equal_diagnoses_are_one() -> None:
     first, second, other = (Diagnosis("cache.in-use", "f", {"process": pid}) for pid in (7, 7, 8))
     assert len({first, second, other}) == 2

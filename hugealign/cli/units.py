@@ -1,0 +1,34 @@
+"""What `enable` and `disable` share: work on each UNIT, and its result as text or JSON."""
+
+import argparse
+import json
+
+from hugealign.cli import messages
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.errors import HugealignError
+from hugealign.io.units import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def each(args: argparse.Namespace, work: "Callable[[str], tuple[list[str], list[str]]]") -> int:
+    """Do the *work* for each unit, which returns paths and lines; print the result, and return the exit status."""
+    done: dict[str, list[str]] = {}
+    errors: list[tuple[str, HugealignError]] = []
+    for unit in args.units:
+        try:
+            done[unit], lines = work(unit)
+        except HugealignError as error:
+            errors.append((unit, error))
+            if not args.json:
+                messages.error(f"{printable(unit)}: {error}" if isinstance(error, RefusalError) else error)
+            continue
+        if not args.json:
+            print(*lines, sep="\n")
+    if args.json:
+        from hugealign.services import report
+
+        print(json.dumps(report.document(done, errors), indent=1))
+    return max((error.exit_status for _, error in errors), default=0)
