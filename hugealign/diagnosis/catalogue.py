@@ -63,6 +63,7 @@ REMEDIES = {
     "level": "--level={higher} can",
     "link": "link it first",
     "look": "see: {command}",
+    "more-executable": "--max-executable={data} lets {data:size} of data become executable for it",
     "name-files": "{command} names it",
     "name-program": "start it first, or name what it runs: --file FILE",
     "newer-kernel": "Linux 6.1 can",

@@ -213,8 +213,8 @@ def _output(fd: int, image: Image, plan: Plan, search: bool) -> Output | None:
 def _failure(fd: int, options: FixOptions, failures: Sequence[HugealignError]) -> HugealignError:
     """Return why none of the levels serves the file behind *fd*; *failures* are theirs.
 
-    The last level says least about the file where it only lacks room: then it is what the strongest one says, or, if
-    just one was asked for, what level has room.
+    The last level says least about the file where it only lacks room: then it is what the strongest one says, unless
+    only the last one has a remedy; or, if just one was asked for, what level has room.
     """
     last = failures[-1]
     if not isinstance(last, RefusalError) or last.diagnosis.code != _NO_ROOM:
@@ -224,7 +224,8 @@ def _failure(fd: int, options: FixOptions, failures: Sequence[HugealignError]) -
             best = made(fd, options.changed(level=""))
             if best.plan and best.action == FIX:
                 return RefusalError(_NO_ROOM, Remedy("level"), **last.diagnosis.facts, higher=best.plan.level)
-    return failures[0]
+    first = failures[0]
+    return last if last.diagnosis.remedy and not (isinstance(first, RefusalError) and first.diagnosis.remedy) else first
 
 
 def _original(fd: int, image: Image) -> Output:

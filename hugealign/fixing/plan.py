@@ -104,12 +104,16 @@ def make_plan(
     code = text_size(image)
     if code < min_text:
         raise RefusalError("text.small", text=code, least=min_text)
-    texts = texts_of(image, loads, page_size, level)
-    plan = _planned(image, loads, bounded(image, loads, texts, page_size, max_executable), page_size, level)
+    possible = texts_of(image, loads, page_size, level)
+    texts = bounded(image, loads, possible, page_size, max_executable)
+    if possible and not texts:
+        data = executable(loads, possible)
+        raise RefusalError("fix.no-window", Remedy("more-executable"), page_size=page_size, data=data)
+    plan = _planned(image, loads, texts, page_size, level)
     if _moves_headers(image, plan):
         # Texts behind them can still be whole.
         headers = image.segments[0].header
-        texts = [t for t in texts if loads[t.first].p_offset >= headers or file_end(loads[t.first]) > headers]
+        texts = [t for t in possible if loads[t.first].p_offset >= headers or file_end(loads[t.first]) > headers]
         texts = bounded(image, loads, texts, page_size, max_executable)
         plan = _planned(image, loads, texts, page_size, level) if texts else plan
     if _moves_headers(image, plan):

@@ -187,6 +187,22 @@ def test_limit(make: Callable[[str], Path], tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
 
 
+def test_data_that_cost_too_much(tmp_path: Path) -> None:
+    """Where a text would get its window for too many data only, it is said what to allow, and that helps."""
+    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() != 1124250u; }\n")
+    data = tmp_path / "data.s"
+    data.write_text('.section .rodata\n.fill 0x100000, 1, 7\n.section .note.GNU-stack,"",@progbits\n')
+    plain, fixed = tmp_path / "plain", tmp_path / "fixed"
+    run("gcc", "-no-pie", tmp_path / "main.c", data, bulk_object(tmp_path, 1500), PLAIN, "-o", plain, check=True)
+    (error,) = report("--dry-run", plain, status=1)["errors"]
+    found = error["diagnosis"]
+    assert (found["code"], found["remedy"]["kind"]) == ("fix.no-window", "more-executable")
+    (done,) = report(plain, "-o", fixed, f"--max-executable={found['facts']['data']}")["files"]
+    assert (done["plan"]["windows"], done["plan"]["executable_bytes"]) == (1, found["facts"]["data"])
+    assert run(fixed).returncode == 0
+    assert_verified(fixed)
+
+
 def test_some_windows_already(tmp_path: Path) -> None:
     """A program that was linked for windows, but not padded, gains its head and tail, and so does its copy."""
     need_compiler("gcc")

@@ -77,7 +77,7 @@ ASKED: dict[str, Callable[[Case], subprocess.CompletedProcess[str]]] = {
     "run": launched,
     "stage": lambda case: hugealign("stage", "--json", "--store", case[1].parent / "store", case[1]),
     "top": lambda _: hugealign("top", "--once", "--json"),
-    "verify": lambda case: hugealign("verify", "--format=json", case[1]),
+    "verify": lambda case: hugealign("verify", "--json", case[1]),
     "warm": lambda case: hugealign("warm", "--json", case[1], prefix=case[2]),
 }
 #: The code, its situation, and the commands that can see it.

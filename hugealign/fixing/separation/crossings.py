@@ -32,7 +32,7 @@ _LONGEST = 15  # bytes of an instruction
 _SYNC = 48  # bytes in which decoding from a wrong place nearly always comes right
 _AT_ONCE = 4  # instructions
 _FAR = 1 << 16  # bytes that are decoded together
-_CANDIDATES_LIMIT, _DECODED_LIMIT = 1 << 17, 1 << 28
+_CANDIDATES_LIMIT, _DECODED_LIMIT = 1 << 17, 1 << 23
 _SHT_NOTE = 7
 _DISTANCE = struct.Struct("<i")
 #: What x86-64 has before a distance of four bytes, of which the last has been read: ModRM with mod 00 and r/m 101,
