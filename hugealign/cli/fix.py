@@ -115,6 +115,10 @@ def run(args: argparse.Namespace) -> int:
                 messages.error(f"{printable(at_fault)}: {failures[-1][1]}")
             continue
         fixed.append(done)
+        if done.note:
+            from hugealign.diagnosis import render
+
+            messages.warning(f"{printable(path)}: {render.text(done.note)}")
         if args.format == "text":
             output.show(report.lines(done))
     if args.format == "json":

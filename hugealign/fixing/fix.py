@@ -1,9 +1,10 @@
 """`hugealign fix` as a function: fix one file, or undo that."""
 
 import os
+from contextlib import nullcontext
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.diagnosis.values import OUTPUT, Remedy
+from hugealign.diagnosis.values import OUTPUT, Diagnosis, Remedy
 from hugealign.elf.fixrecord import SEPARATE, SHIFT, reader, recorded
 from hugealign.elf.image import Image
 from hugealign.errors import HugealignError, UsageError, cause
@@ -15,6 +16,7 @@ from hugealign.io.regular import locked, opened
 from hugealign.io.replacing import ReplaceError
 from hugealign.records import Record
 from hugealign.settings import PAGE_SIZE
+from hugealign.system import journal
 
 #: What was done with a file, or would be.
 FIX, UNDO, NOTHING = "fix", "undo", "nothing"
@@ -38,7 +40,7 @@ class Fixed(Record):
     """What was done with the file at *path*, which was *before* bytes long and is now *after* bytes long.
 
     *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is
-    None after an undo.
+    None after an undo.  *note*: why `hugealign status` will not list it.
     """
 
     path: str
@@ -47,6 +49,7 @@ class Fixed(Record):
     after: int
     output: str
     plan: Plan | None = None
+    note: Diagnosis | None = None
 
 
 class OutputError(HugealignError):
@@ -80,8 +83,10 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             if options.in_place:  # a run that was killed after it had exchanged the files left the old one
                 replacing.remove_leftovers(path)
             return Fixed(path, action, before, before, "", plan)
-        where = _write(path, fd, output, options, planned)
-        return Fixed(path, action, before, output.size, where, plan)
+        changes = options.in_place and action == FIX
+        with journal.noted(journal.FIXED, path) if changes else nullcontext() as note:
+            where = _write(path, fd, output, options, planned)
+        return Fixed(path, action, before, output.size, where, plan, note)
 
 
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:

@@ -149,6 +149,8 @@ def cool(path: str, progress: Progress | None = None, *, rodata: bool = False) -
 
 def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedText:
     """Replace the file behind *fd*, which could not be warmed, by a warm copy, unless the copy is no warmer."""
+    from hugealign.system import journal  # `run` warms and never replaces
+
     path, rodata = before.path, before.rodata
     warmth, cold = before.warmth, rodata.warmth if rodata else Warmth(())
     hits = memory.limit_hits()
@@ -166,8 +168,9 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
     users = diagnose.users_of(os.fstat(fd), path)
     unsynced = ""
     try:
-        if not replacing.replace(path, warmer):
-            return kept("no-gain")
+        with journal.noted(journal.REPLACED, path) as unwritten:
+            if not replacing.replace(path, warmer):
+                return kept("no-gain")
     except replacing.ReplaceError as error:
         if not error.changed:
             return kept(error.obstacle or diagnose.error_name(error))
@@ -175,6 +178,7 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
     except FileError as error:
         return kept(diagnose.error_name(error))
     notes = [*before.notes, Diagnosis("cache.copied", path, {"error": unsynced})]
+    notes += [unwritten] if unwritten else []
     if users:
         notes.append(Diagnosis("cache.replaced", path, users))
     with opened(path) as now:

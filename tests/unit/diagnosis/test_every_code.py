@@ -24,6 +24,7 @@ TABLES = {
 #: Tests of one code each.
 ALONE = {
     "copy.changed": "live/test_stage.py::test_every_check_of_a_copy",
+    "machine.no-journal": "live/test_status.py::test_a_full_journal",
     "memory.limit": "live/test_bad_input.py::test_control_group_that_is_too_small_for_all",
     "process.remapped": "live/test_adapt.py::test_process_that_changes_in_between",
     "process.shared-window": "live/test_adapt.py::test_a_window_that_a_child_has_too_is_not_split",
