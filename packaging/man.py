@@ -46,6 +46,10 @@ _FILES = (
     ("hugealign.toml, pyproject.toml", "the configuration of hugealign-verify(1), which lists its keys"),
     ("/run/hugealign", "the store of hugealign-stage(1)"),
     (
+        "/var/lib/hugealign/journal, ~/.local/state/hugealign/journal",
+        "the files that were fixed or replaced, for hugealign-status(1)",
+    ),
+    (
         "~/.cache/hugealign",
         "what is made on demand: the LLVM plugin, the C of order and trace, an order's blocks (blocks-*.list)",
     ),

@@ -1,6 +1,7 @@
 """Setup for all tests."""
 
 import importlib.util
+import os
 import signal
 import zlib
 from typing import TYPE_CHECKING
@@ -26,6 +27,12 @@ if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
 _LIVE, _LINK = "tests/live/", "tests/link/"
 _TURNS = 2  # toolchains or linkers of each test in `make test`
 _NAMES = [toolchain.name for toolchain in TOOLCHAINS]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def journal_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Files that tests fix are nothing for `hugealign status` to list on this machine."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.getbasetemp() / "state")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is obeyed

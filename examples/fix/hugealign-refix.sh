@@ -1,4 +1,5 @@
 #!/bin/sh
+# One of hugealign's examples: `hugealign status --undo` removes it.
 # Fix and warm the files in a list, one path a line, after an upgrade has replaced them.
 # A file that is fixed already takes a tenth of a second.  One that cannot be fixed does not stop the others.
 set -u

@@ -58,6 +58,7 @@ GROUPS = {
         "advise": "estimate what a command or a process would gain",
         "adapt": "make the hottest code of a running process huge, JIT code included",
         "doctor": "check this machine for what huge text needs",
+        "status": "list what hugealign has changed on this machine, and undo it",
         "help": "print the options of a command",
     },
 }

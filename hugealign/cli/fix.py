@@ -118,6 +118,10 @@ def run(args: argparse.Namespace) -> int:
                 messages.failed(*failures[-1])
             continue
         fixed.append(done)
+        if done.note:
+            from hugealign.diagnosis import render
+
+            messages.warning(f"{printable(path)}: {render.text(done.note)}")
         if not args.json:
             output.show(report.lines(done))
     if args.json:

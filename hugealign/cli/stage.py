@@ -21,7 +21,8 @@ A service binds it over the file (`hugealign enable` writes the unit), and
 `hugealign run` finds it there. If the file has changed since, it gets a new
 copy, and the old one is removed. The copy keeps owner, mode, times,
 capabilities, ACLs and labels, or stage refuses the file. The copies take as much
-memory as the files, once for the machine, and at most half of it.
+memory as the files, once for the machine, and at most half of it. --drop of the
+last copy also unmounts the store. Processes that run from a copy keep it.
 """
 STATUS = {
     0: "done",

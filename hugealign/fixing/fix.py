@@ -18,6 +18,7 @@ from hugealign.io.regular import FileError, locked, opened
 from hugealign.io.replacing import ReplaceError
 from hugealign.records import Record
 from hugealign.settings import PAGE_SIZE
+from hugealign.system import journal
 
 #: What was done with a file, or would be.
 FIX, UNDO, NOTHING = "fix", "undo", "nothing"
@@ -66,6 +67,7 @@ class Fixed(Record):
 
     *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is
     None after an undo.  *ways* are the levels that were tried, the strongest first; all of them if nothing is written.
+    *note*: why `hugealign status` will not list it.
     """
 
     path: str
@@ -75,6 +77,7 @@ class Fixed(Record):
     output: str
     plan: Plan | None = None
     ways: tuple[Way, ...] = ()
+    note: Diagnosis | None = None
 
 
 class OutputError(HugealignError):
@@ -106,8 +109,10 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             if options.in_place:  # a run that was killed after it had exchanged the files left the old one
                 replacing.remove_leftovers(path)
             return Fixed(path, new.action, before, before, "", new.plan, new.ways)
-        where = _write(path, fd, new.output, options, planned)
-        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways)
+        changes = options.in_place and new.action == FIX
+        with journal.noted(journal.FIXED, path) if changes else contextlib.nullcontext() as note:
+            where = _write(path, fd, new.output, options, planned)
+        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, note)
 
 
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:

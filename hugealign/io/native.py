@@ -15,7 +15,7 @@ from typing import Any
 from hugealign.errors import HugealignError
 from hugealign.io import resources
 from hugealign.io.descriptors import using
-from hugealign.io.resources import check, check_directory
+from hugealign.io.resources import check
 from hugealign.io.units import printable
 
 _COMPILERS = ("cc", "gcc", "clang")
@@ -94,28 +94,13 @@ def cache() -> int:
     path = resources.cache()
     if not os.path.isabs(path):  # a user without a home who is in no list of users
         raise HugealignError(f"{printable(path)}: nothing is kept below the current directory; set XDG_CACHE_HOME")
-    missing: list[str] = []
-    while True:
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if missing else os.O_NOFOLLOW))
-            break
-        except FileNotFoundError:
-            if path == os.path.expanduser("~"):
-                raise HugealignError(f"{printable(path)}: no such directory; set XDG_CACHE_HOME") from None
-            path, name = os.path.split(path)
-            missing.append(name)
+    home = os.path.expanduser("~")
     try:
-        check_directory(fd, path)
-        for name in reversed(missing):
-            with suppress(FileExistsError):
-                os.mkdir(name, 0o700, dir_fd=fd)
-            above, fd = fd, os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-            os.close(above)
-        check(os.fstat(fd), resources.cache())
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+        return resources.made(path, home)
+    except FileNotFoundError:
+        if os.path.isdir(home):
+            raise
+        raise HugealignError(f"{printable(home)}: no such directory; set XDG_CACHE_HOME") from None
 
 
 def _compiled(command: list[str], source: str, directory: int, name: str) -> str:

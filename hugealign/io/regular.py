@@ -106,12 +106,13 @@ def _lock(fd: int) -> None:
             raise FileError(f"cannot be locked: {error.strerror}") from error
 
 
-def lock(fd: int) -> bool:
-    """Lock the open file exclusively; return False if others kept it for too long.  Raises OSError."""
+def lock(fd: int, shared: bool = False) -> bool:
+    """Lock the open file, exclusively or *shared*; return False if others kept it for too long.  Raises OSError."""
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     end = time.monotonic() + _PATIENCE
     while time.monotonic() <= end:
         with contextlib.suppress(BlockingIOError):
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
             return True
         time.sleep(_PAUSE)
     return False

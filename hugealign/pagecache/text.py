@@ -97,6 +97,8 @@ def cool(path: str, progress: Progress | None = None) -> CachedText:
 
 def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedText:
     """Replace the file behind *fd*, which could not be warmed, by a warm copy, unless the copy is no warmer."""
+    from hugealign.system import journal  # `run` warms and never replaces
+
     path, warmth = before.path, before.warmth
     hits = memory.limit_hits()
 
@@ -108,8 +110,10 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
     users = diagnose.users_of(os.fstat(fd), path)
     replaced, notes = True, list(before.notes)
     try:
-        if not (replaced := replacing.replace(path, warmer)):
-            notes.append(Diagnosis("cache.no-gain", path, {}))
+        with journal.noted(journal.REPLACED, path) as unwritten:
+            if not (replaced := replacing.replace(path, warmer)):
+                notes.append(Diagnosis("cache.no-gain", path, {}))
+        notes += [unwritten] if unwritten else []
     except (replacing.ReplaceError, FileError) as error:
         replaced = error.code == replacing.NOT_SYNCED
         notes.append(Diagnosis(error.code, path, error.facts))

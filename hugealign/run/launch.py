@@ -242,7 +242,7 @@ def _in_namespace(origins: Sequence[copies.StagedFile], place: str) -> Iterator[
                 yield _bound(origin, copy)
         if own:
             mounted = entered.mount_tmpfs([origin.path for origin in origins])
-            stack.callback(entered.detach, mounted)
+            stack.callback(namespace.detach, mounted)
             for origin in own:
                 yield _bound_own(entered, origin, mounted)
 

@@ -6,6 +6,10 @@ as long as any link leads to it.  A copy gets its name when it is complete, so n
 goes as soon as the file changes, so nobody starts an old one.  The store and its copies belong to its creator, usually
 root, and others cannot write to them: not even a file's owner, since others run what is in the store.  Small files
 would take 2 MiB each on such a tmpfs, so it holds nothing but copies.
+
+A store without a copy is unmounted, and its directory removed, by whoever took the last one away.  The lock lies in the
+store.  So a process that waited for it looks whether the path still leads to what it has locked, else begins anew:
+nobody puts a copy into a store that is gone, and nobody unmounts one in which somebody else is at work.
 """
 
 import contextlib
@@ -18,7 +22,7 @@ from collections.abc import Set as AbstractSet
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.errors import HugealignError, cause
-from hugealign.io import resources
+from hugealign.io import mounts, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, lock, opened_at, real_path
 from hugealign.io.units import printable
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from hugealign.diagnosis.values import Diagnosis
 
 DEFAULT = "/run/hugealign"
-_LINKS, _OWNED, _LOCK = "path", "for", "lock"
+_LINKS, _OWNED, _LOCK = _OWN = "path", "for", "lock"
 _LONGEST_NAME = 255  # NAME_MAX
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -86,18 +90,12 @@ def stage(
         with _public(real) as fd:
             if _origin(real, fd, fix) is None:
                 return _nothing(real)
-    with _opened(place) as store:
-        try:
-            with _alone(store), _public(real) as fd:
-                _remove_stale(store, place, fd)
-                staged, copy = _staged(store, place, links, real, _origin(real, fd, fix))
-        except BaseException:
-            # Whatever went wrong, a link to the copy of an older file must not stay.
-            _unlink(links + real)
-            raise
-        if copy >= 0:
-            os.close(copy)
-        return staged
+    with _opened(place, link=links + real) as store, _public(real) as fd:
+        _remove_stale(store, place, fd)
+        staged, copy = _staged(store, place, links, real, _origin(real, fd, fix))
+    if copy >= 0:
+        os.close(copy)
+    return staged
 
 
 def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, int]:
@@ -113,7 +111,7 @@ def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, i
         origin = _origin(real, fd, fix)
         if origin is None and not os.path.ismount(place):
             return _nothing(real), -1
-        with _opened(place, private=True) as store, _alone(store):
+        with _opened(place, private=True) as store:
             _remove_stale(store, place, fd)
             return _staged(store, place, _tree(place, ""), real, origin, private=True)
 
@@ -133,16 +131,18 @@ def entries(place: str = DEFAULT) -> list[StoredCopy]:
 def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
     """Remove the copies of *paths*, or all, and return them; processes that run from a copy keep it.
 
+    With the last copy the store itself goes.
+
     Raises HugealignError for a path without a copy.
     """
     wanted = {os.path.realpath(path) for path in paths}
     there = entries(place)
     if missing := wanted - {entry.path for entry in there}:
         raise HugealignError(f"{printable(min(missing))}: not in the store")
-    if not there:
+    if not os.path.ismount(place):
         return []
     dropped = [entry for entry in there if not wanted or entry.path in wanted]
-    with _opened(place) as store, _alone(store):
+    with _opened(place) as store:
         paths_dropped = {entry.path for entry in dropped}
         for path, link in list(_links(place)):
             if path in paths_dropped:
@@ -158,7 +158,7 @@ def release(owner: str, place: str = DEFAULT) -> None:
     top = _tree(place, owner)
     if not os.path.isdir(top):
         return
-    with _opened(place) as store, _alone(store):
+    with _opened(place) as store:
         shutil.rmtree(top)
         _remove_unnamed(store, place)
 
@@ -353,15 +353,27 @@ def _exists(store: int, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(place: str, private: bool = False) -> Iterator[int]:
-    """Yield the open store, after mounting it if need be.  Raises HugealignError."""
+def _opened(place: str, private: bool = False, link: str = "") -> Iterator[int]:
+    """Yield the open store, which no other process changes meanwhile, after mounting it if need be.
+
+    An empty store is removed afterwards.  Whatever goes wrong, *link* does not stay: it may lead to a copy of what the
+    file was before.  Raises HugealignError.
+    """
     try:
-        _mount(place, private)
-        with using(os.open(place, _DIRECTORY)) as fd:
-            _check(fd, place)
-            if private and os.fstat(fd).st_mode & 0o077:
-                raise HugealignError(f"{printable(place)}: others may enter it")
-            yield fd
+        while True:
+            with using(_mounted(place, private)) as store:
+                try:
+                    with _alone(store):
+                        if _leads_to(place, store):
+                            try:
+                                yield store
+                            finally:
+                                _remove_empty(store, place)
+                            return
+                except BaseException:
+                    if link:
+                        _unlink(link)
+                    raise
     except OSError as error:
         raise HugealignError(f"{printable(place)}: {error.strerror}") from error
 
@@ -375,21 +387,64 @@ def _alone(store: int) -> Iterator[None]:
         yield
 
 
-def _mount(place: str, private: bool) -> None:
-    """Mount a tmpfs at *place*, unless something is mounted there.  Raises OSError, HugealignError."""
+def _mounted(place: str, private: bool) -> int:
+    """Open the store at *place*, which is mounted if nothing is there.  Raises OSError, HugealignError."""
+    while True:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(place, 0o700)  # nobody else can lock it before it is mounted
+        try:
+            fd = os.open(place, _DIRECTORY)
+        except FileNotFoundError:  # another process has just removed it
+            continue
+        with contextlib.ExitStack() as stack:
+            stack.callback(os.close, fd)
+            if _is_mounted(fd):
+                try:
+                    _check(fd, place, private)
+                    stack.pop_all()
+                except HugealignError:
+                    if _leads_to(place, fd):  # else it has just been unmounted, and has no options any more
+                        raise
+                else:
+                    return fd
+            else:
+                with _locked(fd):
+                    if _leads_to(place, fd):  # so nothing has been mounted there
+                        _mount(fd, place, private)
+
+
+def _mount(fd: int, place: str, private: bool) -> None:
+    """Mount a tmpfs on the open directory *fd*, unless it is no longer at *place*.  Raises OSError, HugealignError."""
+    _check_trust(fd, place)
+    if os.listdir(fd):
+        raise HugealignError(f"{printable(place)}: not empty; a store there would hide what it holds")
     try:
-        os.mkdir(place, 0o700)  # nobody else can lock it before it is mounted
-    except OSError:
-        if not os.path.isdir(place):
+        namespace.mount_huge_tmpfs(f"/proc/self/fd/{fd}", f"mode=0{700 if private else 755}")
+    except RefusalError:
+        if _leads_to(place, fd):
+            with contextlib.suppress(OSError):
+                os.rmdir(place)
             raise
-    with using(os.open(place, _DIRECTORY)) as fd:
-        if not _is_mounted(fd):
-            with _locked(fd), using(os.open(place, _DIRECTORY)) as again:
-                if not _is_mounted(again):
-                    _check_trust(again, place)
-                    if os.listdir(again):
-                        raise HugealignError(f"{printable(place)}: not empty; a store there would hide what it holds")
-                    namespace.mount_huge_tmpfs(f"/proc/self/fd/{again}", f"mode=0{700 if private else 755}")
+
+
+def _remove_empty(store: int, place: str) -> None:
+    """Unmount the open store at *place* and remove its directory, if we mounted it and no copy is left.
+
+    Processes that run from a copy keep it.
+    """
+    with contextlib.suppress(OSError, RefusalError):  # then it stays, empty
+        mount = mounts.of_device(os.fstat(store).st_dev)
+        if mount and mount.source == namespace.SOURCE.encode() and not {*os.listdir(store)}.difference(_OWN):
+            namespace.detach(f"/proc/self/fd/{store}")
+            os.rmdir(place)
+
+
+def _leads_to(place: str, fd: int) -> bool:
+    """Return whether *place* is still the open directory *fd*, not one that was mounted or made there since."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(place, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
 
 
 def _is_mounted(fd: int) -> bool:
@@ -397,13 +452,18 @@ def _is_mounted(fd: int) -> bool:
     return os.fstat(fd).st_dev != os.stat("..", dir_fd=fd).st_dev
 
 
-def _check(fd: int, place: str) -> None:
-    """Check that the open directory *place* is a store that others cannot change.  Raises HugealignError."""
+def _check(fd: int, place: str, private: bool = False) -> None:
+    """Check that the open directory *place* is a store that others cannot change, or enter if it is *private*.
+
+    Raises HugealignError.
+    """
     if not _is_mounted(fd):
         raise HugealignError(f"{printable(place)}: nothing is mounted there")
     if kernel.file_system_of(fd) != "tmpfs" or "huge=always" not in kernel.mount_options_of(fd):
         raise HugealignError(f"{printable(place)}: something else is mounted there")
     _check_trust(fd, place)
+    if private and os.fstat(fd).st_mode & 0o077:
+        raise HugealignError(f"{printable(place)}: others may enter it")
 
 
 def _check_trust(fd: int, place: str) -> None:

@@ -30,6 +30,8 @@ _SYS_OPEN_TREE, _SYS_MOVE_MOUNT = 428, 429
 _OPEN_TREE_CLONE, _AT_EMPTY_PATH = 1, 0x1000
 _MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 4, 0x40
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_GET_SECUREBITS, _PR_SET_SECUREBITS = 23, 24, 27, 28
+#: What the mount table has as the source of our tmpfs.
+SOURCE = "hugealign"
 #: Directories that exist nearly everywhere; the tmpfs covers one of them while files are copied.
 _PLACES = ("/tmp", "/var/tmp", "/run", "/mnt", "/opt", "/srv", "/media")  # noqa: S108  # nothing is made in them
 
@@ -50,11 +52,6 @@ class Namespace(Record):
                 mount_huge_tmpfs(place, "mode=0755")
                 return place
         raise RefusalError("process.no-mount-point")
-
-    def detach(self, place: str) -> None:
-        """Unmount the tmpfs at *place*; files bound from it stay.  Raises RefusalError."""
-        if _libc().umount2(os.fsencode(place), _MNT_DETACH):
-            raise _error("umount2")
 
 
 def enter() -> Namespace:
@@ -138,7 +135,13 @@ def attach(made: int, target: int) -> None:
 
 def mount_huge_tmpfs(place: str, options: str) -> None:
     """Mount a tmpfs on *place* whose files are huge from the first byte.  Raises RefusalError."""
-    _mount("hugealign", place, "tmpfs", _MS_NODEV, f"huge=always,{options}")
+    _mount(SOURCE, place, "tmpfs", _MS_NODEV, f"huge=always,{options}")
+
+
+def detach(place: str) -> None:
+    """Unmount what is mounted at *place*; open files and files bound from it stay.  Raises RefusalError."""
+    if _libc().umount2(os.fsencode(place), _MNT_DETACH):
+        raise _error("umount2")
 
 
 def nosuid(fd: int) -> bool:

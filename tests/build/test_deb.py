@@ -3,6 +3,7 @@
 tests/prebuilt/test_package.py installs it.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -85,3 +86,35 @@ def test_two_builds_are_the_same_bytes(built: Path, tmp_path: Path) -> None:
     for file in sorted(built.glob("hugealign_*")):
         if file.suffix in (".deb", ".dsc", ".xz"):
             assert (tmp_path / "out" / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+#: Makes an empty store, and something beside the journal, and runs the scripts of the package in $1 as dpkg does.
+_SCRIPTS = """
+mount -t tmpfs none /run
+mount -t tmpfs none /var/lib
+mkdir /run/hugealign /var/lib/hugealign
+mount -t tmpfs -o huge=always,mode=755 hugealign /run/hugealign
+touch /var/lib/hugealign/kept
+"$1/prerm" upgrade 9
+"$1/postrm" upgrade 9
+test -d /run/hugealign
+"$1/prerm" remove
+test ! -e /run/hugealign
+"$1/postrm" remove
+test -e /var/lib/hugealign/kept
+"$1/postrm" purge
+test ! -e /var/lib/hugealign
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount")
+def test_removal_drops_copies_and_names_what_stays_and_purge_takes_the_journal(built: Path, tmp_path: Path) -> None:
+    run("dpkg-deb", "-e", next(built.glob("hugealign_*.deb")), tmp_path / "scripts", check=True)
+    clean = tmp_path / "bin/py3clean"  # it wants to find the package installed
+    clean.parent.mkdir()
+    clean.symlink_to("/bin/true")
+    words = ("unshare", "--mount", "env", "-u", "XDG_STATE_HOME", "sh", "-ec", _SCRIPTS, "sh")
+    path = f"{clean.parent}:{environment()['PATH']}"
+    done = run(*words, tmp_path / "scripts", XDG_CACHE_HOME=str(tmp_path), PATH=path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "to undo it, run: hugealign status --undo" in done.stdout

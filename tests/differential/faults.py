@@ -134,6 +134,7 @@ COMMANDS = {
     "top": Command(("top",)),
     "doctor": Command(("doctor", "{tree}")),
     "order": Command(("order", "{profile}", "-b", "{program}", "--cpu", "zen3", "-o", "{out}"), out="{out}"),
+    "status": Command(("status",), (0, 3)),
     "stage": Command(("stage", "--store", "{store}", "{program}"), root=True),
 }
 

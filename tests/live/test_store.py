@@ -52,6 +52,11 @@ def copies(store: Path) -> list[str]:
     return sorted(name for name in os.listdir(store) if name not in ("path", "for", "lock"))
 
 
+def gone(store: Path) -> bool:
+    """Say whether nothing is left of the store: no mount, no lock, no directory."""
+    return not store.exists() and f" {store} " not in mounts()
+
+
 def link(store: Path, program: Path) -> Path:
     return Path(f"{store}/path{program}")
 
@@ -135,7 +140,7 @@ def test_old_copy_does_not_outlive_a_failure(store: Path, program: Path) -> None
     assert not link(store, program).exists()
     program.unlink()
     assert stage(store, program).stderr.endswith("No such file or directory\n")
-    assert copies(store) == []
+    assert gone(store)
 
 
 def test_each_file_that_cannot_be_staged_is_named(store: Path, program: Path) -> None:
@@ -165,9 +170,13 @@ def test_drop(store: Path, program: Path, stock: Path) -> None:
     assert document(stage(store, "--drop", program, "--json"))["copies"][0]["path"] == str(program)
     assert stage(store, "--drop", program).stderr == f"hugealign: error: {program}: not in the store\n"
     assert len(copies(store)) == 1
-    assert stage(store, "--drop").stdout == f"{stock}/good: 10.0 MiB, dropped\n"
-    assert copies(store) == []
+    with running(link(store, stock / "good"), "5") as child:
+        assert stage(store, "--drop").stdout == f"{stock}/good: 10.0 MiB, dropped\n"
+        assert gone(store)
+        assert huge_kib(child.pid, Path("/")) == ALL  # it keeps its text
     assert stage(store, "--list").stdout == ""
+    assert stage(store, "--drop").stdout == ""
+    assert gone(store)
     assert stage(store / "none", "--list").stdout == ""
 
 
@@ -254,11 +263,10 @@ def test_privileges_and_secrets_are_refused(store: Path, program: Path) -> None:
         program.chmod(0o4755)
         assert "it gives privileges" in stage(store, program).stderr
         assert f"not everyone may enter {hidden}" in stage(store, hidden / "program").stderr
-        assert store.exists() == mounted
+        assert gone(store)
         program.chmod(0o755)
         if not mounted:
             assert stage(store, program).returncode == 0
-    assert copies(store) == []
 
 
 def test_no_store_is_made_for_nothing(store: Path, stock: Path) -> None:
@@ -319,7 +327,7 @@ def test_released_copies_go_unless_another_service_has_them(store: Path, program
         code = "import sys; from hugealign.run import store; store.release(*sys.argv[1:])"
         subprocess.run([sys.executable, "-c", code, owner, store], check=True, cwd=ROOT)
         assert not (store / "for" / owner).exists()
-        assert len(copies(store)) == left
+        assert len(copies(store)) == left if left else gone(store)
 
 
 def test_store_is_not_mounted_where_others_write_or_over_files(store: Path, program: Path) -> None:
@@ -345,6 +353,82 @@ def test_starters_at_once_make_one_copy(store: Path, program: Path) -> None:
     assert len(copies(store)) == 1
     assert mounts().count(f" {store} ") == 1
     assert link(store, program).read_bytes() == program.read_bytes()
+
+
+def test_a_store_that_somebody_else_mounted_stays(store: Path, program: Path) -> None:
+    store.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "huge=always,mode=755", "none", store], check=True)
+    assert stage(store, program).returncode == 0
+    assert stage(store, "--drop").returncode == 0
+    assert copies(store) == []
+    assert mounts().count(f" {store} ") == 1
+
+
+def test_a_mount_that_is_refused_leaves_no_directory(store: Path, program: Path) -> None:
+    """As for root in a container."""
+    done = hugealign("stage", "--store", store, program, prefix=("setpriv", "--bounding-set=-sys_admin"))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert not store.exists()
+
+
+each_round = pytest.mark.parametrize("rounds", [15, pytest.param(300, marks=pytest.mark.matrix)])
+#: Stages the file until it has made so many copies, and looks whether its copy is there.
+_STAGER = """
+import os, sys
+from hugealign.run import store
+place, program, owner, rounds = sys.argv[1:]
+made = 0
+while made < int(rounds):
+    staged = store.stage(program, place, owner=owner)
+    assert (staged.huge, staged.windows) == (3, 3), staged
+    made += staged.state == store.MADE
+    if owner:
+        assert os.path.getsize(staged.link) == os.path.getsize(program), staged
+        store.release(owner, place)
+        assert not os.path.lexists(staged.link), staged
+"""
+#: Drops all copies until it need not.
+_DROPPER = """
+import os, sys
+from hugealign.run import store
+place, = sys.argv[1:]
+while not os.path.exists(place + ".end"):
+    store.drop((), place)
+"""
+
+
+def started(code: str, *words: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", code, *map(str, words)]
+    return subprocess.Popen(command, text=True, cwd=ROOT, stderr=subprocess.PIPE)
+
+
+def ended(*children: "subprocess.Popen[str]") -> None:
+    """Wait for the *children*; none may have failed, even once."""
+    said = [child.communicate(timeout=280)[1] for child in children]
+    assert [(child.returncode, text) for child, text in zip(children, said, strict=True)] == [(0, "")] * len(children)
+
+
+@each_round
+def test_a_copy_that_was_just_staged_is_not_lost(store: Path, program: Path, rounds: int) -> None:
+    """Each owner releases its own copy alone, so the store comes and goes, and what is staged is there."""
+    other = program.with_name("other")
+    shutil.copy(program, other)
+    ended(*(started(_STAGER, store, *words, rounds) for words in ((program, "a.service"), (other, "b.service"))))
+    assert gone(store)
+
+
+@each_round
+def test_all_are_dropped_while_others_stage(store: Path, program: Path, rounds: int) -> None:
+    end = store.with_name("store.end")
+    dropper = started(_DROPPER, store)
+    try:
+        ended(started(_STAGER, store, program, "", rounds))
+    finally:
+        end.touch()
+        ended(dropper)
+        end.unlink()
+    assert stage(store, "--drop").returncode == 0
+    assert gone(store)
 
 
 @pytest.mark.matrix

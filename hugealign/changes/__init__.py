@@ -1,0 +1,1 @@
+"""What hugealign has changed on this machine, and how that is undone."""

@@ -1,0 +1,339 @@
+"""`hugealign status` as functions: find what hugealign has changed on this machine, and undo it.
+
+What can be seen is looked for: units and hooks by what is in them, stores by their mounts.  Only files that were fixed
+or replaced come from the journal (`hugealign.system.journal`), and each is looked at.
+"""
+
+import glob
+import json
+import os
+import shlex
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import ROOT, Remedy
+from hugealign.elf.fixrecord import reader, recorded
+from hugealign.elf.image import read_image
+from hugealign.errors import HugealignError, MalformedElfError, NotElfError, cause
+from hugealign.fixing.fix import FixOptions, fix
+from hugealign.io import mounts, resources
+from hugealign.io.descriptors import using
+from hugealign.io.regular import FileError, opened
+from hugealign.pagecache import measure
+from hugealign.pagecache.text import cool
+from hugealign.records import Record
+from hugealign.run import store
+from hugealign.services import dropins, enable, oci, programs
+from hugealign.system import journal, kernel, namespace
+from hugealign.system.journal import Entry
+
+#: What stands in the first lines of our examples, where they can have comments.
+EXAMPLE = "`hugealign status --undo` removes it"
+#: Where podman and CRI-O look for hooks (oci-hooks(5)), where containerd is configured, and our examples for apt.
+_HOOKS = ("/etc/containers/oci/hooks.d", "/usr/share/containers/oci/hooks.d")
+_CONTAINERD = "/etc/containerd/config.toml"
+_FOR_APT = ("/etc/apt/apt.conf.d/80hugealign", "/usr/local/sbin/hugealign-refix")
+_LIMIT = 1 << 20  # bytes of a configuration
+_HEAD = 256  # bytes of a file in which a mark stands
+
+
+class Change(Record):
+    """A change: its *kind* is one of KINDS, its *subject* a path or the name of a service.
+
+    *facts* are as those of a diagnosis.  *undo* is the command that undoes it; without one, what a person has to do.
+    *time* is when it was made, in seconds since 1970, 0 if that is not known.
+    """
+
+    kind: str
+    subject: str
+    facts: Mapping[str, int | str]
+    undo: Remedy
+    time: int = 0
+
+
+class UnreadableError(HugealignError):
+    """The file at *path*, which may say what was changed, cannot be read."""
+
+    def __init__(self, path: str, error: FileError) -> None:
+        super().__init__(str(error))
+        self.path = path
+
+
+class Undone(Record):
+    """What became of a *change*: undone, unless *failure* says why not, or a person has to act."""
+
+    change: Change
+    failure: HugealignError | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left of it."""
+        return bool(self.change.undo.argv) and self.failure is None
+
+
+def find() -> tuple[list[Change], list[tuple[str, HugealignError]]]:
+    """Return the changes, in the order in which they can be undone, and what could not be looked at, with the reason.
+
+    What the journal has and is no longer so is taken out of it.
+    """
+    changes: list[Change] = []
+    errors: list[tuple[str, HugealignError]] = []
+    for kind, (seen, _) in KINDS.items():
+        try:
+            changes += (Change(kind, *each) for each in seen())
+        except HugealignError as error:
+            errors.append((getattr(error, "path", kind), error))
+        except OSError as error:
+            errors.append((os.fsdecode(error.filename or kind), HugealignError(cause(error))))
+    return changes, errors
+
+
+def undo(change: Change) -> Undone:
+    """Undo *change*, unless a person has to."""
+    if not change.undo.argv:
+        return Undone(change)
+    try:
+        KINDS[change.kind][1](change)
+    except HugealignError as error:
+        return Undone(change, error)
+    except OSError as error:
+        return Undone(change, HugealignError(cause(error)))
+    return Undone(change)
+
+
+#: The fields of a change behind its kind.
+_Fields = tuple[str, Mapping[str, int | str], Remedy] | tuple[str, Mapping[str, int | str], Remedy, int]
+
+
+def _run(*words: str) -> Remedy:
+    """Return the command that undoes a change of the machine's."""
+    return Remedy("undo", words, ROOT if os.geteuid() else "")
+
+
+def _services() -> Iterator[_Fields]:
+    names = {os.path.basename(path) for path in _units(f"{dropins.helper('')}*.service", dropins.MARK)}
+    units = {name.removeprefix(dropins.helper("")).replace("\\x40", "@") for name in names}
+    drop_ins = _units("*.d/hugealign.conf", dropins.MARK)
+    units |= {os.path.basename(os.path.dirname(path)).removesuffix(".d") for path in drop_ins}
+    for unit in sorted(units):
+        yield unit, {}, _run("hugealign", "disable", unit)
+
+
+def _disable(change: Change) -> None:
+    enable.disable(change.subject)
+
+
+def _units(pattern: str, mark: str) -> Iterator[str]:
+    """Yield the units and drop-ins that match *pattern* and have *mark*."""
+    for path in sorted(glob.glob(f"{dropins.PLACE}/{pattern}")):
+        if mark in _text(path, _HEAD):
+            yield path
+
+
+def _text(path: str, limit: int = _LIMIT) -> str:
+    """Return the beginning of the regular file at *path*, nothing of anything else.  Raises UnreadableError."""
+    if not os.path.isfile(path):  # as a unit that is masked
+        return ""
+    try:
+        with opened(path, empty=True) as fd:
+            return os.read(fd, limit).decode(errors="replace")
+    except FileError as error:
+        raise UnreadableError(path, error) from error
+
+
+def _hooks() -> Iterator[_Fields]:
+    for place in _HOOKS:
+        for path in sorted(glob.glob(f"{place}/*.json")):
+            if _is_ours(_parsed(path).get("hook")):
+                yield path, {}, _run("rm", "--", path)
+
+
+def _runtimes() -> Iterator[_Fields]:
+    try:
+        configuration = tomllib.loads(_text(_CONTAINERD))
+    except (ValueError, RecursionError):
+        return
+    for runtime, specification in _specifications("", configuration):
+        hooks = _parsed(specification).get("hooks")
+        stages = hooks.values() if isinstance(hooks, dict) else ()
+        if any(_is_ours(hook) for stage in stages if isinstance(stage, list) for hook in stage):
+            facts = {"runtime": runtime, "specification": specification}
+            yield _CONTAINERD, facts, Remedy("remove-runtime")
+
+
+def _specifications(name: str, table: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the runtimes in a *table* of containerd's configuration, with the paths of their specifications."""
+    for key, value in table.items():
+        if isinstance(value, dict) and depth < 16:
+            yield from _specifications(key, value, depth + 1)
+        elif key == "base_runtime_spec" and isinstance(value, str) and "\0" not in value and value:
+            yield name, value
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    """Return the object in the JSON file at *path*, an empty one for anything else.  Raises UnreadableError."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(_text(path))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def _is_ours(hook: object) -> bool:
+    """Return whether the *hook* of a container (runtime-spec/config.md) starts `hugealign oci-hook`."""
+    if not isinstance(hook, dict) or not isinstance(hook.get("args"), list):
+        return False
+    return "oci-hook" in hook["args"] and os.path.basename(str(hook.get("path"))).startswith("hugealign")
+
+
+def _remove(change: Change) -> None:
+    os.unlink(change.subject)
+
+
+def _examples() -> Iterator[_Fields]:
+    for pattern in ("*.timer", "*.service"):  # a timer first: it starts its service again
+        for path in _units(pattern, EXAMPLE):
+            words = shlex.quote(os.path.basename(path)), shlex.quote(path)
+            yield path, {}, _run("sh", "-c", "systemctl disable --now {} && rm -- {}".format(*words))
+    for path in (*_units("*.d/*.conf", EXAMPLE), *_FOR_APT):
+        if EXAMPLE in _text(path, _HEAD):
+            yield path, {}, _run("rm", "--", path)
+
+
+def _remove_example(change: Change) -> None:
+    path, name = change.subject, os.path.basename(change.subject)
+    is_unit = path.startswith(f"{dropins.PLACE}/")
+    if name.endswith((".timer", ".service")) and programs.manager_runs():
+        programs.systemctl("disable", "--now", "--", name)
+    os.unlink(path)
+    if is_unit:
+        for link in glob.glob(f"{dropins.PLACE}/*.wants/{glob.escape(name)}"):
+            os.unlink(link)
+        if os.path.dirname(path) != dropins.PLACE:
+            with suppress(OSError):  # others have files in it
+                os.rmdir(os.path.dirname(path))
+        if programs.manager_runs():
+            programs.systemctl("daemon-reload")
+
+
+def _stores() -> Iterator[_Fields]:
+    ours = [mounts.text(m.place) for m in mounts.seen() if _is_store(m)]
+    for place in dict.fromkeys((*ours, store.DEFAULT, oci.STORE)):
+        error = ""
+        try:
+            there = {entry.identity: entry.size for entry in store.entries(place)}
+        except OSError as failure:  # the containers' store is root's alone
+            there, error = {}, cause(failure)
+        if there or place in ours:
+            facts = {"unseen": error} if error else {"copies": len(there), "size": sum(there.values())}
+            where = () if place == store.DEFAULT else ("--store", place)
+            yield place, facts, _run("hugealign", "stage", "--drop", *where)
+
+
+def _is_store(mount: mounts.Mount) -> bool:
+    return mount.kind == b"tmpfs" and mount.source == namespace.SOURCE.encode()
+
+
+def _drop(change: Change) -> None:
+    place = change.subject
+    store.drop((), place)
+    if any(_is_store(mount) and mounts.text(mount.place) == place for mount in mounts.seen()):
+        raise HugealignError("the copies are gone, but it holds files of others, or cannot be unmounted")
+
+
+def _fixed() -> Iterator[_Fields]:
+    yield from _journaled(journal.FIXED, _fix_of, lambda path: ("hugealign", "fix", "--undo", path))
+
+
+def _fix_of(entry: Entry) -> Mapping[str, int | str] | None:
+    """Return the facts of a file that was fixed; None if it is not any more."""
+    with opened(entry.path) as fd:
+        record = recorded(reader(fd), read_image(fd))
+    return {"level": record.level} if record else None
+
+
+def _restore(change: Change) -> None:
+    fix(change.subject, FixOptions(undo=True, in_place=True))
+
+
+def _replaced() -> Iterator[_Fields]:
+    yield from _journaled(journal.REPLACED, _huge_of, lambda path: ("hugealign", "warm", "--undo", path))
+
+
+def _huge_of(entry: Entry) -> Mapping[str, int | str] | None:
+    """Return the facts of a file that a warm copy has replaced; None if none has, or no window is huge any more."""
+    now = journal.file_state(entry.path)
+    if now[1:2] == entry.state[1:2] or now[2:] != entry.state[2:]:  # the old file, or another
+        return None
+    page_size = kernel.huge_page_size()
+    with measure.huge_pages_allowed(), opened(entry.path) as fd:
+        offsets = measure.text_windows(fd, page_size)
+        huge = sum(measure.measure(fd, offsets, page_size))
+    return {"windows_huge": huge, "windows": len(offsets)} if huge else None
+
+
+def _cool(change: Change) -> None:
+    found = cool(change.subject).diagnosis
+    if found:
+        raise RefusalError.of(found)
+
+
+def _journaled(
+    kind: str,
+    look: Callable[[Entry], Mapping[str, int | str] | None],
+    command: Callable[[str], Sequence[str]],
+) -> Iterator[_Fields]:
+    """Yield the files of one *kind* that *look* still finds changed; take the others out of the journal."""
+    gone = set()
+    for entry in journal.entries():
+        if entry.change != kind:
+            continue
+        facts = _looked(entry, look)
+        if facts is None:
+            gone.add(entry)
+        else:
+            yield entry.path, facts, Remedy("undo", tuple(command(entry.path))), entry.time
+    with suppress(OSError, HugealignError):  # there is none, or it cannot be written
+        # Look again, now that nobody is at work: what was about to be changed may have been changed since.
+        journal.prune(lambda entry: entry not in gone or _looked(entry, look) is not None)
+
+
+def _looked(entry: Entry, look: Callable[[Entry], Mapping[str, int | str] | None]) -> Mapping[str, int | str] | None:
+    """Return what *look* finds, or why it cannot look."""
+    if mounts.behind_server(entry.path):  # which may never answer
+        return {"unseen": "server"}
+    try:
+        return look(entry)
+    except NotElfError:
+        return None
+    except (FileError, MalformedElfError, OSError) as error:
+        return {"unseen": cause(error)} if os.path.lexists(entry.path) else None
+
+
+def _caches() -> Iterator[_Fields]:
+    place = resources.cache()
+    sizes = [os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(place) for name in names]
+    if os.path.isdir(place):
+        yield place, {"files": len(sizes), "size": sum(sizes)}, Remedy("undo", ("rm", "-r", "--", place))
+
+
+def _remove_cache(change: Change) -> None:
+    with using(os.open(change.subject, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)) as fd:
+        resources.check_directory(fd, change.subject)
+    shutil.rmtree(change.subject)
+
+
+#: What is looked for, in the order in which it is undone: what would stage, fix or warm again comes first.
+KINDS: dict[str, tuple[Callable[[], Iterator[_Fields]], Callable[[Change], None]]] = {
+    "service": (_services, _disable),
+    "hook": (_hooks, _remove),
+    "runtime": (_runtimes, _remove),
+    "example": (_examples, _remove_example),
+    "store": (_stores, _drop),
+    "fixed": (_fixed, _restore),
+    "replaced": (_replaced, _cool),
+    "cache": (_caches, _remove_cache),
+}
