@@ -1,5 +1,7 @@
 """One exception class per kind of failure, each with its exit status; and the table of all statuses."""
 
+import errno
+
 #: What an exit status means.  125 to 127 are those of ``env`` and ``timeout`` (POSIX, XCU 2.8.2), 130 and 141 a shell's
 #: for SIGINT and SIGPIPE.
 STATUSES = {
@@ -36,6 +38,13 @@ class HugealignError(Exception):
         super().__init__(message)
         self.code = code
         self.facts = facts
+
+
+class NoProcError(FileNotFoundError):
+    """A descriptor cannot be opened again, because /proc is not mounted."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.ENOENT, "/proc is not mounted")
 
 
 class UsageError(HugealignError):

@@ -3,7 +3,7 @@
 import errno
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
-from hugealign.errors import UNREADABLE, HugealignError
+from hugealign.errors import UNREADABLE, HugealignError, NoProcError
 from hugealign.io.units import printable
 
 TYPE_CHECKING = False
@@ -37,25 +37,32 @@ class RefusalError(HugealignError):
 
 def error_name(error: Exception) -> str:
     """Return the name (``EACCES``) of the system's error that *error* is, or was raised from; empty if it is none."""
-    number = next((e.errno for e in (error, error.__cause__) if isinstance(e, OSError)), None)
-    return errno.errorcode.get(number or 0, "")
+    found = _system_error(error)
+    return errno.errorcode.get(found.errno or 0, "") if found else ""
+
+
+def _system_error(error: Exception) -> OSError | None:
+    return next((e for e in (error, error.__cause__) if isinstance(e, OSError)), None)
+
+
+def _unreadable(path: str, error: Exception) -> Diagnosis:
+    if isinstance(_system_error(error), NoProcError):
+        return Diagnosis("machine.no-proc", path, {})
+    return Diagnosis(UNREADABLE, path, {"error": error_name(error)})
 
 
 def diagnosis_of(path: str, error: Exception) -> Diagnosis | None:
     """Return what *error* says about the file at *path*, a system's error that it cannot be read; None if nothing."""
     if isinstance(error, RefusalError):
         return error.diagnosis.about(path)
-    if not isinstance(error, HugealignError):
-        return Diagnosis(UNREADABLE, path, {"error": error_name(error)})
-    facts = dict(error.facts)
-    if error.code == UNREADABLE:
-        facts.setdefault("error", error_name(error))
-    return Diagnosis(error.code, path, facts) if error.code else None
+    if not isinstance(error, HugealignError) or (error.code == UNREADABLE and "error" not in error.facts):
+        return _unreadable(path, error)
+    return Diagnosis(error.code, path, dict(error.facts)) if error.code else None
 
 
 def diagnosed(path: str, error: Exception) -> Diagnosis:
     """Return what *error* says about the file at *path*, at least that it cannot be read."""
-    return diagnosis_of(path, error) or Diagnosis(UNREADABLE, path, {"error": error_name(error)})
+    return diagnosis_of(path, error) or _unreadable(path, error)
 
 
 def words(path: str, error: HugealignError) -> str:

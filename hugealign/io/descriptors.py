@@ -1,7 +1,8 @@
 """Helpers for file descriptors: close one after a block, write one completely, read from a forked child."""
 
-import errno
 import os
+
+from hugealign.errors import NoProcError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def reopened(fd: int, flags: int) -> int:
     except FileNotFoundError:
         if os.path.isdir("/proc/self/fd"):
             raise
-        raise OSError(errno.ENOENT, "/proc is not mounted") from None
+        raise NoProcError from None
 
 
 def write_all(fd: int, data: bytes | memoryview, offset: int = 0) -> None:

@@ -227,7 +227,7 @@ def relocated(at: Path) -> None:
 
 
 PROGRAM = "cp plain made"
-SEPARATE = (*FIX, "--level=separate")
+SEPARATE, SHIFT = (*FIX, "--level=separate"), (*FIX, "--level=shift")
 #: A program that jumps to its ELF header, which a separation leaves behind; as often as *times*.
 _JUMPS = ".hidden __ehdr_start\\n.text\\n.rept {}\\njmp __ehdr_start\\n.endr\\n"
 _TO_THE_HEADER = f"printf '{_JUMPS}' >f.s && gcc {_SMALL_PAGES} main.o f.s -o made"
@@ -270,23 +270,25 @@ ROWS = {
     "file.truncated": Row(FIX, section(32, "Q", 1 << 24)),
     "file.unknown-form": Row(VERIFY, zipped(10, 9), "advice", PROGRAM),
     "file.unreadable": Row(VERIFY, lambda _: None),
-    "fix.address-tables": Row(SEPARATE, dynamic(7, 1 << 40), "relink", again=FIX),
+    "fix.address-tables": Row(SEPARATE, dynamic(7, 1 << 40), "relink", again=SHIFT),
     "fix.changed-since": Row((*FIX, "--undo"), fixed_and_patched),
-    "fix.crosses": Row(SEPARATE, _TO_THE_HEADER.format(1), "relink", again=FIX),
-    "fix.debug-inside": Row(SEPARATE, "gcc -gdwarf-4 -gsplit-dwarf main.c text.o -o made", "relink", again=FIX),
-    "fix.fixed-address": Row(SEPARATE, f"{_GCC} -no-pie -o made", "relink", again=FIX),
+    "fix.crosses": Row(SEPARATE, _TO_THE_HEADER.format(1), "relink", again=SHIFT),
+    "fix.debug-inside": Row(
+        SEPARATE, "clang-19 -g -fstack-size-section main.c text.o -o made", "relink", again=SHIFT, needs="clang-19"
+    ),
+    "fix.fixed-address": Row(SEPARATE, f"{_GCC} -no-pie -o made", "relink", again=SHIFT),
     "fix.grows": Row(
         (*FIX, "--page-size=32M"), synthetic([(RX, k << 26, 1 << 20, k << 26) for k in range(10)]), "relink"
     ),
     "fix.header-tables": Row(FIX, wide_count, "relink"),
     "fix.headers-move": Row(FIX, synthetic(PAIRED, phoff=0x1000 + 4 * M), "relink"),
     "fix.image-base": Row(FIX, synthetic([(RX, 0x1000, 4 * M, 0)]), "relink"),
-    "fix.many-addresses": Row(SEPARATE, _TO_THE_HEADER.format(140000), "relink", again=FIX),
+    "fix.many-addresses": Row(SEPARATE, _TO_THE_HEADER.format(140000), "relink", again=SHIFT),
     "fix.many-sections": Row(FIX, many_sections, "relink"),
     "fix.many-segments": Row(
         FIX, synthetic([(R, i << 12, 4096, i << 12) for i in range(70)] + [(RX, M, M, M)]), "relink"
     ),
-    "fix.no-dynamic": Row(SEPARATE, without_dynamic, "relink", again=FIX),
+    "fix.no-dynamic": Row(SEPARATE, without_dynamic, "relink", again=SHIFT),
     "fix.no-record": Row((*FIX, "--undo"), PROGRAM),
     "fix.no-room": Row(FIX, synthetic([(RX, 0x10000, 4 * M, 0)], kind=2), "relink"),
     "fix.no-sections": Row(FIX, patched((E_SHOFF, "Q", 0), (E_SHNUM, "I", 0)), "relink"),
@@ -309,9 +311,9 @@ ROWS = {
     "fix.segment-outside-memory": Row(FIX, shifted(3, P_VADDR, 1 << 60), "relink"),
     "fix.segment-shifted": Row(FIX, shifted(3, P_VADDR, 8), "relink"),
     "fix.segments-overlap": Row(FIX, shifted(2, P_VADDR, -0x2000), "relink"),
-    "fix.several-texts": Row(SEPARATE, patched((P_FLAGS, "I", 5), load=2), "relink", again=FIX),
-    "fix.unknown-relocations": Row(SEPARATE, relocated, "relink", again=FIX),
-    "fix.writable-first": Row(SEPARATE, patched((P_FLAGS, "I", 6), load=0), "relink", again=FIX),
+    "fix.several-texts": Row(SEPARATE, patched((P_FLAGS, "I", 5), load=2), "relink", again=SHIFT),
+    "fix.unknown-relocations": Row(SEPARATE, relocated, "relink", again=SHIFT),
+    "fix.writable-first": Row(SEPARATE, patched((P_FLAGS, "I", 6), load=0), "relink", again=SHIFT),
     "text.execute-only": Row(FIX, patched((P_FLAGS, "I", 1), load=1), "relink"),
     "text.none": Row(FIX, patched((P_FLAGS, "I", R), load=1)),
     "text.not-in-file": Row(FIX, shifted(1, P_MEMSZ, 8), "relink"),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, PYTHON, environment
+from tests.support import HUGEALIGN, PYTHON, environment, worded
 
 
 def without_proc(script: str, place: Path) -> subprocess.CompletedProcess[str]:
@@ -22,7 +22,7 @@ def test_a_file_to_read(words: str, tmp_path: Path) -> None:
     said = done.stdout + done.stderr
     assert "No such file" not in said
     if not words.startswith("verify"):  # which needs no /proc
-        assert (done.returncode, said) == (3, f"hugealign: error: {PYTHON}: /proc is not mounted\n")
+        assert (done.returncode, said) == (3, f"hugealign: error: {PYTHON}: {worded('machine.no-proc')}\n")
 
 
 def test_a_file_to_write(tmp_path: Path) -> None:

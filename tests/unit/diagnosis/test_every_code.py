@@ -30,7 +30,7 @@ ALONE = {
     "fix.no-debug-file": "link/test_separate_debug.py::test_debug_file_of_another_program",
     "fix.other-debug-file": "link/test_separate_debug.py::test_debug_file_of_another_program",
     "memory.address-space": "live/test_bad_input.py::test_windows_in_small_batches",
-    "copy.changed": "live/test_stage.py::test_every_check_of_a_copy",
+    "machine.no-proc": "commands/test_without_proc.py::test_a_file_to_read",
     "machine.no-journal": "live/test_status.py::test_a_full_journal",
     "memory.limit": "live/test_bad_input.py::test_control_group_that_is_too_small_for_all",
     "process.counts-only": "live/test_process_diagnoses.py::test_a_kernel_that_only_counts",

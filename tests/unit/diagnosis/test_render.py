@@ -277,7 +277,7 @@ def test_every_document_has_the_one_form() -> None:
     paths = ROOM.parent.rglob("*-1.schema.json")
     documents = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
     found = {name: one["$defs"]["diagnosis"] for name, one in documents.items() if "diagnosis" in one.get("$defs", {})}
-    commands = ("adapt", "advise", "doctor", "enable", "fix", "ps", "stage", "top", "verify", "warm")
+    commands = ("adapt", "advise", "doctor", "enable", "fix", "ps", "stage", "status", "top", "verify", "warm")
     assert sorted(found) == [f"{command}-1.schema.json" for command in commands]
     assert all(form == SCHEMA for form in found.values())
 
