@@ -58,8 +58,8 @@ class Change(Record):
 class UnreadableError(HugealignError):
     """The file at *path*, which may say what was changed, cannot be read."""
 
-    def __init__(self, path: str, error: FileError) -> None:
-        super().__init__(str(error))
+    def __init__(self, path: str, error: Exception) -> None:
+        super().__init__(cause(error))
         self.path = path
 
 
@@ -81,15 +81,15 @@ def find() -> tuple[list[Change], list[tuple[str, HugealignError]]]:
     What the journal has and is no longer so is taken out of it.
     """
     changes: list[Change] = []
-    errors: list[tuple[str, HugealignError]] = []
+    errors: dict[str, HugealignError] = {}
     for kind, (seen, _) in KINDS.items():
         try:
             changes += (Change(kind, *each) for each in seen())
-        except HugealignError as error:
-            errors.append((getattr(error, "path", kind), error))
-        except OSError as error:
-            errors.append((os.fsdecode(error.filename or kind), HugealignError(cause(error))))
-    return changes, errors
+        except UnreadableError as error:
+            errors[error.path] = error
+        except (OSError, HugealignError) as error:
+            errors[os.fsdecode(getattr(error, "filename", None) or kind)] = HugealignError(cause(error))
+    return changes, list(errors.items())
 
 
 def undo(change: Change) -> Undone:
@@ -286,9 +286,16 @@ def _journaled(
     look: Callable[[Entry], Mapping[str, int | str] | None],
     command: Callable[[str], Sequence[str]],
 ) -> Iterator[_Fields]:
-    """Yield the files of one *kind* that *look* still finds changed; take the others out of the journal."""
+    """Yield the files of one *kind* that *look* still finds changed; take the others out of the journal.
+
+    Raises UnreadableError.
+    """
     gone = set()
-    for entry in journal.entries():
+    try:
+        entries = journal.entries()
+    except (OSError, HugealignError) as error:
+        raise UnreadableError(journal.path(), error) from error
+    for entry in entries:
         if entry.change != kind:
             continue
         facts = _looked(entry, look)

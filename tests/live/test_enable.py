@@ -87,7 +87,7 @@ def test_enable_restart_upgrade_undo(demo: System, built: Programs) -> None:
     assert "all 3 windows are huge" in windows(demo)
     # An upgrade: the old one runs on, and ps says what to do; the restart starts the new one, huge.
     install(demo, built, "VERSION2")
-    assert "replaced" in windows(demo)
+    assert '"copy.outdated"' in demo.hugealign("ps", "--json", demo.pid("demo")).stdout
     demo.run("systemctl", "restart", "demo")
     assert (version(demo), "all 3 windows are huge" in windows(demo)) == ("VERSION2", True)
     assert len(demo.hugealign("stage", "--list").stdout.splitlines()) == 1

@@ -355,6 +355,19 @@ def test_starters_at_once_make_one_copy(store: Path, program: Path) -> None:
     assert link(store, program).read_bytes() == program.read_bytes()
 
 
+def test_a_store_of_containers_goes_with_its_last_copy(store: Path, program: Path) -> None:
+    code = """
+import os, sys
+from hugealign.run import store
+staged, copy = store.stage_privately(os.open(sys.argv[2], os.O_PATH), sys.argv[1])
+assert (staged.huge, staged.windows, oct(os.stat(sys.argv[1]).st_mode)[-3:]) == (3, 3, "700")
+"""
+    subprocess.run([sys.executable, "-c", code, store, program], check=True, cwd=ROOT)
+    assert copies(store)
+    assert stage(store, "--drop").stdout.endswith(", dropped\n")
+    assert gone(store)
+
+
 def test_a_store_that_somebody_else_mounted_stays(store: Path, program: Path) -> None:
     store.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "huge=always,mode=755", "none", store], check=True)
