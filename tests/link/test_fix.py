@@ -477,7 +477,7 @@ def test_names_outside_of_their_table(plain: Path) -> None:
     struct.pack_into("<Q", data, names + 32, data.index(b"\0", offset + 1) + 1 - offset)
     plain.write_bytes(data)
     done = run(HUGEALIGN, "fix", "--in-place", plain)
-    assert done.stderr == f"hugealign: error: {plain}: names of sections lie outside of their table; {RELINK}\n"
+    assert done.stderr == f"hugealign: error: {plain}: {worded('fix.section-names')}; {RELINK}\n"
     assert plain.read_bytes() == data
 
 
