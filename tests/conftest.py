@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
 
-# A background job of a shell script ignores SIGINT, and its children inherit that: tests of interrupts would test
-# nothing.
+# A background job of a shell script ignores SIGINT, and what nohup starts SIGHUP, and its children inherit that: tests
+# of interrupts would test nothing.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
     from hypothesis import settings

@@ -25,6 +25,7 @@ from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, need, run
 MAPS = {"clang-14": "-fbasic-block-sections=labels", "clang-19": "-fbasic-block-address-map"}
 REPORT = json.loads((ROOT / "hugealign/ordering/order-report-1.schema.json").read_text())
 COMPILERS = [name for name in MAPS if shutil.which(name)]
+IN_TURN = [pytest.param(name, marks=pytest.mark.matrix if name != COMPILERS[-1] else ()) for name in COMPILERS]
 FIRST = """\
 #include <cstdio>
 #include <stdexcept>
@@ -151,7 +152,7 @@ def parts(program: Path) -> set[str]:
     return {name.removesuffix(".cold") for name in symbols(program) if name.endswith(".cold")}
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_divided_functions_do_the_same(compiler: str, tmp_path: Path) -> None:
     """Exceptions, computed gotos, tables of jumps; two local functions of one name stay whole."""
     work = Work(tmp_path, compiler)
@@ -176,7 +177,7 @@ def test_divided_functions_do_the_same(compiler: str, tmp_path: Path) -> None:
     assert re.fullmatch(r"(?:![^!\n]+\n!!0(?: \d+)*\n)+", made.read_text())
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_local_functions_of_one_name(compiler: str, tmp_path: Path) -> None:
     """A trace knows what each of them does; both keep the blocks that ran in one, and are divided."""
     if not emulates():
@@ -199,7 +200,7 @@ def test_local_functions_of_one_name(compiler: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("reads_units")
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_local_functions_by_their_units(compiler: str, tmp_path: Path) -> None:
     """Debug information tells them apart where the list does; clang 14 passes over such a list without a word."""
     work = Work(tmp_path, compiler, "-g1")
@@ -223,7 +224,7 @@ def test_local_functions_by_their_units(compiler: str, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("reads_units")
 @pytest.mark.parametrize("debug", ["-g0", "-g1"])
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_what_did_not_run_is_not_placed(compiler: str, debug: str, tmp_path: Path) -> None:
     """Of three local functions of one name two ran: clang puts them into .text.hot., and LLD leaves the third."""
     if not emulates():
@@ -251,7 +252,7 @@ def _used(path: Path) -> bool:
     return any(str(path) in index.read_text() for index in path.parent.glob("blocks*") if index.suffix != ".list")
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_local_functions_with_names_of_their_own(compiler: str, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler, "-funique-internal-linkage-names")
     plain = work.build("plain", MAPS[compiler])
@@ -261,7 +262,7 @@ def test_local_functions_with_names_of_their_own(compiler: str, tmp_path: Path) 
     assert work.run(work.build("divided", profile="order")) == work.run(plain)
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_a_list_for_other_sources(compiler: str, tmp_path: Path) -> None:
     """Numbers that no block has, names that no function has: no complaint, and the program is what it was."""
     work = Work(tmp_path, compiler)
@@ -271,7 +272,7 @@ def test_a_list_for_other_sources(compiler: str, tmp_path: Path) -> None:
     assert work.run(work.build("divided", profile="order")) == expected
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_a_profile_of_the_build_before(compiler: str, tmp_path: Path) -> None:
     """Of functions that have not changed the same blocks stay; of one that has, those that are still there."""
     work = Work(tmp_path, compiler)
@@ -299,7 +300,7 @@ def test_a_profile_of_the_build_before(compiler: str, tmp_path: Path) -> None:
     assert parts(tmp_path / "divided") & {"_Z6caughti", "_Z5jumpsi", "_Z8computedi"}
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
     """Either of the two."""
     work = Work(tmp_path, compiler)
@@ -317,7 +318,7 @@ def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_a_build_without_names_or_code(compiler: str, tmp_path: Path) -> None:
     """What is missing is said, not what follows from it."""
     work = Work(tmp_path, compiler, "-g1")
@@ -335,7 +336,7 @@ def test_a_build_without_names_or_code(compiler: str, tmp_path: Path) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 @pytest.mark.parametrize("flags", [("-g",), ("-fPIC",), ("-O3", "-g", "-gz"), ("-fsanitize=address,undefined",)])
 def test_any_blocks(compiler: str, flags: tuple[str, ...], seed: int, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler, *flags)
@@ -347,7 +348,7 @@ def test_any_blocks(compiler: str, flags: tuple[str, ...], seed: int, tmp_path: 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("linker", ["bfd", "gold", "mold"])
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_linkers(compiler: str, linker: str, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler)
     words = (f"-fuse-ld={linker}",)
@@ -360,7 +361,7 @@ def test_linkers(compiler: str, linker: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_asm_goto(compiler: str, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler, **{"a.c": GOTO})
     plain = work.build("plain", MAPS[compiler])
@@ -370,7 +371,7 @@ def test_asm_goto(compiler: str, tmp_path: Path) -> None:
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("lto", ["thin", "full"])
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_link_time_optimisation(compiler: str, lto: str, tmp_path: Path) -> None:
     """The blocks are made in the link, which is told of the list."""
     work = Work(tmp_path, compiler, f"-flto={lto}")
@@ -395,7 +396,7 @@ __attribute__((aligned(64))) int h(int x) { return x; }
 """
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_what_is_compiled_with_blocks_is_aligned_to_less(compiler: str, tmp_path: Path) -> None:
     """Not below what the source, or an option of the user's, asks for; and nothing that -Os packs becomes larger."""
     entries = [orderfile.Entry("f", blocks=(0, 2))]
@@ -421,7 +422,7 @@ def test_what_is_compiled_with_blocks_is_aligned_to_less(compiler: str, tmp_path
         assert aligned(small) == aligned(small, "-ffunction-sections", front=()) == [1, 64]
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_a_compiler_that_fails_once_is_tried_again(compiler: str, tmp_path: Path) -> None:
     """With the list or without: that is not remembered, and said.  What it always says is no failure."""
     entries = [orderfile.Entry("f", blocks=(0, 2))]
@@ -441,7 +442,7 @@ def test_a_compiler_that_fails_once_is_tried_again(compiler: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", ["", "=all", "=bitcode", "=marker", "=off", "-marker"])
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_clang_refuses_sections_with_bitcode(compiler: str, kind: str, tmp_path: Path) -> None:
     """In an object with its bitcode: then it is compiled as without a profile."""
     entries = [orderfile.Entry("f", blocks=(0, 2))]
@@ -542,7 +543,7 @@ def test_no_map_of_blocks(tmp_path: Path) -> None:
     assert not (tmp_path / "order").exists()
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", IN_TURN)
 def test_no_home(compiler: str, tmp_path: Path) -> None:
     """Nothing is kept for a build without HOME: what Python looks up for it is not where the launcher would look."""
     (tmp_path / "main.c").write_text("int main(void) { return 0; }\n")

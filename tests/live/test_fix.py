@@ -242,7 +242,9 @@ def test_killed_before_each_system_call(place: Path) -> None:
 
 
 @needs_strace
-@pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "EDQUOT"])
+@pytest.mark.parametrize(
+    "fault", ["ENOSPC", *(pytest.param(name, marks=pytest.mark.matrix) for name in ("EIO", "EDQUOT"))]
+)
 @pytest.mark.parametrize("way", ["fix", "undo"])
 def test_error_at_each_system_call(way: str, fault: str, place: Path) -> None:
     """What is said about the file is what it is; docs/fix.md has this as a table."""

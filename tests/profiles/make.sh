@@ -46,11 +46,6 @@ if has gcov; then
     ./prog 5000 || true
     cd ..
 fi
-profiler=$(find /usr/lib -name 'libprofiler.so.0' -print -quit)
-if [ -n "$profiler" ] && has go; then
-    quietly env LD_PRELOAD="$profiler" CPUPROFILE=prog.prof CPUPROFILE_FREQUENCY=1000 ./prog 200000000
-    quietly go tool pprof -proto -symbolize=none -output=prog.pb.gz ./prog prog.prof
-fi
 if has clang-19; then
     mkdir -p llvm && cd llvm
     clang-19 -O1 -fprofile-instr-generate "$here/main.c" "$here/other.c" -o prog
