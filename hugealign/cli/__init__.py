@@ -172,6 +172,11 @@ def main(argv: list[str]) -> int:
     except HugealignError as error:
         messages.error(error)
         return error.exit_status
+    except ImportError as error:  # commands load what they need as they go, and a file system can fail meanwhile
+        messages.error(
+            f"Python cannot load one of its modules: {printable(str(error))}; try again, or reinstall Python"
+        )
+        return HugealignError.exit_status
     except MemoryError:
         messages.error("not enough memory for this process; raise its limits (ulimit -v)")
         return HugealignError.exit_status

@@ -259,6 +259,8 @@ def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tup
         try:
             writing.write_new(fd, output, options.output, planned)
         except ReplaceError as error:
+            if error.code == replacing.CHANGED:  # the file that was read
+                raise
             raise OutputError(options.output, f"cannot be written: {error}") from error
         return options.output
     if options.in_place:

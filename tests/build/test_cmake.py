@@ -146,7 +146,7 @@ def test_an_order_in_one_go(way: str, generator: str, tmp_path: Path) -> None:
         source = ordered(
             tmp_path, find="find_package(hugealign)", order="hugealign_profile(../server.order server parts)"
         )
-        words = [f"-Dhugealign_DIR={run(HUGEALIGN, 'path', '--cmake', check=True).stdout.strip()}"]
+        words = [f"-Dhugealign_DIR={run(HUGEALIGN, 'path', 'cmake', check=True).stdout.strip()}"]
     else:
         source = ordered(tmp_path)
         words = ["--toolchain", toolchain()]
@@ -185,7 +185,7 @@ def test_an_order_and_a_launcher_of_the_user(order: str, tmp_path: Path) -> None
     launcher = tmp_path / "launcher"
     launcher.write_text(f'#!/bin/sh\necho run >>"{tmp_path}/runs"\nshift\nexec "$@"\n')
     launcher.chmod(0o755)
-    words = [f"-Dhugealign_DIR={run(HUGEALIGN, 'path', '--cmake', check=True).stdout.strip()}"]
+    words = [f"-Dhugealign_DIR={run(HUGEALIGN, 'path', 'cmake', check=True).stdout.strip()}"]
     words += ["--toolchain", toolchain(), f"-DHUGEALIGN_PROFILE={other}", f"-DCMAKE_C_LINKER_LAUNCHER={launcher};-x"]
     run("cmake", "-S", source, "-B", tmp_path / "build", *words, check=True)
     (tmp_path / "runs").unlink(missing_ok=True)  # CMake tries compilers, and their links
@@ -230,7 +230,7 @@ def test_a_flang_of_llvm(way: str, tmp_path: Path) -> None:
         words += ["--toolchain", toolchain(), f"-DHUGEALIGN_PROFILE={order}"]
     else:
         text += f"find_package(hugealign REQUIRED)\nhugealign_profile({order} p)\n"
-        words.append(f"-Dhugealign_DIR={run(HUGEALIGN, 'path', '--cmake', check=True).stdout.strip()}")
+        words.append(f"-Dhugealign_DIR={run(HUGEALIGN, 'path', 'cmake', check=True).stdout.strip()}")
     (source / "CMakeLists.txt").write_text(text)
     run("cmake", "-S", source, "-B", tmp_path / "build", *words, check=True)
     run("cmake", "--build", tmp_path / "build", check=True)

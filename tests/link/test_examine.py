@@ -121,7 +121,7 @@ MADE = {
 TREATED = {
     "stripped": ("note", "strip -o {out} {file}", ""),
     "pad removed": ("note", "objcopy --remove-section=.hugealign.pad {file} {out}", "HA004 HA017 HA019"),
-    "fixed afterwards": ("aligned to 4 KiB", f"{HUGEALIGN} fix {{file}} -o {{out}}", "HA009 HA028"),
+    "fixed afterwards": ("aligned to 4 KiB", f"{HUGEALIGN} fix --level=shift {{file}} -o {{out}}", "HA009 HA028"),
     "debug of GNU": ("good", "objcopy --only-keep-debug {file} {out}", ""),
     "debug of LLVM": ("good", f"{LLVM['lld19']}/llvm-objcopy --only-keep-debug {{file}} {{out}}", "HA020"),
 }

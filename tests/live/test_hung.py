@@ -53,7 +53,7 @@ def test_ps_does_not_wait_for_it(options: tuple[str, ...], hung: Hung) -> None:
     assert "prog" in done.stdout
 
 
-@pytest.mark.parametrize("words", [("ps",), ("ps", "--all"), ("top")])
+@pytest.mark.parametrize("words", [("ps",), ("ps", "--all"), ("top",)])
 def test_library_that_no_longer_answers(words: tuple[str, ...], tmp_path: Path) -> None:
     """It is large, and its program is not: so that both commands have something to say about it."""
     big, loader = tmp_path / "big.so", tmp_path / "loader"
@@ -161,7 +161,7 @@ def staged(request: pytest.FixtureRequest, programs: Programs) -> Iterator[tuple
         assert not server.gave_up()
 
 
-@pytest.mark.parametrize("words", [("ps",), ("ps", "-v", "--all"), ("ps", "--json"), ("top")])
+@pytest.mark.parametrize("words", [("ps",), ("ps", "-v", "--all"), ("ps", "--json"), ("top",)])
 def test_copy_of_a_file_that_no_longer_answers(words: tuple[str, ...], staged: tuple[Path, int]) -> None:
     path, pid = staged
     done = hugealign(*words, *([str(pid)] if words[0] == "ps" else []))

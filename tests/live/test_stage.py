@@ -291,7 +291,7 @@ def test_name_exchanged_between_copy_and_mount(stock: Path) -> None:
         assert huge_kib(child.pid, program) == 0
         child.kill()
         assert child.stderr
-        assert "not staged: another file took its name" in child.stderr.read()
+        assert worded("file.changed") in child.stderr.read()
 
 
 def test_symbolic_link_in_place_of_the_name(stock: Path) -> None:

@@ -232,7 +232,7 @@ def test_a_file_is_listed_as_long_as_it_is_fixed(built: Programs, state: Path, t
     for words in (("--dry-run", path), ("-o", tmp_path / "out", path), ("--in-place", path)):
         assert files() == {}
         assert hugealign("fix", *words).returncode == 0
-    assert files() == {str(path): ("fixed", {"level": "shift"})}
+    assert files() == {str(path): ("fixed", {"level": "separate"})}
     assert f"{path}: fixed in place, level shift, 20" in hugealign("status").stdout
     assert f"\n  undo: hugealign fix --undo '{path}'\n" in hugealign("status").stdout
     if end == "undone":
@@ -279,7 +279,7 @@ def test_a_user_has_a_journal_of_their_own(built: Programs, state: Path) -> None
     prefix = (*USER, f"XDG_STATE_HOME={theirs}")
     done = hugealign("fix", "--in-place", path, prefix=prefix)
     assert (done.returncode, done.stderr) == (0, "")
-    assert files(*prefix) == {str(path): ("fixed", {"level": "shift"})}
+    assert files(*prefix) == {str(path): ("fixed", {"level": "separate"})}
     assert files() == {}
     assert not state.exists()
     # Root does not believe what others can write, and changes the file all the same.
