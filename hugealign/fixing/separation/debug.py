@@ -15,7 +15,7 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import SHF_ALLOC, Image, Section
 from hugealign.elf.windows import align_up
-from hugealign.errors import MalformedElfError
+from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import dwarf
 from hugealign.fixing.separation.places import Words, ascending
@@ -200,5 +200,5 @@ def _moving(contents: dwarf.Contents, places: "array[int]", step: Step, last: in
 def _read(fd: int, size: int, offset: int) -> bytes:
     data = os.pread(fd, size, offset)
     if len(data) != size:
-        raise MalformedElfError("the file was cut while it was read")
+        raise MalformedElfError(code=TRUNCATED)
     return data

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from hugealign.errors import MalformedElfError
+from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.separation.places import ascending
 
 _SIZES = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I"), 8: struct.Struct("<Q")}
@@ -132,7 +132,7 @@ class Contents:
             raise IndexError
         data = os.pread(self.fd, size, self.offset + at)
         if len(data) != size:
-            raise MalformedElfError("the file was cut while it was read")
+            raise MalformedElfError(code=TRUNCATED)
         return data
 
 

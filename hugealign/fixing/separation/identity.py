@@ -6,7 +6,7 @@ import struct
 from typing import NamedTuple
 
 from hugealign.elf.image import SHF_ALLOC, Image
-from hugealign.errors import MalformedElfError
+from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.plan import Step
 
 _SHT_NOTE, _NT_GNU_BUILD_ID = 7, 3
@@ -41,7 +41,7 @@ def _build_id(fd: int, image: Image) -> tuple[int, bytes]:
         size = min(section.sh_size, _NOTE_LIMIT)
         data = os.pread(fd, size, section.sh_offset)
         if len(data) != size:
-            raise MalformedElfError("the file is truncated")
+            raise MalformedElfError(code=TRUNCATED)
         at = 0
         while at + 12 <= len(data):
             name_size, desc_size, kind = struct.unpack_from("<III", data, at)

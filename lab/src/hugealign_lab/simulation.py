@@ -76,7 +76,13 @@ def _part(trace: Trace, file: int, binary: str, first: str | None, last: str | N
     try:
         return marks(trace, file, functions, first, last)
     except HugealignError as error:
-        raise type(error)(f"{printable(trace.path)}: {printable(binary)}: {error}") from None
+        raise _about(f"{printable(trace.path)}: {printable(binary)}", error) from None
+
+
+def _about(subject: str, error: HugealignError) -> HugealignError:
+    """Return *error* with its *subject* in front, and its exit status."""
+    kind = UsageError if isinstance(error, UsageError) else HugealignError
+    return kind(f"{subject}: {error}")
 
 
 def _order(path: str) -> OrderFile:
@@ -104,7 +110,7 @@ def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]
             found = placement.original(trace, file, kind)
             return found, (0 if kind == "all-4k" else found.windows,)
     except HugealignError as error:
-        raise type(error)(f"{printable(trace.path)}: layout {printable(name)}: {error}") from None
+        raise _about(f"{printable(trace.path)}: layout {printable(name)}", error) from None
     except OverflowError:  # an address and the file's number exceed 64 bits
         damaged = "no program lies at such addresses; the file is damaged"
         raise HugealignError(f"{printable(trace.path)}: layout {printable(name)}: {damaged}") from None
