@@ -233,7 +233,7 @@ def test_a_file_is_listed_as_long_as_it_is_fixed(built: Programs, state: Path, t
         assert files() == {}
         assert hugealign("fix", *words).returncode == 0
     assert files() == {str(path): ("fixed", {"level": "separate"})}
-    assert f"{path}: fixed in place, level shift, 20" in hugealign("status").stdout
+    assert f"{path}: fixed in place, level separate, 20" in hugealign("status").stdout
     assert f"\n  undo: hugealign fix --undo '{path}'\n" in hugealign("status").stdout
     if end == "undone":
         assert hugealign("fix", "--undo", path).returncode == 0
