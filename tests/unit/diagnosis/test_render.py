@@ -340,3 +340,8 @@ def test_documents_hold_the_one_form() -> None:
     held = [form["$defs"]["diagnosis"] for form in forms if "diagnosis" in form.get("$defs", {})]
     assert held
     assert all(form == SCHEMA for form in held)
+
+
+@pytest.mark.parametrize("mode", ["enabled", "shmem_enabled"])
+def test_a_setting_that_cannot_be_read_is_left_out(mode: str) -> None:
+    assert "never" in render.text(Diagnosis("machine.thp", "", {mode: "never"}))
