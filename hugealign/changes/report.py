@@ -69,7 +69,7 @@ def _change(change: Change, done: Undone | None) -> dict[str, Any]:
         "facts": {k: printable(v) if isinstance(v, str) else v for k, v in change.facts.items()},
         "time": change.time or None,
         "undo": {
-            "argv": list(change.undo.argv) if _is_utf8(change.undo.argv) else [],
+            "argv": list(change.undo.argv) if all(map(render.is_utf8, change.undo.argv)) else [],
             "needs": change.undo.needs or None,
             "message": render.remedy(change.undo, change.facts),
         },
@@ -90,7 +90,3 @@ def _head(change: Change) -> str:
 
 def _undo(change: Change) -> str:
     return render.remedy(change.undo, change.facts, colour=True)
-
-
-def _is_utf8(words: Sequence[str]) -> bool:
-    return all(word == word.encode(errors="replace").decode() for word in words)

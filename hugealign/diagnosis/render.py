@@ -103,7 +103,7 @@ def _remedy_object(diagnosis: Diagnosis) -> "dict[str, Any] | None":
     return (
         {
             "kind": what.kind,
-            "argv": list(what.argv) if all(map(_is_utf8, what.argv)) else [],
+            "argv": list(what.argv) if all(map(is_utf8, what.argv)) else [],
             "needs": what.needs or None,
             "before": what.before,
             "after": what.after,
@@ -151,5 +151,6 @@ def _optional(part: str, facts: "Mapping[str, Any]") -> str:
         return ""
 
 
-def _is_utf8(word: str) -> bool:
+def is_utf8(word: str) -> bool:
+    """Return whether JSON can hold *word*, of a command, as it is."""
     return word == word.encode(errors="replace").decode()

@@ -13,9 +13,9 @@ from typing import Protocol
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
+from hugealign.elf.fixrecord import exactly, reader
 from hugealign.elf.image import SHF_ALLOC, Image, Section
 from hugealign.elf.windows import align_up
-from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import dwarf
 from hugealign.fixing.separation.places import Words, ascending
@@ -151,11 +151,11 @@ class _Opened:
         start, end = section.sh_offset, section.sh_offset + section.sh_size
         if section.sh_flags & _SHF_COMPRESSED:
             form = _CHDR
-            kind, reserved, size, alignment = form.unpack(_read(fd, form.size, start))
+            kind, reserved, size, alignment = form.unpack(exactly(reader(fd), form.size, start))
             self.header = form.pack(_ZLIB, reserved, size, alignment)
         elif section.name.startswith(".zdebug_"):
             form = _GNU
-            self.header = _read(fd, form.size, start)
+            self.header = exactly(reader(fd), form.size, start)
             magic, size = form.unpack(self.header)
             kind = _ZLIB if magic == b"ZLIB" else 0
         else:
@@ -195,10 +195,3 @@ def _moving(contents: dwarf.Contents, places: "array[int]", step: Step, last: in
                 before = place
         i = stop
     return moving
-
-
-def _read(fd: int, size: int, offset: int) -> bytes:
-    data = os.pread(fd, size, offset)
-    if len(data) != size:
-        raise MalformedElfError(code=TRUNCATED)
-    return data

@@ -1,16 +1,15 @@
 """Move a program's separate debug file along: a copy with the addresses, and the build ID, of the separated program."""
 
 import lzma
-import os
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.coverage import is_debug_file
-from hugealign.elf.fixrecord import SECTION, Piece, contents, reader
+from hugealign.elf.fixrecord import SECTION, Piece, contents, exactly, reader
 from hugealign.elf.image import SHF_ALLOC, Image, Section, read_image
 from hugealign.elf.objectfile import EHDR, PHDR, SHDR
 from hugealign.elf.windows import align_up
-from hugealign.errors import TRUNCATED, MalformedElfError, NotElfError
+from hugealign.errors import MalformedElfError, NotElfError
 from hugealign.fixing import writing
 from hugealign.fixing.output import Output
 from hugealign.fixing.plan import Step
@@ -82,11 +81,13 @@ def _is_usable(image: Image) -> bool:
 
 def _moved(fd: int, image: Image, step: Step, identity: Identity) -> Output:
     words = find_words_of_debug_file(fd, image, step)
-    ehdr = list(EHDR.unpack(_read(fd, EHDR.size, 0)))
-    segments = [list(one) for one in PHDR.iter_unpack(_read(fd, len(image.segments) * PHDR.size, ehdr[5]))]
+    ehdr = list(EHDR.unpack(exactly(reader(fd), EHDR.size, 0)))
+    segments = [list(one) for one in PHDR.iter_unpack(exactly(reader(fd), len(image.segments) * PHDR.size, ehdr[5]))]
     for segment in segments:
         segment[_VADDR], segment[_PADDR] = step(segment[_VADDR]), step(segment[_PADDR])
-    entries = [list(one) for one in SHDR.iter_unpack(_read(fd, len(image.sections) * SHDR.size, image.e_shoff))]
+    entries = [
+        list(one) for one in SHDR.iter_unpack(exactly(reader(fd), len(image.sections) * SHDR.size, image.e_shoff))
+    ]
     for entry, section in zip(entries, image.sections, strict=True):
         if section.sh_flags & SHF_ALLOC:
             entry[_SH_ADDR] = step(section.sh_addr)
@@ -101,10 +102,3 @@ def _moved(fd: int, image: Image, step: Step, identity: Identity) -> Output:
     )
     pieces, size = (Piece(0, 0, image.file_size),), at + len(entries) * SHDR.size
     return Output(pieces, writes, size, tuple(words.places.items()))
-
-
-def _read(fd: int, size: int, offset: int) -> bytes:
-    data = os.pread(fd, size, offset)
-    if len(data) != size:
-        raise MalformedElfError(code=TRUNCATED)
-    return data

@@ -1,12 +1,11 @@
 """The build ID of a separated file, which is another than that of the original."""
 
 import hashlib
-import os
 import struct
 from typing import NamedTuple
 
+from hugealign.elf.fixrecord import exactly, reader
 from hugealign.elf.image import SHF_ALLOC, Image
-from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.plan import Step
 
 _SHT_NOTE, _NT_GNU_BUILD_ID = 7, 3
@@ -38,10 +37,7 @@ def _build_id(fd: int, image: Image) -> tuple[int, bytes]:
     for section in image.sections:
         if section.sh_type != _SHT_NOTE or not section.sh_flags & SHF_ALLOC:
             continue
-        size = min(section.sh_size, _NOTE_LIMIT)
-        data = os.pread(fd, size, section.sh_offset)
-        if len(data) != size:
-            raise MalformedElfError(code=TRUNCATED)
+        data = exactly(reader(fd), min(section.sh_size, _NOTE_LIMIT), section.sh_offset)
         at = 0
         while at + 12 <= len(data):
             name_size, desc_size, kind = struct.unpack_from("<III", data, at)
