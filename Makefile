@@ -92,7 +92,7 @@ bench: setup ## benchmarks: ratios, side by side
 docs: setup ## write docs/reference/rules.md and docs/reference/api.md, renew the samples, and write docs/measured/links.md from a run of the link tests
 	python3 -c 'from hugealign.diagnosis import catalogue; print(catalogue.markdown(), end="")' >docs/reference/rules.md
 	$(PYTHON) -m tests.api >docs/reference/api.md
-	$(PYTHON) -m tests.samples docs/guides/verify.md docs/tutorials/first-steps.md README.md
+	$(PYTHON) -m tests.samples docs/reference/verify.md docs/tutorials/first-steps.md README.md
 	$(PYTHON) -m tests.picture docs/before-after.svg
 	$(PYTEST) -m 'not matrix' $(JUNIT)build/junit.xml tests/link
 	$(PYTHON) -m tests.table docs/measured/links.md build/junit.xml $(wildcard build/matrix.xml)

@@ -17,7 +17,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "document", ["docs/guides/verify.md", "docs/reference/commands.md", "docs/tutorials/first-steps.md", "README.md"]
+    "document", ["docs/reference/verify.md", "docs/reference/commands.md", "docs/tutorials/first-steps.md", "README.md"]
 )
 def test_samples(document: str, scratch: Path) -> None:
     changes = samples.difference(ROOT / document, scratch)
@@ -25,7 +25,7 @@ def test_samples(document: str, scratch: Path) -> None:
 
 
 def test_manual_has_samples_and_names_every_option() -> None:
-    manual = (ROOT / "docs" / "guides" / "verify.md").read_text()
+    manual = (ROOT / "docs" / "reference" / "verify.md").read_text()
     assert manual.count("```console\n") >= 8
     options = set(re.findall(r"^  (?:-\w(?: [A-Z]+)?, )?(--[a-z-]+)", help_text(), re.MULTILINE))
     assert len(options) > 15

@@ -161,7 +161,7 @@ tmpfs that has huge ones. `hugealign run` stages the program wherever `warm` giv
 
 `hugealign run --how=stage` starts the same PIE. `a, b, c`: a windows are on huge pages if root starts it, b if an
 ordinary user does, and c if the file is replaced under the running program and root starts the new one.
-[Staged copies](../guides/stage.md) explains staging.
+[Staged copies](../explanation/staged-copies.md) explains staging.
 """,
         staged(ran),
         """\

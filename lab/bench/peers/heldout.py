@@ -1,7 +1,7 @@
 """Programs by which hugealign is judged, and not tuned but for a few rules.
 
 Their second runs have little in common with the first.  The programs decided these rules of `hugealign order`
-(docs/explanation/order.md): SQLite decided how many samples it takes to divide a function; the Rust program, in which
+(docs/measured/orders.md): SQLite decided how many samples it takes to divide a function; the Rust program, in which
 order functions of one name keep their blocks; the Rust program and lowering, what follows the functions that ran where
 no page is huge; backends and lowering, in which order huge windows are filled, and lowering, how little a reference
 counts (clang gains as much with 0.05 as with 0.1; lowering twice as much).  Backends showed that the smallest of the

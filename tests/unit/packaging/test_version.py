@@ -11,7 +11,7 @@ PLACES = {
     "MODULE.bazel": r'version = "([^"]*)"',
     "packaging/hugealign.spec": r"^Version: +(\S+)$",
     "packaging/debian/changelog": r"\Ahugealign \((.*?)\)",
-    "docs/guides/verify.md": r"hugealign@v(\S+)$|^  rev: v(\S+)$",
+    "docs/guides/ci.md": r"hugealign@v(\S+)$|^  rev: v(\S+)$",
     "docs/guides/build-systems.md": r"hugealign-([0-9][0-9.]*[0-9])",
 }
 
