@@ -99,7 +99,7 @@ docs: setup ## write docs/reference/rules.md and docs/reference/api.md, renew th
 
 manual: $(SPHINX)/installed ## the manual as a site, build/manual; a broken link or any other warning is an error
 	$(SPHINX)/bin/sphinx-build -q -E -W --keep-going -b html -d build/manual.doctrees -c docs . build/manual
-	@echo build/manual/docs/index.html
+	@echo build/manual/index.html
 
 docs-live: setup ## write docs/measured/huge.md: what this kernel does, by file system; as root
 	$(PYTHON) -m tests.live_table docs/measured/huge.md

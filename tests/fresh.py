@@ -156,7 +156,7 @@ def page(records: dict[str, Any]) -> str:
         "# Typed on fresh systems",
         "",
         "Written by `make test-fresh`, which types the manual's commands in a freshly unpacked Debian. Only what",
-        "[Installing](../guides/install.md) names is installed there, and pytest, which types the pages' blocks. The",
+        "[Install](../guides/install.md) names is installed there, and pytest, which types the pages' blocks. The",
         "kernel and file system are those of the host. `tests/prebuilt/test_debian.py` types section 2 of the README",
         "and [Finished programs](../guides/fix.md) in a Debian of their own. Blocks that nothing types say why where",
         "they stand.",
