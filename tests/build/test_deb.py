@@ -30,6 +30,7 @@ def build(place: Path) -> Path:
     return place
 
 
+@pytest.mark.matrix
 def test_lintian_finds_nothing(built: Path) -> None:
     need("lintian")
     (changes,) = built.glob("*.changes")

@@ -111,6 +111,7 @@ def test_strongest_that_is_safe(name: str, make: Callable[[str], Path], tmp_path
         assert (origin.windows, origin.size) == (plan["windows"], done["size"])
 
 
+@pytest.mark.matrix
 def test_go(tmp_path: Path) -> None:
     if not shutil.which("go"):
         pytest.skip("go is not installed")

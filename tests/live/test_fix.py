@@ -215,6 +215,7 @@ def test_file_that_changes_once_it_is_read_is_left_alone(
     assert not (place / "new").exists()
 
 
+@pytest.mark.matrix
 @needs_strace
 def test_killed_before_each_system_call(place: Path) -> None:
     path = place / "plain"
