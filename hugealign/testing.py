@@ -22,11 +22,16 @@ from hugealign.verification.verify import verify
 def assert_huge_text(
     path: str | os.PathLike[str], *, page_size: int = PAGE_SIZE, windows: int = 0, strict: bool = False
 ) -> None:
-    """Raise AssertionError unless `hugealign verify` finds the file at *path* ok and its text has enough windows.
+    """Assert that `hugealign verify` finds a file ok and that its text has enough windows.
 
-    *page_size* is the size of a huge page in bytes.  *windows* is the minimum number of whole windows; without it,
-    small text passes because there is nothing to check.  *strict* makes warnings fail as well.  In an archive, every
-    program and library must be ok.
+    Args:
+        path: A program, a library, or an archive, in which every program and library must be ok.
+        page_size: The size of a huge page in bytes.
+        windows: The least number of whole windows.  Without it small text passes, because there is nothing to check.
+        strict: Whether warnings fail, too.
+
+    Raises:
+        AssertionError: The file is not ok, or has too few windows; the message is the report.
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     found = verify(path, Policy(page_size), Selection(fail_on="warning" if strict else "error"))

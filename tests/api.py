@@ -5,6 +5,7 @@ It reads the source, not the objects, so that every version of Python writes the
 
 import ast
 import inspect
+import re
 from importlib import import_module
 from types import ModuleType
 
@@ -39,6 +40,7 @@ release; what is on it changes as [RELEASING.md](../../RELEASING.md) says. For p
 Written by `make docs` from the docstrings.
 """
 
+_SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:")
 #: The records that come back, in the order of the page, with their modules.
 RESULTS = {
     "Verification": "verification.result",
@@ -169,7 +171,22 @@ def _annotation(node: ast.expr) -> str:
 
 
 def _text(node: ast.FunctionDef | ast.ClassDef) -> str:
-    return ast.get_docstring(node) or ""
+    """Return the docstring of *node*, the sections that Google's style gives it as lists of Markdown."""
+    lines: list[str] = []
+    listed = ""
+    for line in (ast.get_docstring(node) or "").splitlines():
+        if line in _SECTIONS:
+            listed = line
+            lines += [f"**{line}**" if line == "Returns:" else f"**{line}**\n"]
+        elif listed == "Returns:" and line:
+            lines[-1] += f" {line.strip()}"
+        elif match := re.match(r"    (\w+): (.*)", line) if listed else None:
+            lines.append(f"- `{match[1]}`: {match[2]}")
+        elif listed and line.startswith("        "):
+            lines.append(line[6:])
+        else:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ _NO_ANSWER = {"error": "ETIMEDOUT"}
 
 
 def diagnose(paths: Sequence[str] = (os.curdir,)) -> list[Check]:
-    """Return what `hugealign doctor` finds on this machine and on the file systems of *paths*: also what is fine."""
+    """Return what `hugealign doctor` finds on this machine and on the file systems of *paths*, also what is fine."""
     return check(look(paths))
 
 

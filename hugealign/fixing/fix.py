@@ -28,10 +28,16 @@ _NO_ROOM = "fix.no-window"
 
 
 class FixOptions(Record):
-    """How to fix.  *output* is the path to write to; without it, and without *in_place*, nothing is written.
+    """How to fix.
 
-    *level* is the only one to try; without it, the strongest one that is safe is taken.  *max_executable* bounds the
-    bytes of read-only data that become executable, by default to a quarter of the text that the file gains.
+    Attributes:
+        level: The only level to try; by default the strongest one that is safe is taken.
+        page_size: The size of a huge page in bytes.
+        undo: Whether to restore the original instead.
+        output: The path to write to.  Without it, and without *in_place*, nothing is written.
+        in_place: Whether to replace the file.
+        max_executable: The most bytes of read-only data that may become executable; by default a quarter of the text
+            that the file gains.
     """
 
     level: str = ""
@@ -89,9 +95,18 @@ class OutputError(HugealignError):
 
 
 def fix(path: str, options: FixOptions | None = None) -> Fixed:
-    """Give the text of the file at *path* whole windows, or undo that, as *options* say.
+    """Give the text of a finished file whole windows, or undo that.
 
-    Raises RefusalError if that cannot be done safely, and HugealignError if the file cannot be read or written.
+    Args:
+        path: The program or library.
+        options: How; by default the file is planned, and nothing is written.
+
+    Returns:
+        What was done, with windows before and after and the reason for not a stronger level.
+
+    Raises:
+        RefusalError: It cannot be done safely.
+        HugealignError: The file cannot be read or written.
     """
     options = options or FixOptions()
     with (locked if options.in_place else opened)(path) as fd:

@@ -89,11 +89,13 @@ class Order:
 class OrderOptions(ProfileOptions):
     """How profiles are read (`ProfileOptions`), and what the order is to be.
 
-    *page_size* is the size of a huge page in bytes.  *budget* is how many of them may be huge, by default what this
-    machine's processor can hold.  With *fill*, functions that probably run get the room that is left.  With *blocks*,
-    functions that clang's map of blocks describes are divided into the blocks that ran and the rest.  *old_binary* is
-    the build that the profiles are of, if that is not the one to order: functions are found by their names, blocks by
-    their code.
+    Attributes:
+        page_size: The size of a huge page in bytes.
+        budget: How many of them may be huge; by default what this machine's processor can keep.
+        fill: Give functions that probably run the room that is left.
+        blocks: Divide functions that clang's map of blocks describes into the blocks that ran and the rest.
+        old_binary: The build that the profiles are of, if it is not the one to order: functions are identified by their
+            names, blocks by their code.
     """
 
     page_size: int = PAGE_SIZE
@@ -114,10 +116,18 @@ def order(
     warn: Callable[[str], None] = silent,
     progress: Callable[[str], None] = silent,
 ) -> Order:
-    """Return the order that *profiles* give the functions of the file at *binary*.
+    """Order the functions of a program by profiles.
 
-    Warnings go to *warn*, and *progress* is called with each step.  Raises HugealignError, and ThinError if no window
-    may be huge and the samples are too few.
+    Args:
+        binary: The program or library, or its debug file.
+        profiles: The profiles, of any format that `hugealign order` reads.
+        options: How to read them, and what the order is to be.
+        warn: Called with one line for each warning.
+        progress: Called with each step, as words.
+
+    Raises:
+        ThinError: No window may be huge, and the samples are too few.
+        HugealignError: A file cannot be read, or the profile does not fit the program.
     """
     budget = options.budget or budget_of()
     flow = Flow() if options.blocks else None

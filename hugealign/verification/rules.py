@@ -42,7 +42,10 @@ DATA_IN_TEXT = "HA009"
 class Policy(Record):
     """What is required of a file.
 
-    Sizes are bytes; *min_windows* is how many whole windows of text it needs, however little text it has.
+    Attributes:
+        page_size: The size of a huge page in bytes.
+        min_text: The bytes of text below which 4 KiB pages serve a file.
+        min_windows: The number of whole windows of text that it needs, however little text it has.
     """
 
     page_size: int = PAGE_SIZE
