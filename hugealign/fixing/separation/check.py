@@ -274,8 +274,9 @@ def _differences(a: bytes, b: bytes, skew: int, step: Step) -> Iterator[int]:
     """Yield where bytes differ, but for words that are addresses and lie a multiple of eight behind *skew*."""
     end = len(a) - (len(a) - skew) % 8
     yield from (i for i in range(skew) if a[i] != b[i])
+    start, delta = step.start, step.delta
     for word, (was, now) in enumerate(zip(_words(a[skew:end]), _words(b[skew:end]), strict=True)):
-        if was != now and now != step(was):
+        if was != now and (now - was != delta or was < start) and now != step(was):
             yield from (i for i in range(skew + 8 * word, skew + 8 * word + 8) if a[i] != b[i])
     yield from (i for i in range(end, len(a)) if a[i] != b[i])
 
