@@ -4,6 +4,8 @@ import os
 import struct
 import sys
 from bisect import bisect_left
+from functools import reduce
+from operator import or_
 
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.output import Output
@@ -83,7 +85,7 @@ def add(fd: int, number: int, places: "array[int]") -> None:
 
 def _add_within(block: bytearray, number: int, places: "array[int]", low: int) -> None:
     """Add *number* to the words at *places* in *block*, whose first byte is at *low*, a multiple of eight."""
-    if sys.byteorder == "little" and not any(place & 7 for place in places):
+    if sys.byteorder == "little" and not reduce(or_, places) & 7:
         with memoryview(block) as view, view.cast("Q") as words:
             for place in places:
                 words[place - low >> 3] += number

@@ -141,7 +141,7 @@ def _moved(pieces: tuple[Piece, ...], places: "array[int]") -> "array[int]":
     for piece in pieces:
         first, last = bisect_left(places, piece.source), bisect_left(places, piece.source + piece.size)
         distance = piece.target - piece.source
-        there.extend((place + distance for place in places[first:last]) if distance else places[first:last])
+        there.extend(map(distance.__add__, places[first:last]))
     if len(there) != len(places):
         raise RefusalError("fix.address-tables")
     return there
