@@ -35,13 +35,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from hugealign.run import store
 
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="a program or shared library")
+    add("files", nargs="*", metavar="FILE", help="a program or shared library; with -r also DIR")
     add("--list", action="store_true", help="list the copies, and which files have changed since")
     add("--drop", action="store_true", help="remove the copies of the files, or all copies")
     add(
         "--fix",
         action="store_true",
         help="fix the copy of a file that a fix gives more windows; the file stays as it is",
+    )
+    add(
+        "-r",
+        "--recursive",
+        action="store_true",
+        help="stage what has windows below a DIR, what has the most text first",
     )
     add("--libs", action="store_true", help="also the shared libraries that the files need")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"the store's directory (default: {store.DEFAULT})")
@@ -79,10 +85,15 @@ def _stage(args: argparse.Namespace) -> int:
 
     done, errors, status = [], [], 0
     named = dict.fromkeys(args.files, False)
+    if args.recursive:
+        from hugealign import settings
+        from hugealign.verification import inputs
+
+        named = dict.fromkeys(inputs.programs(args.files, settings.min_text()), True)
     if args.libs:
         from hugealign.system import libraries
 
-        for path in args.files:
+        for path in tuple(named):
             with suppress(HugealignError):  # reported below, for the file itself
                 named |= {library: True for library in libraries.resolve(path).paths if library not in named}
     for path, library in named.items():

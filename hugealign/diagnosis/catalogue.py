@@ -69,6 +69,7 @@ REMEDIES = {
     "newer-kernel": "Linux 6.1 can",
     "none": "",
     "none-known": "no command is known that makes more of it huge",
+    "one-name": "for this name alone: {command}",
     "original-debug-file": "give the debug file of the original program",
     "other-file": "write another file: {command}",
     "other-linker": "relink with -fuse-ld=bfd",

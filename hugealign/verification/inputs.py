@@ -1,14 +1,21 @@
 """From the words of the command line to the files to check: directories, lists of names, batches."""
 
+import contextlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.elf.coverage import text_size
+from hugealign.elf.image import ET_DYN, ET_EXEC, read_image
 from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
 from hugealign.io.numbers import decimal
+from hugealign.io.progress import silent
+from hugealign.io.regular import opened
+from hugealign.io.units import printable
 from hugealign.records import Record
 from hugealign.verification.archives import LINK, OTHER
 
@@ -147,3 +154,36 @@ def below(top: str, passed: "Counter[str]") -> Iterator[Task]:
                 continue
             seen.add((status.st_dev, status.st_ino))
         yield Task(path, size=status.st_size)
+
+
+def programs(tops: Iterable[str], least: int, progress: Callable[[str], None] = silent) -> list[str]:
+    """Return the programs and libraries among and below *tops* with *least* bytes of text, those with the most first.
+
+    A file among *tops* is one in any case; several names of a file count once.  *progress* receives the number of
+    files.  Raises HugealignError if one of *tops* is missing, or is a directory that cannot be listed.
+    """
+    found: dict[tuple[int, int], tuple[int, str]] = {}
+    count = 0
+    for top in tops:
+        try:
+            info = os.stat(top)
+            if stat.S_ISDIR(info.st_mode):
+                os.scandir(top).close()
+        except (OSError, ValueError) as error:
+            raise HugealignError(f"{printable(top)}: {render.text(diagnosed(top, error))}") from error
+        if not stat.S_ISDIR(info.st_mode):
+            found.setdefault((info.st_dev, info.st_ino), (info.st_size, top))
+            continue
+        for task in below(top, Counter()):
+            count += 1
+            progress(f"{count:,} files")
+            if task.size < least:  # so is its text
+                continue
+            with contextlib.suppress(HugealignError, OSError), opened(task.path) as fd:
+                info = os.fstat(fd)
+                if os.pread(fd, 4, 0) != b"\x7fELF" or (info.st_dev, info.st_ino) in found:
+                    continue
+                image = read_image(fd)
+                if image.e_type in (ET_DYN, ET_EXEC) and (size := text_size(image)) >= least:
+                    found[info.st_dev, info.st_ino] = size, task.path
+    return [path for _, path in sorted(found.values(), key=lambda one: (-one[0], one[1]))]
