@@ -10,9 +10,11 @@ from hugealign.elf.coverage import text_size
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, planned, refuse_copy
+from hugealign.fixing.understood import refuse_appended
 from hugealign.io.regular import opened
 
-RELINK = Remedy("relink")
+RELINK, RELINK_GO = Remedy("relink"), Remedy("relink-go")
+_OF_GO = ".go.buildinfo"  # a section of what Go has compiled (cmd/link)
 
 
 def edit(path: str, page_size: int) -> Remedy | None:
@@ -47,8 +49,13 @@ def relink(path: str) -> Remedy | None:
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if image.e_type != ET_REL and not _small(image) and _laid_out(image):
-            return RELINK
+            return _link(image)
     return None
+
+
+def _link(image: Image) -> Remedy:
+    """Return how to link the file with *image* again: Go starts a compiler for that only if it is told to."""
+    return RELINK_GO if any(section.name == _OF_GO for section in image.sections) else RELINK
 
 
 def diagnose(path: str, page_size: int) -> Diagnosis:
@@ -67,6 +74,11 @@ def diagnose(path: str, page_size: int) -> Diagnosis:
             return Diagnosis("text.small", path, {"text": text_size(image), "least": settings.min_text()})
         if not _laid_out(image):
             return Diagnosis("text.other-processor", path, facts)
+        try:
+            refuse_appended(image)
+        except RefusalError as error:
+            return error.diagnosis.about(path)
+        return Diagnosis("text.no-window", path, facts, _link(image))
     return Diagnosis("text.no-window", path, facts, RELINK)
 
 
