@@ -199,7 +199,7 @@ def _failed(text: TextResult, error: Exception, windows: int = 0) -> TextResult:
 def _in_store(path: str, options: LaunchOptions) -> bool:
     if not os.path.isdir(options.place):
         return False
-    with suppress(HugealignError), opened(path) as fd, store.found(fd, options.fix, options.place) as copy:
+    with suppress(HugealignError), opened(path) as fd, store.found(fd, options.place) as copy:
         return copy is not None
     return False
 
@@ -292,11 +292,16 @@ def _origin(stack: ExitStack, path: str, options: LaunchOptions, *, only_stored:
     The copy in the store is found and checked before we enter a user namespace: there, root's files would look like
     nobody's.  Raises HugealignError.
     """
-    fd = stack.enter_context(opened(path))
-    if (copy := stack.enter_context(store.found(fd, options.fix, options.place))) is not None:
+    fd, file = stack.enter_context(opened(path)), None
+    kinds = (True,) if options.fix and not only_stored else (True, False)
+    copy = stack.enter_context(store.found(fd, options.place, kinds))
+    if copy is None and not only_stored:
+        file = copies.source(path, fd, options.fix)
+        if file and not file.output:
+            copy = stack.enter_context(store.found(fd, options.place, (False,)))
+    if copy is not None:
         windows = len(measure.text_windows(copy, kernel.huge_page_size()))
         return _Origin(copies.StagedFile(path, fd, windows), copy)
-    file = None if only_stored else copies.source(path, fd, options.fix)
     return _Origin(file) if file else None
 
 

@@ -169,15 +169,15 @@ def shared(place: str = DEFAULT) -> list[str]:
 
 
 @contextlib.contextmanager
-def found(fd: int, fix: bool, place: str = DEFAULT) -> Iterator[int | None]:
+def found(fd: int, place: str = DEFAULT, kinds: Sequence[bool] = (True, False)) -> Iterator[int | None]:
     """Yield the open copy in the store at *place* of the open file *fd*; None without a copy, or a trusted store.
 
-    One of the fixed file goes before one of the file as it is, which serves only without *fix*.
+    *kinds* are the copies that will do, the best first: True is one of the fixed file.
     """
     copy, info = -1, os.fstat(fd)
     with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
         _check(store, place)
-        for name in (copies.identity(info, fixed=True), *(() if fix else (copies.identity(info, fixed=False),))):
+        for name in (copies.identity(info, fixed) for fixed in kinds):
             if _exists(store, name) and _is_ours(os.stat(name, dir_fd=store, follow_symlinks=False)):
                 copy = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
                 break

@@ -163,6 +163,15 @@ def test_run_takes_what_the_store_has(venv: Path, made: Path) -> None:
         for prefix in ((), NOBODY):
             count, said = huge([*prefix, HUGEALIGN, "run", "--store", store, "--", *words], library(venv))
             assert (count, said) == (3, ""), prefix
+        # A copy of the file as it is does where a fix gives it nothing more: the store's, and no other.
+        assert hugealign("fix", "-r", venv).returncode == 0
+        assert hugealign("stage", "--store", store, library(venv)).returncode == 0
+        (name,) = [one for one in os.listdir(store) if one not in ("path", "for", "lock")]
+        for named in ((), ("--file", library(venv))):
+            front: list[str | Path] = [HUGEALIGN, "run", "--fix", "--how=stage", "--store", store, *named, "--"]
+            look = ["stat", "-c", "%d:%i", library(venv), store / name]
+            seen = subprocess.run([*front, *look], capture_output=True, text=True, check=True, env=environment())
+            assert len(set(seen.stdout.split())) == 1, named
         count, _ = huge([HUGEALIGN, "run", "--store", store, "--how=in-place", "--", *words], library(venv))
         assert count == 0
         library(venv).unlink()  # it is another file: the copy is of no use
