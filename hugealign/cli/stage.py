@@ -83,7 +83,7 @@ def _show(args: argparse.Namespace) -> int:
 def _stage(args: argparse.Namespace) -> int:
     from hugealign.run import report, store
 
-    done, errors, status = [], [], 0
+    done, errors, status, left_out = [], [], 0, 0
     named = dict.fromkeys(args.files, False)
     if args.recursive:
         from hugealign import settings
@@ -104,7 +104,10 @@ def _stage(args: argparse.Namespace) -> int:
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, error))
-            messages.failed(path, error)
+            full = library and _is_full(error)
+            left_out += full
+            if not full or left_out == 1:
+                messages.failed(path, error)
             continue
         if staged.state == store.NO_WINDOW and library:
             continue
@@ -112,6 +115,17 @@ def _stage(args: argparse.Namespace) -> int:
         status = max(status, int(not staged.whole))
         if not args.json:
             output.show(report.lines(staged))
+    if left_out > 1:
+        messages.error(f"no room for {left_out - 1} more")
     if args.json:
         print(report.document(args.store, done, errors))
     return status
+
+
+def _is_full(error: HugealignError) -> bool:
+    """Return whether there was no room for a copy."""
+    from hugealign.diagnosis.refusal import RefusalError
+
+    if not isinstance(error, RefusalError):
+        return False
+    return error.diagnosis.code == "copy.no-room" or error.diagnosis.facts.get("error") == "ENOSPC"

@@ -231,7 +231,7 @@ def _with_edits(found: "Verification", page_size: int) -> "Verification":
     def with_edit(file: "FileReport") -> "FileReport":
         if id(file) not in tried:
             return file
-        edit, link = remedies.edit(file.path, page_size), remedies.relink(file.path)
+        edit, link = remedies.edit(file.path, page_size, ask_packages=True), remedies.relink(file.path)
         remedy = edit.changed(kind=f"fix-or-{link.kind}") if edit and link else link
         return file.changed(
             diagnoses=tuple(

@@ -180,7 +180,7 @@ def _with_remedy(done: "CachedText") -> "CachedText":
         return done
     from hugealign.fixing import remedies
 
-    return done.changed(diagnosis=remedies.diagnose(done.path, done.page_size))
+    return done.changed(diagnosis=remedies.diagnose(done.path, done.page_size, ask_packages=True))
 
 
 def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> "Iterator[tuple[str, bool]]":

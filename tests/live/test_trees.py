@@ -169,7 +169,7 @@ def test_run_takes_what_the_store_has(venv: Path, made: Path) -> None:
         (name,) = [one for one in os.listdir(store) if one not in ("path", "for", "lock")]
         for named in ((), ("--file", library(venv))):
             front: list[str | Path] = [HUGEALIGN, "run", "--fix", "--how=stage", "--store", store, *named, "--"]
-            look = ["stat", "-c", "%d:%i", library(venv), store / name]
+            look: list[str | Path] = ["stat", "-c", "%d:%i", library(venv), store / name]
             seen = subprocess.run([*front, *look], capture_output=True, text=True, check=True, env=environment())
             assert len(set(seen.stdout.split())) == 1, named
         count, _ = huge([HUGEALIGN, "run", "--store", store, "--how=in-place", "--", *words], library(venv))
@@ -177,6 +177,26 @@ def test_run_takes_what_the_store_has(venv: Path, made: Path) -> None:
         library(venv).unlink()  # it is another file: the copy is of no use
         shutil.copy(made / "libpacked.so", library(venv))
         assert huge([HUGEALIGN, "run", "--store", store, "--", *words], library(venv))[0] == 0
+
+
+@needs_root
+def test_a_store_that_is_full(venv: Path, made: Path) -> None:
+    """What has the most text is there; two lines tell of the rest, however much that is; nothing is half done."""
+    for number in range(3):
+        shutil.copy(library(venv), venv / f"bin/{number}.so")
+    store = made / "full"
+    store.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "huge=always,size=15M,mode=755", "hugealign", store], check=True)
+    try:
+        done = hugealign("stage", "--store", store, "--fix", "-r", venv)
+        assert done.returncode == 1
+        assert (len(done.stdout.splitlines()), len(done.stderr.splitlines())) == (1, 2)
+        names = [one for one in os.listdir(store) if one not in ("path", "for", "lock")]
+        assert len(names) == 1
+        shown = hugealign("stage", "--store", store, "--list").stdout
+        assert shown.count("current") == 1
+    finally:
+        subprocess.run(["umount", "--lazy", store], check=True)
 
 
 def test_fix_of_a_tree_and_back(venv: Path, made: Path) -> None:
