@@ -147,14 +147,17 @@ class _Room:
         self._left_out = 0
         self._taken = 0
         self._small: set[int] = set()
+        self._seen: set[tuple[int, int]] = set()
 
     def has(self, path: str) -> bool:
         """Return whether the text of the file at *path* is to be warmed."""
         from hugealign.pagecache.text import window_bytes
 
         try:
-            if os.stat(path).st_dev in self._small:
+            info = os.stat(path)
+            if info.st_dev in self._small or (info.st_dev, info.st_ino) in self._seen:
                 return False
+            self._seen.add((info.st_dev, info.st_ino))
             fits = window_bytes(path) <= self._most - self._taken
         except (OSError, HugealignError):
             return True  # it is looked at, and reported

@@ -120,6 +120,16 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
         return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, notes)
 
 
+def share(path: str, other: str, before: os.stat_result, action: str) -> tuple[Diagnosis, ...]:
+    """Give the file at *path*, which has just got the *action*, the name *other* of the file that *before* is of, too.
+
+    Return what the notes of a `Fixed` say.  Raises ReplaceError.
+    """
+    with journal.noted(journal.FIXED, other) if action == FIX else contextlib.nullcontext() as note:
+        replacing.share(path, other, before)
+    return *((note,) if note else ()), *wheels.record(other)
+
+
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
     """Write what `fix` makes of the file at *path* to the empty file behind *target*, which nobody else reads yet.
 

@@ -41,15 +41,18 @@ def gather(
     missing, or is a directory that cannot be listed.
     """
     running = _running()
-    gains = []
+    gains, seen = [], set()
     for path in inputs.programs(paths, settings.min_text(), progress):
         progress(printable(path))
         with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
+            info = os.fstat(fd)
+            if (info.st_dev, info.st_ino) in seen:
+                continue
+            seen.add((info.st_dev, info.st_ino))
             # Everything that a fix does except the write: no gain is promised that it would refuse.
             plan = made(fd, options).plan if search else planned(fd, options)
             refuse_copy(path, fd, one_name=options.one_name)
             if plan and plan.edits:
-                info = os.fstat(fd)
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 more, windows = plan.covered - plan.covered_before, plan.windows - plan.windows_before
                 gains.append(Gain(path, plan.level, plan.text, more, windows, plan.executable, users))

@@ -151,6 +151,20 @@ def replace(
     return True
 
 
+def share(path: str, other: str, before: os.stat_result) -> None:
+    """Give the file at *path* the name *other*, too, which the file has that *before* is of.  Raises ReplaceError."""
+    with _explained(), _directory(_real(other)) as (place, name):
+        temporary = _temporary_name()
+        os.link(os.path.realpath(path), temporary, dst_dir_fd=place)
+        try:
+            _check_same(place, name, before)
+            os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
+        except BaseException:
+            _forget(temporary, place)
+            raise
+        _sync_name(place)
+
+
 def copy_data(source: int, target: int, size: int) -> None:
     """Copy *size* bytes from one descriptor to the other; holes stay holes.  Raises OSError, ReplaceError."""
     copy_range(source, target, 0, 0, size)
@@ -323,11 +337,15 @@ def _is_mount_point(path: str) -> bool:
 
 
 def _check_unchanged(place: int, name: str, source: int, before: os.stat_result) -> None:
-    now, there = os.fstat(source), os.stat(name, dir_fd=place, follow_symlinks=False)
-    if not os.path.samestat(there, before):
-        raise ReplaceError(_TAKEN, CHANGED)
+    now = os.fstat(source)
+    _check_same(place, name, before)
     if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) != (before.st_size, before.st_mtime_ns, before.st_ctime_ns):
         raise ReplaceError("it was changed while it was copied", CHANGED)
+
+
+def _check_same(place: int, name: str, before: os.stat_result) -> None:
+    if not os.path.samestat(os.stat(name, dir_fd=place, follow_symlinks=False), before):
+        raise ReplaceError(_TAKEN, CHANGED)
 
 
 def _same_state(now: os.stat_result, before: os.stat_result) -> bool:

@@ -341,6 +341,8 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
     """Make a copy on the tmpfs *mounted*, and bind it."""
     path = os.path.join(mounted, origin.identity)
     try:
+        with suppress(FileNotFoundError), using(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as copy:
+            return _bound(origin, copy)  # the file has several names
         # Nobody can execute a file that is open for writing (ETXTBSY).
         with using(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)) as target:
             copies.write(origin, target)

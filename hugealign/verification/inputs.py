@@ -126,10 +126,11 @@ def _full(batch: list[Task]) -> bool:
     return len(batch) >= _BATCH or sum(task.size for task in batch) >= _BATCH_BYTES
 
 
-def below(top: str, passed: "Counter[str]") -> Iterator[Task]:
+def below(top: str, passed: "Counter[str]", *, every_name: bool = False) -> Iterator[Task]:
     """Yield the regular files below *top*, sorted within each directory; symbolic links are not followed.
 
-    The *problem* of a task says why a file or directory cannot be looked at; *passed* counts what is passed over.
+    Of a file with several names (hard links) only the first comes, unless *every_name* does.  The *problem* of a task
+    says why a file or directory cannot be looked at; *passed* counts what is passed over.
     """
     seen: set[tuple[int, int]] = set()
     waiting = [top]
@@ -148,7 +149,7 @@ def below(top: str, passed: "Counter[str]") -> Iterator[Task]:
         if status.st_size < _SMALLEST:
             passed[OTHER] += 1
             continue
-        if status.st_nlink > 1:
+        if status.st_nlink > 1 and not every_name:
             if (status.st_dev, status.st_ino) in seen:
                 passed[LINK] += 1
                 continue
@@ -159,10 +160,11 @@ def below(top: str, passed: "Counter[str]") -> Iterator[Task]:
 def programs(tops: Iterable[str], least: int, progress: Callable[[str], None] = silent) -> list[str]:
     """Return the programs and libraries among and below *tops* with *least* bytes of text, those with the most first.
 
-    A file among *tops* is one in any case; several names of a file count once.  *progress* receives the number of
-    files.  Raises HugealignError if one of *tops* is missing, or is a directory that cannot be listed.
+    A file among *tops* is one in any case.  Of one with several names (hard links) each name comes, together.
+    *progress* receives the number of files.  Raises HugealignError if one of *tops* is missing, or is a directory that
+    cannot be listed.
     """
-    found: dict[tuple[int, int], tuple[int, str]] = {}
+    found: dict[tuple[int, int], tuple[int, dict[str, None]]] = {}
     count = 0
     for top in tops:
         try:
@@ -172,18 +174,22 @@ def programs(tops: Iterable[str], least: int, progress: Callable[[str], None] = 
         except (OSError, ValueError) as error:
             raise HugealignError(f"{printable(top)}: {render.text(diagnosed(top, error))}") from error
         if not stat.S_ISDIR(info.st_mode):
-            found.setdefault((info.st_dev, info.st_ino), (info.st_size, top))
+            found.setdefault((info.st_dev, info.st_ino), (info.st_size, {}))[1][top] = None
             continue
-        for task in below(top, Counter()):
+        for task in below(top, Counter(), every_name=True):
             count += 1
             progress(f"{count:,} files")
             if task.size < least:  # so is its text
                 continue
             with contextlib.suppress(HugealignError, OSError), opened(task.path) as fd:
-                info = os.fstat(fd)
-                if os.pread(fd, 4, 0) != b"\x7fELF" or (info.st_dev, info.st_ino) in found:
+                if os.pread(fd, 4, 0) != b"\x7fELF":
                     continue
-                image = read_image(fd)
-                if image.e_type in (ET_DYN, ET_EXEC) and (size := text_size(image)) >= least:
-                    found[info.st_dev, info.st_ino] = size, task.path
-    return [path for _, path in sorted(found.values(), key=lambda one: (-one[0], one[1]))]
+                info = os.fstat(fd)
+                if (key := (info.st_dev, info.st_ino)) not in found:
+                    image = read_image(fd)
+                    size = text_size(image) if image.e_type in (ET_DYN, ET_EXEC) else 0
+                    if size < least:
+                        continue
+                    found[key] = size, {}
+                found[key][1][task.path] = None
+    return [path for _, names in sorted(found.values(), key=lambda one: (-one[0], *one[1])) for path in names]

@@ -64,6 +64,7 @@ def venv(made: Path, tmp_path: Path) -> Iterator[Path]:
         directory.mkdir(parents=True)
     shutil.copy(made / "libpacked.so", site / "big/libbig.so")
     shutil.copy(made / "plain", place / "bin/tool")
+    os.link(site / "big/libbig.so", site / "big/again.so")  # as npm links a program into another package
     (site / "big/__init__.py").write_text("x = 1\n" * 100)
     os.symlink(place, site / "big/circle")
     for path in (site / "big/libbig.so", place / "bin/tool"):
@@ -148,7 +149,7 @@ def test_what_has_no_window_is_told_of_with_what_gives_it_one(venv: Path, made: 
     words: list[str | Path] = [made / "loads", library(venv)]
     count, said = huge([HUGEALIGN, "run", "--how=stage", "--file", venv, "--", *words], library(venv))
     assert (count, said.count("\n")) == (1, 1)
-    assert worded("text.none-below", files=2, without=1, page_size=WINDOW) in said
+    assert worded("text.none-below", files=3, without=1, page_size=WINDOW) in said
     assert f"hugealign run --fix --file {venv} -- COMMAND" in said
 
 
@@ -158,7 +159,7 @@ def test_run_takes_what_the_store_has(venv: Path, made: Path) -> None:
     with stocks.store(made) as store:
         done = hugealign("stage", "--store", store, "--fix", "-r", venv)
         assert done.returncode == 0, done.stderr
-        assert len(done.stdout.splitlines()) == 2
+        assert len(done.stdout.splitlines()) == 3
         words = ["sh", "-c", f"{made}/loads {library(venv)}; true"]
         for prefix in ((), NOBODY):
             count, said = huge([*prefix, HUGEALIGN, "run", "--store", store, "--", *words], library(venv))
@@ -184,6 +185,7 @@ def test_a_store_that_is_full(venv: Path, made: Path) -> None:
     """What has the most text is there; two lines tell of the rest, however much that is; nothing is half done."""
     for number in range(3):
         shutil.copy(library(venv), venv / f"bin/{number}.so")
+    library(venv).with_name("again.so").unlink()
     store = made / "full"
     store.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "huge=always,size=15M,mode=755", "hugealign", store], check=True)
@@ -202,17 +204,19 @@ def test_a_store_that_is_full(venv: Path, made: Path) -> None:
 def test_fix_of_a_tree_and_back(venv: Path, made: Path) -> None:
     """What gains is fixed, once; caches keep the old file, wheels list the new one; and --undo restores all."""
     paths = [library(venv), venv / "bin/tool"]
+    again = library(venv).with_name("again.so")
     before = {path: path.read_bytes() for path in paths}
     done = hugealign("fix", "-r", "--json", venv)
     assert (done.returncode, done.stderr) == (0, "")
     fixed = json.loads(done.stdout)
-    assert sorted(one["path"] for one in fixed["files"]) == sorted(map(str, paths))
+    assert sorted(one["path"] for one in fixed["files"]) == sorted(map(str, (again, paths[1])))
+    assert again.samefile(paths[0])
     assert all(one["plan"]["windows"] > one["plan"]["windows_before"] for one in fixed["files"])
     cache = made / f"cache-{venv.name}"
     for path in paths:
         assert (cache / f"{path.name}.cached").read_bytes() == before[path]
         assert path.read_bytes() != before[path]
-        assert path.stat().st_nlink == 1
+        assert path.stat().st_nlink == 1 + (path == paths[0])
     assert record(venv) == []
     assert hugealign("fix", "-r", venv).stdout == "nothing to do\n"
     # A run that was killed between the file and its list.
@@ -223,6 +227,7 @@ def test_fix_of_a_tree_and_back(venv: Path, made: Path) -> None:
     assert record(venv) == []
     assert hugealign("fix", "-r", "--undo", venv).returncode == 0
     assert {path: path.read_bytes() for path in paths} == before
+    assert again.samefile(paths[0])
     assert record(venv) == []
 
 
@@ -244,7 +249,7 @@ def test_a_list_that_cannot_be_written_prevents_no_fix(venv: Path) -> None:
     done = hugealign("fix", "-r", venv)
     assert done.returncode == 0
     assert worded("file.not-recorded", record=str(info)) in done.stderr
-    assert library(venv).stat().st_nlink == 1
+    assert library(venv).stat().st_nlink == 2
     # Behind a link there may be anybody's file.
     other = venv / "other"
     other.write_text("big/libbig.so,sha256=x,1\n")
@@ -262,9 +267,9 @@ def test_warm_of_a_tree(programs: Programs, venv: Path) -> None:
         found = json.loads(hugealign("warm", "-r", "--json", *words, str(venv)).stdout)["files"]
         return {os.path.basename(one["path"]): one["windows_huge"] for one in found if one["windows"]}
 
-    assert warmed("--max=9M") == {"good0": 3, "libbig.so": 1}
+    assert warmed("--max=9M") == {"good0": 3, "again.so": 1}
     assert warmed("--max=1M") == {}
-    assert warmed() == {"good0": 3, "good1": 3, "libbig.so": 1}
+    assert warmed() == {"good0": 3, "good1": 3, "again.so": 1}
     assert set(warmed("--undo").values()) == {0}
     done = hugealign("warm", "-r", venv / SITE)
     assert (done.returncode, done.stderr) == (0, "")
