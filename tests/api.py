@@ -1,4 +1,4 @@
-"""Write docs/api.md, what other programs may use of hugealign, from the docstrings: run by ``make docs``.
+"""Write docs/reference/api.md, what other programs may use of hugealign, from the docstrings: run by ``make docs``.
 
 It reads the source, not the objects, so that every version of Python writes the same.
 """
@@ -33,8 +33,8 @@ print([(verdict.process.pid, verdict.diagnoses) for verdict in hugealign.process
 
 Every error is a `hugealign.errors.HugealignError`. Its text is one line for people, safe to print; its `exit_status`
 is that of the command. Sizes, addresses and offsets are integers, in bytes. What is not on this page may change in any
-release; what is on it changes as [RELEASING.md](../RELEASING.md) says. For pytest and unittest there is
-`hugealign.testing.assert_huge_text` ([verify.md](verify.md)).
+release; what is on it changes as [RELEASING.md](../../RELEASING.md) says. For pytest and unittest there is
+`hugealign.testing.assert_huge_text` ([Check every build, in CI and with CMake](../guides/ci.md)).
 
 Written by `make docs` from the docstrings.
 """
@@ -80,7 +80,7 @@ def names(*, functions: bool) -> list[str]:
 
 
 def document() -> str:
-    """Return docs/api.md."""
+    """Return docs/reference/api.md."""
     parts = [HEAD, "## Functions\n", *map(_public, names(functions=True))]
     parts += ["## Options\n", *map(_public, names(functions=False))]
     parts += ["## Results\n", *(_entry(import_module(f"hugealign.{module}"), name) for name, module in RESULTS.items())]

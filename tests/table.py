@@ -1,4 +1,4 @@
-"""Write docs/links.md: every link situation that the tests try, by linker, from runs of the tests.
+"""Write docs/measured/links.md: every link situation that the tests try, by linker, from runs of the tests.
 
 ``make docs`` runs it over the JUnit file of the short tests and, where there is one, that of ``make test-links``.  A
 cell is the number of cases that passed, and for those skipped the number of the reason below the table.  Tables of

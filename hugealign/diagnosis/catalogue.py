@@ -138,7 +138,7 @@ def page(code: str) -> str:
 
 
 def markdown() -> str:
-    """Return docs/rules.md: the pages of all codes, by area."""
+    """Return docs/reference/rules.md: the pages of all codes, by area."""
     lines = [_MARKDOWN_HEAD]
     every = codes()
     for name in dict.fromkeys(map(area, every)):

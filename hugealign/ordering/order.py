@@ -26,7 +26,7 @@ from hugealign.settings import PAGE_SIZE
 from hugealign.system.budget import Budget, budget_of
 
 #: On small pages alone, some orders from 3 samples missed up to 31 % more than the linker's, those from 10 to 1,000 at
-#: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/order.md,
+#: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/measured/orders.md,
 #: lab/bench/thin.py).
 FEW = 100
 #: On small pages, one for so many functions of the program: with some 100,000, orders from 100 samples missed up to

@@ -1,4 +1,4 @@
-"""docs/go-and-rust.md, typed: a server in Go and one in Rust, linked by hugealign and fixed afterwards."""
+"""docs/guides/go-and-rust.md, typed: a server in Go and one in Rust, linked by hugealign and fixed afterwards."""
 
 from pathlib import Path
 
@@ -39,7 +39,9 @@ fn main() {
 """,
 }
 GO_LINKED, GO_FIXED, CARGO = [
-    block.commands for block in blocks(ROOT / "docs/go-and-rust.md") if block.what.endswith("test_go_and_rust.py")
+    block.commands
+    for block in blocks(ROOT / "docs/guides/go-and-rust.md")
+    if block.what.endswith("test_go_and_rust.py")
 ]
 
 

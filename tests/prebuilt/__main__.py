@@ -1,4 +1,4 @@
-"""``python -m tests.prebuilt``: fix what Debian and others have built, run it, and write docs/prebuilt.md.
+"""``python -m tests.prebuilt``: fix what Debian and others have built, run it, and write docs/measured/prebuilt.md.
 
 Packages are downloaded with apt and pip and unpacked below build/prebuilt; nothing of the machine is changed.  A file
 is fixed in its place there, does a small job of its own before and after, and is undone again.  What it has mapped is
@@ -62,7 +62,7 @@ def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="TEXT", help="only cases with this in their name")
-    parser.add_argument("--write", metavar="FILE", help="write the table to FILE (docs/prebuilt.md)")
+    parser.add_argument("--write", metavar="FILE", help="write the table to FILE (docs/measured/prebuilt.md)")
     args = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     rows, failed = [], []
@@ -268,7 +268,7 @@ def text_of(pid: int, path: Path) -> tuple[int, int]:
 
 
 def page(rows: list[str]) -> str:
-    """Return docs/prebuilt.md."""
+    """Return docs/measured/prebuilt.md."""
     tried = [row for row in rows if "not tried" not in row]
     done = [row for row in tried if "refused" not in row and "as before" not in row]
     kernel = ".".join(platform.release().split(".")[:2])
