@@ -59,10 +59,7 @@ def checked(image: Image, page_size: int) -> list[Segment]:
 
 
 def refuse_appended(image: Image) -> None:
-    """Raise RefusalError for a program that may look for what lies behind it, at a distance from the file's end.
-
-    Programs in one file are such: `deno compile`, `bun build --compile`.
-    """
+    """Raise RefusalError for a program that may look for what lies behind it, at a distance from the file's end."""
     appended = image.file_size - end_of_contents(image)
     if appended > 0:
         raise RefusalError("file.appended", Remedy("make-again"), appended=appended)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.live import stock as stocks
-from tests.live.programs import NOBODY, WINDOW, Programs, huge_kib, hugealign
+from tests.live.programs import NOBODY, TEXT, WINDOW, Programs, huge_kib, hugealign
 from tests.support import HUGEALIGN, environment, need, worded
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to make a store")
@@ -41,18 +41,22 @@ int main(int argc, char **argv) {
 _PYTHON = "import ctypes, os, signal, sys; ctypes.CDLL(sys.argv[1]).touch(); print('ready', os.getpid(), flush=True)"
 
 
-@pytest.fixture(scope="module")
-def made(built: Programs) -> Path:
-    """A library whose linker packed it, and a program that opens one."""
-    directory = built.directory
-    for name, text in (("lib.c", _LIBRARY), ("loads.c", _LOADS)):
+def linked(directory: Path) -> tuple[Path, Path]:
+    """Make a program in *directory* that opens a library late, and a library whose linker packed it."""
+    for name, text in (("lib.c", _LIBRARY), ("loads.c", _LOADS), ("walk.s", TEXT)):
         (directory / name).write_text(text)
     for words in (
-        "gcc -shared -fPIC -O1 lib.c text.o -Wl,-z,max-page-size=0x1000 -fuse-ld=bfd -o libpacked.so",
+        "gcc -shared -fPIC -O1 lib.c walk.s -Wl,-z,max-page-size=0x1000 -fuse-ld=bfd -o libpacked.so",
         "gcc -O1 loads.c -o loads -ldl",
     ):
         subprocess.run(words.split(), cwd=directory, check=True)
-    return directory
+    return directory / "loads", directory / "libpacked.so"
+
+
+@pytest.fixture(scope="module")
+def made(built: Programs) -> Path:
+    linked(built.directory)
+    return built.directory
 
 
 @pytest.fixture
