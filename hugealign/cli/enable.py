@@ -17,6 +17,11 @@ of UNIT only. The package's files stay as they are. Every start looks at them
 again, so an upgrade that restarts UNIT needs nothing more. If anything fails,
 UNIT starts as before.
 
+--file names what the service starts or opens later, such as the virtual
+environment of a Python service: enable takes the programs and libraries below
+it that have a whole window, or gain one by --fix. Enable it again after a
+package was added there.
+
 UNIT gets a mount namespace of its own, so nobody else sees what it mounts. Do
 not enable this for services that mount for others, such as dockerd.
 
@@ -39,7 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="only print the files that would be written")
     add("--fix", action="store_true", help="run from fixed copies of files that a fix gives more windows")
     add("--libs", action="store_true", help="also shared libraries; of a running service, all that it has loaded")
-    add("--file", metavar="FILE", action="append", default=[], help="another program or library that the service runs")
+    about = "another program or library that the service runs, or a directory with such; may be repeated"
+    add("--file", metavar="PATH", action="append", default=[], help=about)
     add_json(add, "schema hugealign.enable/1")
 
 

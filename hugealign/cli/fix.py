@@ -13,7 +13,7 @@ from hugealign.io.units import parse_page_size, parse_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hugealign.fixing.fix import FixOptions
+    from hugealign.fixing.fix import Fixed, FixOptions
 
 _LEVELS = ("align", "shift", "separate")
 EPILOG = """\
@@ -39,6 +39,12 @@ If the linker packed the file, contents move in it.  fix prints how much becomes
 executable.  --undo restores the file byte for byte.  fix refuses a file that
 might behave differently afterwards, or lose a protection.
 
+-r fixes what is below each DIR in place, the files with the most to gain first,
+and leaves out what fix refuses; run it again to go on after an interruption. Of
+a file with several names (hard links, as from uv's or pnpm's cache) only the
+name below DIR gets the fixed file. A wheel's RECORD gets the new hashes. With
+--undo, -r undoes all fixes below DIR.
+
 --in-place puts the fixed file in the place of FILE when it is complete and on
 the disk, with owner, mode, times, ACLs, capabilities and holes; running
 processes keep the old one.  A kill at any moment leaves one or the other.  An
@@ -50,6 +56,7 @@ examples:
   hugealign fix --in-place /usr/sbin/mariadbd
   hugealign fix --undo /usr/sbin/mariadbd
   hugealign fix --dry-run /usr/sbin /usr/lib      who would gain the most
+  hugealign fix -r .venv                          all libraries of its wheels
 """
 #: Of these another link would have as many: a boot loader's addresses, and a copy that ended too soon.
 _NOT_OF_THE_LINK = ("file.truncated", "fix.physical-addresses")
@@ -62,7 +69,9 @@ STATUS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``fix`` to *parser*."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a program or shared library; with --dry-run also DIR")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="a program or shared library; with -r or --dry-run also DIR"
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with its mode; - is stdout")
     what.add_argument("--in-place", action="store_true", help="put the result in the place of FILE")
@@ -72,6 +81,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--undo", action="store_true", help="restore the file as it was before fix, in place without -o"
     )
+    parser.add_argument("-r", "--recursive", action="store_true", help="fix in place what gains below a DIR")
+    parser.add_argument("--max", metavar="SIZE", help="with -r, leave no more than SIZE of text in whole windows")
     parser.add_argument("--level", choices=_LEVELS, default="", help="do just this (default: see below)")
     parser.add_argument(
         "--max-executable",
@@ -88,6 +99,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fix, undo or rank, and return the exit status: the largest one of all files."""
     options = _options(args)
+    if args.recursive and not args.dry_run:
+        return _recursive(args, options)
+    if args.max is not None:
+        raise UsageError("fix: --max requires -r")
     if args.dry_run and any(map(os.path.isdir, args.files)):
         return _rank(args, options)
     if args.output is None and not args.in_place and not args.dry_run:
@@ -118,15 +133,48 @@ def run(args: argparse.Namespace) -> int:
                 messages.failed(*failures[-1])
             continue
         fixed.append(done)
-        if done.note:
-            from hugealign.diagnosis import render
-
-            messages.warning(f"{printable(path)}: {render.text(done.note)}")
+        _warn(done)
         if not args.json:
             output.show(report.lines(done))
     if args.json:
         print(json.dumps(report.document(fixed, failures), indent=1))
     return status
+
+
+def _warn(done: "Fixed") -> None:
+    """Say what goes with a fix, if it could not be done."""
+    for note in done.notes:
+        from hugealign.diagnosis import render
+
+        messages.warning(f"{printable(done.path)}: {render.text(note)}")
+
+
+def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
+    """Fix what gains below directories, or undo that."""
+    if args.output is not None or args.debug_file_of is not None:
+        raise UsageError("fix: -r fixes in place; leave -o and --debug-file-of out")
+    from hugealign.fixing import report, trees
+
+    most = None if args.max is None else parse_size(args.max, "--max")
+    steps = []
+    with Progress("hugealign: fix") as progress:
+        for step in trees.fix_below(args.files, options, most, progress.say):
+            steps.append(step)
+            progress.clear()
+            if step.done:
+                _warn(step.done)
+                if not args.json:
+                    output.show(report.lines(step.done)[:1])
+            elif step.error and not args.json:
+                messages.failed(step.path, step.error)
+    if args.json:
+        fixed = [step.done for step in steps if step.done]
+        failures = [(step.path, step.error) for step in steps if step.error]
+        print(json.dumps(report.document(fixed, failures), indent=1))
+    else:
+        print(report.tree_line(steps))
+    # Of many files some are always refused; they keep nobody from using the others.
+    return max((step.error.exit_status for step in steps if step.error and step.error.exit_status > 1), default=0)
 
 
 def _options(args: argparse.Namespace) -> "FixOptions":
@@ -199,7 +247,7 @@ def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
     from hugealign.fixing import gains, report
 
     with Progress("hugealign: fix") as progress:
-        found = gains.gather(args.files, options, progress.say)
+        found = gains.gather(args.files, options.changed(one_name=True), progress.say)
     if args.json:
         print(json.dumps(report.report_document(found, options.page_size), indent=1))
     else:

@@ -11,8 +11,9 @@ A container engine runs this hook as root before the container's first process,
 at the stage createRuntime, with the container's state on standard input. If the
 container has the annotation hugealign.text, the hook binds huge copies over its
 programs: "auto" means those that its command names, else give paths with colons
-between them. With hugealign.fix=true it fixes the copy of a program that a fix gives
-more windows. The image stays as it is. Containers of one image share the copies,
+between them. A directory, such as that of a virtual environment, stands for the
+programs and libraries below it. With hugealign.fix=true it fixes the copy of a
+program that a fix gives more windows. The image stays as it is. Containers of one image share the copies,
 which are in /run/hugealign-containers.
 
   install -D -m 644 examples/containers/hugealign.json \\

@@ -20,7 +20,10 @@ COMMAND runs. If not all of its text is huge, one line on stderr says why.
 
 --libs adds the libraries that COMMAND is linked with. What it starts, as a
 shell, make or npm does, and what it opens later, as Python does with a wheel's
-libraries, is named by --file; hugealign advise -- COMMAND says what to name.
+libraries, is named by --file; hugealign advise -- COMMAND says what to name. Of
+a directory, such as a virtual environment, run takes the files with a whole
+window, or those that gain one by --fix. What `hugealign stage` has staged is
+there for COMMAND and its children without being named.
 
 --how=auto      in place, like `hugealign warm`; where the file system keeps no
                 huge pages, by a copy that is mounted over the file
@@ -32,7 +35,8 @@ libraries, is named by --file; hugealign advise -- COMMAND says what to name.
 
 A staged copy lies on a tmpfs in a mount namespace that only COMMAND and its
 children see, like the mounts that they make. It has the file's path. If
-`hugealign stage` has made a copy, that one is used. An ordinary user also gets
+`hugealign stage` has made a copy, that one is used, also of the fixed file, and
+shared by all processes. An ordinary user also gets
 a user namespace, in which sudo and other set-user-ID programs do not work, and
 files of other users belong to nobody. Use --how=in-place for a command that
 needs them.
@@ -44,7 +48,7 @@ away. A value of your own for it stays.
 Example:
 
   hugealign run --libs -- postgres -D /var/lib/postgresql
-  hugealign run --fix --file lib/python3.11/site-packages/a.so -- python t.py
+  hugealign run --fix --file .venv -- .venv/bin/python train.py
   hugealign run --file ./server -- sh -c './server --port 80'
 """
 STATUS = COMMAND_STATUSES

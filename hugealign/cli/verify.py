@@ -231,11 +231,12 @@ def _with_edits(found: "Verification", page_size: int) -> "Verification":
     def with_edit(file: "FileReport") -> "FileReport":
         if id(file) not in tried:
             return file
-        edit = remedies.edit(file.path, page_size)
+        edit, link = remedies.edit(file.path, page_size, ask_packages=True), remedies.relink(file.path)
+        remedy = edit.changed(kind=f"fix-or-{link.kind}") if edit and link else link
         return file.changed(
             diagnoses=tuple(
-                diagnosis.changed(remedy=edit.changed(kind="fix-or-relink"))
-                if edit and diagnosis.code in (*LACK_WINDOWS, *PLACEMENT)
+                diagnosis.changed(remedy=remedy)
+                if remedy and remedy != remedies.RELINK and diagnosis.code in (*LACK_WINDOWS, *PLACEMENT)
                 else diagnosis
                 for diagnosis in file.diagnoses
             )

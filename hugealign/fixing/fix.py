@@ -9,7 +9,7 @@ from hugealign.diagnosis.values import OUTPUT, SUBJECT, Diagnosis, Remedy
 from hugealign.elf.fixrecord import SEPARATE, SHIFT, FixRecord, reader, recorded
 from hugealign.elf.image import Image
 from hugealign.errors import HugealignError, MalformedElfError, UsageError, cause
-from hugealign.fixing import examine, writing
+from hugealign.fixing import examine, wheels, writing
 from hugealign.fixing.output import Output, fixed, original, unchanged
 from hugealign.fixing.plan import Plan
 from hugealign.fixing.separation import decoder
@@ -38,6 +38,7 @@ class FixOptions(Record):
         in_place: Whether to replace the file.
         max_executable: The most bytes of read-only data that may become executable; by default a quarter of the text
             that the file gains.
+        one_name: Whether of a file with several names (hard links) this one alone gets the fixed file.
     """
 
     level: str = ""
@@ -46,6 +47,7 @@ class FixOptions(Record):
     output: str | None = None
     in_place: bool = False
     max_executable: int | None = None
+    one_name: bool = False
 
 
 class Way(Record):
@@ -59,13 +61,14 @@ class Way(Record):
 class Made(Record):
     """What becomes of a file: the *action*, the new file (*output*), and the *plan*, None to undo one.
 
-    *ways* are the levels that were tried, the strongest first.
+    *ways* are the levels that were tried, the strongest first.  *fixed*: an earlier fix has made the file.
     """
 
     action: str
     output: Output
     plan: Plan | None = None
     ways: tuple[Way, ...] = ()
+    fixed: bool = False
 
 
 class Fixed(Record):
@@ -73,7 +76,7 @@ class Fixed(Record):
 
     *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is
     None after an undo.  *ways* are the levels that were tried, the strongest first; all of them if nothing is written.
-    *note*: why `hugealign status` will not list it.
+    *notes*: why `hugealign status` will not list it, or the list of its wheel is not as the file.
     """
 
     path: str
@@ -83,7 +86,7 @@ class Fixed(Record):
     output: str
     plan: Plan | None = None
     ways: tuple[Way, ...] = ()
-    note: Diagnosis | None = None
+    notes: tuple[Diagnosis, ...] = ()
 
 
 class OutputError(HugealignError):
@@ -117,17 +120,29 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             before = os.fstat(fd).st_size
             new = made(fd, options, compare=options.output is None and not options.in_place)
             if options.output is None and new.action != NOTHING:
-                refuse_copy(path, fd)
+                refuse_copy(path, fd, one_name=options.one_name)
         except OSError as error:
             raise FileError(cause(error)) from error
         if new.action == NOTHING and options.output is None:
             if options.in_place:  # a run that was killed after it had exchanged the files left the old one
                 replacing.remove_leftovers(path)
-            return Fixed(path, new.action, before, before, "", new.plan, new.ways)
+            notes = wheels.record(path) if options.in_place and new.fixed else ()
+            return Fixed(path, new.action, before, before, "", new.plan, new.ways, notes)
         changes = options.in_place and new.action == FIX
         with journal.noted(journal.FIXED, path) if changes else contextlib.nullcontext() as note:
             where = _write(path, fd, new.output, options, planned)
-        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, note)
+        notes = (*((note,) if note else ()), *(wheels.record(path) if options.in_place else ()))
+        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, notes)
+
+
+def share(path: str, other: str, before: os.stat_result, action: str) -> tuple[Diagnosis, ...]:
+    """Give the file at *path*, which has just got the *action*, the name *other* of the file that *before* is of, too.
+
+    Return what the notes of a `Fixed` say.  Raises ReplaceError.
+    """
+    with journal.noted(journal.FIXED, other) if action == FIX else contextlib.nullcontext() as note:
+        replacing.share(path, other, before)
+    return *((note,) if note else ()), *wheels.record(other)
 
 
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
@@ -161,7 +176,7 @@ def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
         return Made(UNDO, _original(fd, image))
     plan, output, ways = _chosen(fd, image, options, compare=compare)
     if not output:
-        return Made(NOTHING, unchanged(reader(fd), image), plan, ways)
+        return Made(NOTHING, unchanged(reader(fd), image), plan, ways, recorded(reader(fd), image) is not None)
     return Made(FIX, output, plan, ways)
 
 
@@ -258,13 +273,15 @@ def _original(fd: int, image: Image) -> Output:
     return original(reader(fd), image)
 
 
-def refuse_copy(path: str, fd: int) -> None:
-    """Raise RefusalError if a copy cannot take the place of the open file at *path*."""
+def refuse_copy(path: str, fd: int, *, one_name: bool = False) -> None:
+    """Raise RefusalError if a copy cannot take the place of the open file at *path*, or of this *one_name* of it."""
     try:
         replacing.refuse_write(fd)
-        replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
+        replacing.refuse(fd, os.fstat(fd), os.path.realpath(path), one_name=one_name)
     except ReplaceError as error:
         remedy = Remedy("other-file", ("hugealign", "fix", path, "-o"), OUTPUT)
+        if error.facts.get("names"):
+            remedy = Remedy("one-name", ("hugealign", "fix", "-r", path))
         raise RefusalError(error.code, remedy, **error.facts) from error
 
 
@@ -279,6 +296,6 @@ def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tup
             raise OutputError(options.output, f"cannot be written: {error}") from error
         return options.output
     if options.in_place:
-        writing.write_over(path, fd, output, planned)
+        writing.write_over(path, fd, output, planned, one_name=options.one_name)
         return path
     return ""

@@ -6,9 +6,10 @@ from typing import Any
 from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import failure
 from hugealign.errors import HugealignError
-from hugealign.fixing.fix import NOTHING, Fixed, Way
+from hugealign.fixing.fix import FIX, NOTHING, UNDO, Fixed, Way
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
+from hugealign.fixing.trees import TreeStep
 from hugealign.io.units import counted, format_size, printable
 from hugealign.version import __version__
 
@@ -32,6 +33,23 @@ def lines(done: Fixed) -> list[str]:
         f"  file: {format_size(done.before)} -> {format_size(done.after)}",
         *(_refused(done) if done.output else _compared(done)),
     ]
+
+
+def tree_line(steps: Sequence[TreeStep]) -> str:
+    """Return the line about all files below directories."""
+    done = [step.done for step in steps if step.done]
+    plans = [one.plan for one in done if one.plan and one.action == FIX]
+    undone = sum(one.action == UNDO for one in done)
+    gained = sum(plan.windows - plan.windows_before for plan in plans)
+    parts = [f"{counted(undone, 'file')} restored"] if undone else []
+    parts += [f"{counted(len(plans), 'file')} fixed, {counted(gained, 'window')} more"] if plans else []
+    if refused := sum(bool(step.error) for step in steps):
+        parts.append(f"{refused} not fixed" if not undone else f"{refused} not restored")
+    if left := sum(not step.done and not step.error for step in steps):
+        parts.append(f"{left} left out (--max)")
+    if linked := sum(step.names > 0 for step in steps):
+        parts.append(f"{linked} had other names (hard links), which keep the old file")
+    return "; ".join(parts) or "nothing to do"
 
 
 def document(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignError]]) -> dict[str, Any]:

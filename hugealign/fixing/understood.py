@@ -3,6 +3,7 @@
 import itertools
 
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import (
     EM_AARCH64,
     EM_X86_64,
@@ -54,9 +55,14 @@ def checked(image: Image, page_size: int) -> list[Segment]:
     end = end_of_contents(image)
     if end > image.file_size:
         raise RefusalError("file.truncated", missing=end - image.file_size)
-    if end < image.file_size:
-        raise RefusalError("file.appended", appended=image.file_size - end)
     return loads
+
+
+def refuse_appended(image: Image) -> None:
+    """Raise RefusalError for a program that may look for what lies behind it, at a distance from the file's end."""
+    appended = image.file_size - end_of_contents(image)
+    if appended > 0:
+        raise RefusalError("file.appended", Remedy("make-again"), appended=appended)
 
 
 def _check_load(image: Image, segment: Segment) -> None:

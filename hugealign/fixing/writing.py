@@ -32,8 +32,8 @@ def write_new(source: int, output: Output, path: str, planned: tuple[int, ...]) 
         _look_again(source, planned)
 
 
-def write_over(path: str, source: int, output: Output, planned: tuple[int, ...]) -> None:
-    """Put what *output* makes of the file at *path* in its place, with all that `replace` keeps.
+def write_over(path: str, source: int, output: Output, planned: tuple[int, ...], *, one_name: bool = False) -> None:
+    """Put what *output* makes of the file at *path* in its place, or that of this *one_name* of it, as `replace` does.
 
     *source* is the file, open and locked (`hugealign.io.regular.locked`), and *planned* its `state` from before it was
     read for *output*.  Raises ReplaceError.
@@ -43,7 +43,7 @@ def write_over(path: str, source: int, output: Output, planned: tuple[int, ...])
         _look_again(old, planned)
         compose(old, new, output)
 
-    replace(path, lambda _: True, fill, held=source)
+    replace(path, lambda _: True, fill, held=source, one_name=one_name)
 
 
 def compose(source: int, target: int, output: Output) -> None:

@@ -424,7 +424,7 @@ ROWS: dict[str, tuple[Situation, str | None]] = {
     "file-system.small-tmpfs": (on_a_small_tmpfs, "run"),
     "file.no-room": (full, None),
     "fix.fixed-already": (fixed_otherwise, "run"),
-    "file.not-replaced": (two_names, "other-file"),
+    "file.not-replaced": (two_names, "one-name"),
     "machine.kernel": (fine, None),
     "machine.no-thp": (without_huge_pages, None),
     "machine.processor": (fine, None),

@@ -30,7 +30,7 @@ from hugealign.elf.image import (
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, text_windows
 from hugealign.fixing.plan import PT_PHDR, Edit, Plan, Step
-from hugealign.fixing.understood import PHENTSIZE, checked, end_of
+from hugealign.fixing.understood import PHENTSIZE, checked, end_of, refuse_appended
 
 _EHDR_SIZE = 64
 _ADDRESS_LIMIT = 1 << 46  # beyond what Linux gives a program on any of these processors
@@ -63,6 +63,7 @@ def make_separation(image: Image, page_size: int, min_text: int = settings.MIN_T
     code = text_size(image)
     if code < min_text:
         raise RefusalError("text.small", text=code, least=min_text)
+    refuse_appended(image)
     text = next(i for i, s in enumerate(loads) if s.p_flags & PF_X)
     start, index = _break(image, loads, text)
     split = start > loads[index].p_vaddr

@@ -25,6 +25,7 @@ TABLES = {
 ALONE = {
     "file.no-zstd": "commands/test_archives.py::test_no_zstd_program",
     "file.not-synced": "live/test_fix.py::test_error_at_each_system_call",
+    "file.not-recorded": "live/test_trees.py::test_a_list_that_cannot_be_written_prevents_no_fix",
     "file.too-large": "commands/test_archives.py::test_bombs",
     "file.worker": "unit/verification/test_inputs.py::test_a_worker_that_is_killed",
     "fix.no-debug-file": "link/test_separate_debug.py::test_debug_file_of_another_program",
@@ -38,6 +39,7 @@ ALONE = {
     "process.remapped": "live/test_adapt.py::test_process_that_changes_in_between",
     "process.shared-window": "live/test_adapt.py::test_a_window_that_a_child_has_too_is_not_split",
     "service.members": "live/test_enable.py::test_service_that_only_groups_others_names_them",
+    "text.none-below": "live/test_trees.py::test_what_has_no_window_is_told_of_with_what_gives_it_one",
     "thp.unchanged": "live/test_adapt.py::test_a_window_that_stays_huge_for_no_known_reason",
 }
 #: Why no machine of the tests can be brought into the situation, the test that has the codes all the same, and these.
