@@ -53,13 +53,14 @@ class Way(Record):
 class Made(Record):
     """What becomes of a file: the *action*, the new file (*output*), and the *plan*, None to undo one.
 
-    *ways* are the levels that were tried, the strongest first.
+    *ways* are the levels that were tried, the strongest first.  *more* is as in `Fixed`, without a command.
     """
 
     action: str
     output: Output
     plan: Plan | None = None
     ways: tuple[Way, ...] = ()
+    more: Diagnosis | None = None
 
 
 class Fixed(Record):
@@ -67,7 +68,7 @@ class Fixed(Record):
 
     *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is
     None after an undo.  *ways* are the levels that were tried, the strongest first; all of them if nothing is written.
-    *note*: why `hugealign status` will not list it.
+    *note*: why `hugealign status` will not list it.  *more*: that a larger *max_executable* makes more text whole.
     """
 
     path: str
@@ -78,6 +79,7 @@ class Fixed(Record):
     plan: Plan | None = None
     ways: tuple[Way, ...] = ()
     note: Diagnosis | None = None
+    more: Diagnosis | None = None
 
 
 class OutputError(HugealignError):
@@ -108,11 +110,14 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
         if new.action == NOTHING and options.output is None:
             if options.in_place:  # a run that was killed after it had exchanged the files left the old one
                 replacing.remove_leftovers(path)
-            return Fixed(path, new.action, before, before, "", new.plan, new.ways)
+            return Fixed(
+                path, new.action, before, before, "", new.plan, new.ways, more=_command_for(new.more, path, fd)
+            )
         changes = options.in_place and new.action == FIX
         with journal.noted(journal.FIXED, path) if changes else contextlib.nullcontext() as note:
             where = _write(path, fd, new.output, options, planned)
-        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, note)
+        more = _command_for(new.more, path, fd) if new.action == NOTHING or not where else None
+        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, note, more)
 
 
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
@@ -145,9 +150,39 @@ def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
     if options.undo:
         return Made(UNDO, _original(fd, image))
     plan, output, ways = _chosen(fd, image, options, compare=compare)
+    more = _more(fd, image, options, plan)
     if not output:
-        return Made(NOTHING, unchanged(reader(fd), image), plan, ways)
-    return Made(FIX, output, plan, ways)
+        return Made(NOTHING, unchanged(reader(fd), image), plan, ways, more)
+    return Made(FIX, output, plan, ways, more)
+
+
+def _more(fd: int, image: Image, options: FixOptions, plan: Plan) -> Diagnosis | None:
+    """Return that more data would have to become executable for more text to be whole than by *plan*."""
+    if plan.level != SHIFT or plan.covered == plan.text or recorded(reader(fd), image):
+        return None
+    try:
+        larger = examine.plan(image, options.page_size, SHIFT, image.file_size, None)
+    except (RefusalError, MalformedElfError):
+        return None
+    covered = plan.covered if plan.edits else plan.covered_before
+    if not larger.edits or larger.covered <= covered:
+        return None
+    before = plan.windows if plan.edits else plan.windows_before
+    facts: dict[str, int | str] = {"data": larger.executable, "covered": larger.covered, "text": larger.text}
+    return Diagnosis("fix.more-executable", "", facts, Remedy("run", before=before, after=larger.windows))
+
+
+def _command_for(more: Diagnosis | None, path: str, fd: int) -> Diagnosis | None:
+    """Return *more* about the open file at *path* with the command that does it: in place, if the file can change."""
+    if not more or not more.remedy:
+        return None
+    words = ("hugealign", "fix", f"--level={SHIFT}", f"--max-executable={more.facts['data']}")
+    try:
+        refuse_copy(path, fd)
+    except RefusalError:
+        remedy = more.remedy.changed(argv=(*words, path, "-o"), needs=OUTPUT)
+        return more.changed(subject=path, remedy=remedy)
+    return more.changed(remedy=more.remedy.changed(argv=(*words, "--in-place"), needs=SUBJECT)).about(path)
 
 
 def planned(fd: int, options: FixOptions) -> Plan:

@@ -117,12 +117,13 @@ def _prepared(program: str | None, options: LaunchOptions) -> Launch:
 
         texts |= {path: TextResult(path, IN_PLACE) for path in libraries.resolve(program).paths}
     texts |= {path: TextResult(path, IN_PLACE) for path in named}
+    fixes = copies.Fixes() if options.fix else None
     if options.how != STAGE:
         # A staged file was staged for a reason, and the attempt in place reads the file again.
-        in_place = [path for path in texts if options.how == IN_PLACE or not _in_store(path, options)]
+        in_place = [path for path in texts if options.how == IN_PLACE or not _in_store(path, options, fixes)]
         texts |= {text.path: text for text in _in_a_child(in_place, options)}
     if options.how != IN_PLACE:
-        texts = _staged(texts, program, options)
+        texts = _staged(texts, program, options, fixes)
     alone = not any(text.windows for text in texts.values())
     for path in (*programs, *named):
         if not texts[path].windows and not texts[path].diagnosis:
@@ -152,11 +153,11 @@ def _failed(text: TextResult, error: Exception, windows: int = 0) -> TextResult:
     return text.changed(how=IN_PLACE, windows=max(windows, text.windows), diagnosis=diagnosed(text.path, error))
 
 
-def _in_store(path: str, options: LaunchOptions) -> bool:
+def _in_store(path: str, options: LaunchOptions, fixes: copies.Fixes | None) -> bool:
     if not os.path.isdir(options.place):
         return False
     with suppress(HugealignError), opened(path) as fd:
-        origin = copies.source(path, fd, options.fix)
+        origin = copies.source(path, fd, fixes)
         if origin:
             with store.found(origin, options.place) as copy:
                 return copy is not None
@@ -188,7 +189,9 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
     ]
 
 
-def _staged(texts: Mapping[str, TextResult], program: str | None, options: LaunchOptions) -> dict[str, TextResult]:
+def _staged(
+    texts: Mapping[str, TextResult], program: str | None, options: LaunchOptions, fixes: copies.Fixes | None
+) -> dict[str, TextResult]:
     """Put huge copies over the files that are not huge yet, or could have more windows, in a namespace of our own."""
     found = dict(texts)
     # An ordinary user's copies, those of libraries too, need a user namespace.
@@ -201,7 +204,7 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
                 continue
             windows = text.windows
             try:
-                origin = copies.source(text.path, stack.enter_context(opened(text.path)), options.fix)
+                origin = copies.source(text.path, stack.enter_context(opened(text.path)), fixes)
                 if origin is None:
                     continue
                 if whole and origin.windows == text.windows:
@@ -301,7 +304,7 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
         if path != os.path.realpath(which(command) or command):
             raise RefusalError("copy.script")
         with opened(path) as fd:
-            origin = copies.source(path, fd, options.fix)
+            origin = copies.source(path, fd, copies.Fixes() if options.fix else None)
             if origin is None:
                 return Launch([text.changed(diagnosis=_without_windows(path, named=False, alone=True))])
             text = text.changed(windows=origin.windows)
