@@ -364,21 +364,19 @@ def _opened(place: str, private: bool = False, link: str = "") -> Iterator[int]:
     """
     try:
         while True:
-            with using(_mounted(place, private)) as store:
-                try:
-                    with _alone(store, place):
-                        if _leads_to(place, store):
-                            try:
-                                yield store
-                            finally:
-                                _remove_empty(store, place)
-                            return
-                except BaseException:
-                    if link:
-                        _unlink(link)
-                    raise
-    except OSError as error:
-        raise DiagnosedError("store.failed", store=place, error=error_name(error)) from error
+            with using(_mounted(place, private)) as store, _alone(store, place):
+                if _leads_to(place, store):
+                    try:
+                        yield store
+                    finally:
+                        _remove_empty(store, place)
+                    return
+    except BaseException as error:
+        if link:
+            _unlink(link)
+        if isinstance(error, OSError):
+            raise DiagnosedError("store.failed", store=place, error=error_name(error)) from error
+        raise
 
 
 @contextlib.contextmanager
