@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shlex
 
 from hugealign.cli import units
 from hugealign.cli.arguments import add_json
@@ -51,6 +50,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Enable or show, and return the exit status."""
+    from hugealign.diagnosis import render
+    from hugealign.diagnosis.values import Remedy
     from hugealign.services import enable
 
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
@@ -61,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         paths = list(done.texts)
         if args.dry_run:
             return paths, [f"# {printable(path)}\n{text}" for path, text in done.texts.items()]
-        now = f"now: systemctl restart {shlex.quote(done.name)}"
+        now = render.remedy(Remedy("now", ("systemctl", "restart", done.name)))
         return paths, [*(f"wrote {printable(path)}" for path in paths), now]
 
     return units.each(args, work)

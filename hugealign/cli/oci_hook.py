@@ -38,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Stage and bind the programs that the container asks for; return 0."""
+    from hugealign.diagnosis.refusal import DiagnosedError
     from hugealign.services import oci
     from hugealign.system import children
 
@@ -47,9 +48,9 @@ def run(args: argparse.Namespace) -> int:
         work = children.function(lambda: _work(args))
         children.collect([work], oci.SECONDS)
         if work.status is None:
-            _say(f"oci-hook: no time left: it takes {oci.SECONDS:g} s at most")
+            _say(f"oci-hook: {DiagnosedError('container.no-time', seconds=round(oci.SECONDS))}")
         elif work.status:
-            _say(f"oci-hook: it was ended, with status {work.status}")
+            _say(f"oci-hook: {DiagnosedError('container.hook-ended', status=work.status)}")
     except Exception as error:  # noqa: BLE001  # whatever happens, the container starts
         _say(f"oci-hook: {error}")
     return 0

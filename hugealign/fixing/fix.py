@@ -61,7 +61,8 @@ class Way(Record):
 class Made(Record):
     """What becomes of a file: the *action*, the new file (*output*), and the *plan*, None to undo one.
 
-    *ways* are the levels that were tried, the strongest first.  *fixed*: an earlier fix has made the file.
+    *ways* are the levels that were tried, the strongest first.  *fixed*: an earlier fix has made the file.  *more* is
+    as in `Fixed`, without a command.
     """
 
     action: str
@@ -69,6 +70,7 @@ class Made(Record):
     plan: Plan | None = None
     ways: tuple[Way, ...] = ()
     fixed: bool = False
+    more: Diagnosis | None = None
 
 
 class Fixed(Record):
@@ -76,7 +78,8 @@ class Fixed(Record):
 
     *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is
     None after an undo.  *ways* are the levels that were tried, the strongest first; all of them if nothing is written.
-    *notes*: why `hugealign status` will not list it, or the list of its wheel is not as the file.
+    *notes*: why `hugealign status` will not list it, or the list of its wheel is not as the file.  *more*: that a
+    larger *max_executable* makes more text whole.
     """
 
     path: str
@@ -87,6 +90,7 @@ class Fixed(Record):
     plan: Plan | None = None
     ways: tuple[Way, ...] = ()
     notes: tuple[Diagnosis, ...] = ()
+    more: Diagnosis | None = None
 
 
 class OutputError(HugealignError):
@@ -127,12 +131,14 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             if options.in_place:  # a run that was killed after it had exchanged the files left the old one
                 replacing.remove_leftovers(path)
             notes = wheels.record(path) if options.in_place and new.fixed else ()
-            return Fixed(path, new.action, before, before, "", new.plan, new.ways, notes)
+            more = _command_for(new.more, path, fd)
+            return Fixed(path, new.action, before, before, "", new.plan, new.ways, notes, more)
         changes = options.in_place and new.action == FIX
         with journal.noted(journal.FIXED, path) if changes else contextlib.nullcontext() as note:
             where = _write(path, fd, new.output, options, planned)
         notes = (*((note,) if note else ()), *(wheels.record(path) if options.in_place else ()))
-        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, notes)
+        more = _command_for(new.more, path, fd) if new.action == NOTHING or not where else None
+        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, notes, more)
 
 
 def share(path: str, other: str, before: os.stat_result, action: str) -> tuple[Diagnosis, ...]:
@@ -175,9 +181,40 @@ def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
     if options.undo:
         return Made(UNDO, _original(fd, image))
     plan, output, ways = _chosen(fd, image, options, compare=compare)
+    more = _more(fd, image, options, plan)
     if not output:
-        return Made(NOTHING, unchanged(reader(fd), image), plan, ways, recorded(reader(fd), image) is not None)
-    return Made(FIX, output, plan, ways)
+        fixed = recorded(reader(fd), image) is not None
+        return Made(NOTHING, unchanged(reader(fd), image), plan, ways, fixed, more)
+    return Made(FIX, output, plan, ways, more=more)
+
+
+def _more(fd: int, image: Image, options: FixOptions, plan: Plan) -> Diagnosis | None:
+    """Return that more data would have to become executable for more text to be whole than by *plan*."""
+    if plan.level != SHIFT or plan.covered == plan.text or recorded(reader(fd), image):
+        return None
+    try:
+        larger = examine.plan(image, options.page_size, SHIFT, image.file_size, None)
+    except (RefusalError, MalformedElfError):
+        return None
+    covered = plan.covered if plan.edits else plan.covered_before
+    if not larger.edits or larger.covered <= covered:
+        return None
+    before = plan.windows if plan.edits else plan.windows_before
+    facts: dict[str, int | str] = {"data": larger.executable, "covered": larger.covered, "text": larger.text}
+    return Diagnosis("fix.more-executable", "", facts, Remedy("run", before=before, after=larger.windows))
+
+
+def _command_for(more: Diagnosis | None, path: str, fd: int) -> Diagnosis | None:
+    """Return *more* about the open file at *path* with the command that does it: in place, if the file can change."""
+    if not more or not more.remedy:
+        return None
+    words = ("hugealign", "fix", f"--level={SHIFT}", f"--max-executable={more.facts['data']}")
+    try:
+        refuse_copy(path, fd)
+    except RefusalError:
+        remedy = more.remedy.changed(argv=(*words, path, "-o"), needs=OUTPUT)
+        return more.changed(subject=path, remedy=remedy)
+    return more.changed(remedy=more.remedy.changed(argv=(*words, "--in-place"), needs=SUBJECT)).about(path)
 
 
 def planned(fd: int, options: FixOptions) -> Plan:

@@ -24,7 +24,7 @@ def lines(done: Fixed) -> list[str]:
     if plan is None:
         return [f"{path}: restored, {format_size(done.after)}{how}"]
     if done.action == NOTHING:
-        return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_refused(done)]
+        return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_refused(done), *_more(done)]
     return [
         f"{path}: {plan.windows_before} -> {counted(plan.windows, 'window')} of {format_size(plan.page_size)}{how}",
         *(f"  {step}" for step in _steps(plan)),
@@ -32,6 +32,7 @@ def lines(done: Fixed) -> list[str]:
         f"  {format_size(plan.executable)} of read-only data become executable",
         f"  file: {format_size(done.before)} -> {format_size(done.after)}",
         *(_refused(done) if done.output else _compared(done)),
+        *_more(done),
     ]
 
 
@@ -106,6 +107,12 @@ def _refused(done: Fixed) -> Iterator[str]:
             yield f"  not --level={way.level}: {render.text(way.refused.about(done.path))}"
 
 
+def _more(done: Fixed) -> Iterator[str]:
+    """Yield what more executable data would give the text."""
+    if done.more:
+        yield f"  {render.text(done.more)}"
+
+
 def _compared(done: Fixed) -> Iterator[str]:
     """Yield what each level would make of the file."""
     yield f"  {'--level':<10}{'windows':>8}{'text in them':>14}{'executable':>12}"
@@ -154,6 +161,7 @@ def _file(done: Fixed) -> dict[str, Any]:
         "size": done.after,
         "plan": _plan(done.plan) if done.plan else None,
         "ways": [_way(way, done.path) for way in done.ways],
+        "more": render.document(done.more),
     }
 
 

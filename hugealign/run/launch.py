@@ -296,7 +296,7 @@ def _origin(stack: ExitStack, path: str, options: LaunchOptions, *, only_stored:
     kinds = (True,) if options.fix and not only_stored else (True, False)
     copy = stack.enter_context(store.found(fd, options.place, kinds))
     if copy is None and not only_stored:
-        file = copies.source(path, fd, options.fix)
+        file = copies.source(path, fd, copies.Fixes() if options.fix else None)
         if file and not file.output:
             copy = stack.enter_context(store.found(fd, options.place, (False,)))
     if copy is not None:
@@ -383,7 +383,7 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
         if path != os.path.realpath(which(command) or command):
             raise RefusalError("copy.script")
         with opened(path) as fd:
-            origin = copies.source(path, fd, options.fix)
+            origin = copies.source(path, fd, copies.Fixes() if options.fix else None)
             if origin is None:
                 return Launch([text.changed(diagnosis=_without_windows(path, named=False, alone=True))])
             text = text.changed(windows=origin.windows)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hugealign import settings
-from hugealign.diagnosis.refusal import RefusalError, diagnosed
+from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis, unpacked
 from hugealign.errors import HugealignError
 from hugealign.io import mounts, replacing
@@ -71,10 +71,10 @@ class Bound:
 
 def container(state: bytes) -> Container | None:
     """Return the container whose *state* the engine gave; None if it asks for nothing.  Raises HugealignError."""
-    found = _object(state, "the state")
+    found = _object(state, "state")
     bundle, pid = _text(found, "bundle"), found.get("pid")
     if type(pid) is not int or not 0 < pid < _MOST_PIDS:
-        raise HugealignError("the container has no pid")
+        raise DiagnosedError("container.description", part="pid")
     config = _object(_config(bundle), "config.json")
     annotations = _part(found, "annotations") | _part(config, "annotations")
     wanted = annotations.get(ANNOTATION)
@@ -238,7 +238,7 @@ def _config(bundle: str) -> bytes:
         with opened(os.path.join(bundle, "config.json")) as fd, open(fd, "rb", closefd=False) as file:
             return file.read(_LIMIT)
     except FileError as error:
-        raise HugealignError(f"config.json: {error}") from error
+        raise DiagnosedError("container.description", part="config.json", error=error_name(error)) from error
 
 
 def _object(data: bytes, what: str) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise HugealignError(f"{what} of the container is not a JSON object")
+        raise DiagnosedError("container.description", part=what)
     return found
 
 
@@ -264,7 +264,7 @@ def _words(whole: dict[str, Any], key: str) -> list[str]:
 def _text(whole: dict[str, Any], key: str) -> str:
     found = whole.get(key)
     if not isinstance(found, str) or not found or "\0" in found:
-        raise HugealignError(f"the container has no {key}")
+        raise DiagnosedError("container.description", part=key)
     return found
 
 
