@@ -17,7 +17,7 @@ from hugealign.io import replacing
 from hugealign.io.regular import FileError, locked, opened
 from hugealign.io.replacing import ReplaceError
 from hugealign.records import Record
-from hugealign.settings import PAGE_SIZE
+from hugealign.settings import OWN
 from hugealign.system import journal
 
 #: What was done with a file, or would be.
@@ -30,12 +30,13 @@ _NO_ROOM = "fix.no-window"
 class FixOptions(Record):
     """How to fix.  *output* is the path to write to; without it, and without *in_place*, nothing is written.
 
-    *level* is the only one to try; without it, the strongest one that is safe is taken.  *max_executable* bounds the
-    bytes of read-only data that become executable, by default to a quarter of the text that the file gains.
+    *page_size* is in bytes; OWN is that of the file's processor.  *level* is the only one to try; without it, the
+    strongest one that is safe is taken.  *max_executable* bounds the bytes of read-only data that become
+    executable, by default to a quarter of the text that the file gains.
     """
 
     level: str = ""
-    page_size: int = PAGE_SIZE
+    page_size: int = OWN
     undo: bool = False
     output: str | None = None
     in_place: bool = False

@@ -30,6 +30,7 @@ class Gain(Record):
     windows: int
     executable: int
     users: int
+    page_size: int
 
 
 def gather(paths: Sequence[str], options: FixOptions, progress: Callable[[str], None] = silent) -> list[Gain]:
@@ -54,7 +55,7 @@ def gather(paths: Sequence[str], options: FixOptions, progress: Callable[[str], 
             if new.action == FIX and (plan := new.plan):
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 more, windows = plan.covered - plan.covered_before, plan.windows - plan.windows_before
-                gains.append(Gain(path, plan.level, plan.text, more, windows, plan.executable, users))
+                gains.append(Gain(path, plan.level, plan.text, more, windows, plan.executable, users, plan.page_size))
     return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.covered, gain.path))
 
 
