@@ -6,10 +6,10 @@ import os
 import sys
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_json, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size, page_size
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
-from hugealign.io.units import parse_page_size, parse_size, printable
+from hugealign.io.units import parse_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -182,8 +182,7 @@ def _options(args: argparse.Namespace) -> "FixOptions":
     from hugealign.fixing.fix import FixOptions
 
     most = None if args.max_executable is None else parse_size(args.max_executable, "--max-executable")
-    page_size = parse_page_size(args.page_size, "--page-size")
-    return FixOptions(args.level, page_size, args.undo, args.output, args.in_place, most)
+    return FixOptions(args.level, page_size(args.page_size), args.undo, args.output, args.in_place, most)
 
 
 def _debug_file(args: argparse.Namespace) -> int:
@@ -249,7 +248,7 @@ def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
     with Progress("hugealign: fix") as progress:
         found = gains.gather(args.files, options.changed(one_name=True), progress.say)
     if args.json:
-        print(json.dumps(report.report_document(found, options.page_size), indent=1))
+        print(json.dumps(report.report_document(found), indent=1))
     else:
-        print(output.painted(report.gains_table(found, options.page_size)))
+        print(output.painted(report.gains_table(found)))
     return 0

@@ -196,11 +196,11 @@ def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> 
     from hugealign.system import libraries
 
     if args.recursive:
-        from hugealign import settings
+        from hugealign.elf.machines import least_text, native
         from hugealign.verification import inputs
 
         with Progress("hugealign: warm") as progress:
-            found = inputs.programs(args.files, settings.min_text(), progress.say)
+            found = inputs.programs(args.files, least_text(native()), progress.say)
         yield from ((path, True) for path in found)
         return
     seen: set[str] = set()

@@ -17,7 +17,7 @@ from hugealign.io import replacing
 from hugealign.io.regular import FileError, locked, opened
 from hugealign.io.replacing import ReplaceError
 from hugealign.records import Record
-from hugealign.settings import PAGE_SIZE
+from hugealign.settings import OWN
 from hugealign.system import journal
 
 #: What was done with a file, or would be.
@@ -32,7 +32,7 @@ class FixOptions(Record):
 
     Attributes:
         level: The only level to try; by default the strongest one that is safe is taken.
-        page_size: The size of a huge page in bytes.
+        page_size: The size of a huge page in bytes; by default that of the file's processor.
         undo: Whether to restore the original instead.
         output: The path to write to.  Without it, and without *in_place*, nothing is written.
         in_place: Whether to replace the file.
@@ -42,7 +42,7 @@ class FixOptions(Record):
     """
 
     level: str = ""
-    page_size: int = PAGE_SIZE
+    page_size: int = OWN
     undo: bool = False
     output: str | None = None
     in_place: bool = False

@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from hugealign import settings
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, made, planned, refuse_copy
 from hugealign.io.progress import silent
@@ -29,6 +29,7 @@ class Gain(Record):
     windows: int
     executable: int
     users: int
+    page_size: int
 
 
 def gather(
@@ -42,7 +43,7 @@ def gather(
     """
     running = _running()
     gains, seen = [], set()
-    for path in inputs.programs(paths, settings.min_text(), progress):
+    for path in inputs.programs(paths, least_text(native()), progress):
         progress(printable(path))
         with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
             info = os.fstat(fd)
@@ -55,7 +56,7 @@ def gather(
             if plan and plan.edits:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 more, windows = plan.covered - plan.covered_before, plan.windows - plan.windows_before
-                gains.append(Gain(path, plan.level, plan.text, more, windows, plan.executable, users))
+                gains.append(Gain(path, plan.level, plan.text, more, windows, plan.executable, users, plan.page_size))
     return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.covered, gain.path))
 
 

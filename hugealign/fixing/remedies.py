@@ -3,11 +3,11 @@
 import contextlib
 import os
 
-from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
-from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
+from hugealign.elf.image import ET_REL, Image, read_image
+from hugealign.elf.machines import least_text
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, planned, refuse_copy
 from hugealign.fixing.understood import refuse_appended
@@ -76,9 +76,9 @@ def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagno
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if _small(image):
-            return Diagnosis("text.small", path, {"text": text_size(image), "least": settings.min_text()})
+            return Diagnosis("text.small", path, {"text": text_size(image), "least": least_text(image.machine)})
         if not _laid_out(image):
-            return Diagnosis("text.other-processor", path, facts)
+            return Diagnosis("text.other-processor", path, {**facts, "processor": image.processor})
         try:
             refuse_appended(image)
         except RefusalError as error:
@@ -88,9 +88,9 @@ def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagno
 
 
 def _small(image: Image) -> bool:
-    return text_size(image) < settings.min_text()
+    return text_size(image) < least_text(image.machine)
 
 
 def _laid_out(image: Image) -> bool:
     """Return whether `hugealign gcc` would lay out such a file."""
-    return image.is64 and image.little and image.e_machine in (EM_X86_64, EM_AARCH64)
+    return image.machine is not None

@@ -63,15 +63,15 @@ def document(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignErro
     }
 
 
-def report_document(gains: Sequence[Gain], page_size: int) -> dict[str, Any]:
+def report_document(gains: Sequence[Gain]) -> dict[str, Any]:
     """Return the JSON document ``hugealign.fix-report/1``, which fix-report-1.schema.json describes."""
     return {
         "schema": REPORT_SCHEMA,
         "tool": {"version": __version__},
-        "page_size": page_size,
         "files": [
             {
                 "path": printable(gain.path),
+                "page_size": gain.page_size,
                 "level": gain.level,
                 "windows": gain.windows,
                 "text_bytes": gain.text,
@@ -84,7 +84,7 @@ def report_document(gains: Sequence[Gain], page_size: int) -> dict[str, Any]:
     }
 
 
-def gains_table(gains: Sequence[Gain], page_size: int) -> str:
+def gains_table(gains: Sequence[Gain]) -> str:
     """Return the table for people."""
     lines = [f"{'COVERED':>10}  {'TEXT':>10}  {'WINDOWS':>7}  {'EXECUTABLE':>10}  {'LEVEL':<8}  {'RUNNING':>7}  FILE"]
     lines += [
@@ -95,8 +95,9 @@ def gains_table(gains: Sequence[Gain], page_size: int) -> str:
     if len(gains) > _SHOWN:
         lines.append(f"and {len(gains) - _SHOWN} more")
     total = sum(gain.windows for gain in gains)
-    size = format_size(page_size)
-    lines.append(f"{counted(len(gains), 'file')} would gain {counted(total, 'window')} of {size}")
+    sizes = " and ".join(map(format_size, sorted({gain.page_size for gain in gains})))
+    of_size = f" of {sizes}" if gains else ""
+    lines.append(f"{counted(len(gains), 'file')} would gain {counted(total, 'window')}{of_size}")
     return "\n".join(lines)
 
 

@@ -5,8 +5,6 @@ import itertools
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import (
-    EM_AARCH64,
-    EM_X86_64,
     ET_CORE,
     ET_DYN,
     ET_EXEC,
@@ -31,8 +29,8 @@ def checked(image: Image, page_size: int) -> list[Segment]:
     """Return the ``PT_LOAD`` segments by address if the file is one that we understand in every respect."""
     if image.e_type not in (ET_EXEC, ET_DYN):
         raise RefusalError({ET_REL: "file.object", ET_CORE: "file.core"}.get(image.e_type, "file.no-program"))
-    if image.e_machine not in (EM_X86_64, EM_AARCH64) or not image.is64 or not image.little:
-        raise RefusalError("fix.other-processor")
+    if image.machine is None or image.machine.big:  # `output` writes headers of 64 bits, little-endian
+        raise RefusalError("fix.other-processor", processor=image.processor)
     loads = [s for s in image.load_segments if s.p_memsz]
     text = [s for s in loads if s in image.text_segments]
     if not text:

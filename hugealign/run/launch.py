@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
-from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError, diagnosed
 from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy, unpacked
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import PT_INTERP, read_image
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
 from hugealign.io import replacing
 from hugealign.io.descriptors import using
@@ -143,7 +143,7 @@ def _below(top: str) -> list[str]:
     """Return the real paths of the files below *top* that have enough text, those with the most first."""
     from hugealign.verification import inputs
 
-    return list(map(os.path.realpath, inputs.programs([top], settings.min_text())))
+    return list(map(os.path.realpath, inputs.programs([top], least_text(native()))))
 
 
 def _of_tree(top: str, texts: Sequence[TextResult], options: LaunchOptions) -> Iterator[TextResult]:
@@ -182,7 +182,7 @@ def _without_windows(path: str, named: bool, alone: bool) -> Diagnosis | None:
     """
     with suppress(HugealignError), opened(path) as fd:
         size = text_size(read_image(fd))
-        if size < (least := settings.min_text()):
+        if size < (least := least_text(native())):
             if named:
                 return Diagnosis("text.small", path, {"text": size, "least": least})
             advise = Remedy("name-files", ("hugealign", "advise", "--"), COMMAND)

@@ -47,6 +47,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         return problem(*_NO_PROGRAM.get(image.e_type, ("file.no-program", None)))
     if not image.load_segments:
         return problem("file.no-segments")
+    policy = policy.of(image)
     facts = read_facts(fd, image)
     broken = examine(facts, policy)
     parts: list[Coverage] = []
@@ -77,6 +78,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         fix_level=level,
         undoable=undoable,
         order=_placed(fd, facts),
+        policy=policy,
     )
 
 

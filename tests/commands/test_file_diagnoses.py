@@ -299,7 +299,8 @@ ROWS = {
     "fix.no-window": Row(
         (*FIX, "--level=align"), f"gcc {_SMALL_PAGES} main.o two.o -o made", "level", again=(*FIX, "--level=shift")
     ),
-    "fix.other-processor": Row(FIX, patched((E_MACHINE, "H", 243))),
+    "fix.not-separated": Row(SEPARATE, patched((E_MACHINE, "H", 243)), "relink", again=SHIFT),
+    "fix.other-processor": Row(FIX, patched((E_MACHINE, "H", 8))),
     "fix.physical-addresses": Row(FIX, shifted(1, P_PADDR, 1)),
     "fix.prelinked": Row(FIX, f"objcopy --add-section {HEADERS_SECTION}=main.o plain made", "relink"),
     "fix.section-names": Row(FIX, section(0, "I", 1 << 20), "relink"),

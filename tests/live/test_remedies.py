@@ -239,7 +239,7 @@ def full(programs: Programs, tmp_path: Path) -> Iterator[Made]:
 def foreign(programs: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
     path = tmp_path / "foreign"
     data = bytearray(programs.plain.read_bytes())
-    struct.pack_into("<H", data, 18, 243)  # e_machine is EM_RISCV
+    struct.pack_into("<H", data, 18, 8)  # e_machine is EM_MIPS
     path.write_bytes(data)
     return nullcontext(Made(path, ("warm", path)))
 

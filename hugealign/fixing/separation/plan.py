@@ -17,6 +17,8 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.coverage import code_size, text_size
 from hugealign.elf.fixrecord import SEPARATE, Piece
 from hugealign.elf.image import (
+    EM_AARCH64,
+    EM_X86_64,
     ET_EXEC,
     PF_W,
     PF_X,
@@ -125,6 +127,8 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
     if image.e_type == ET_EXEC:
         raise RefusalError("fix.fixed-address")
     loads = checked(image, page_size)
+    if image.e_machine not in (EM_X86_64, EM_AARCH64):  # of which `words` and `crossings` read code and relocations
+        raise RefusalError("fix.not-separated", processor=image.processor)
     text = [i for i, s in enumerate(loads) if s.p_flags & PF_X]
     if len(text) > 1:
         raise RefusalError("fix.several-texts", segments=len(text))

@@ -263,7 +263,7 @@ REFUSED: list[tuple[str, dict[str, int | str], Image]] = [
     ("file.object", {}, image(TEXT, kind=1)),
     ("file.core", {}, image(TEXT, kind=4)),
     ("file.no-program", {}, image(TEXT, kind=9)),
-    ("fix.other-processor", {}, image(TEXT, machine=3)),
+    ("fix.other-processor", {"processor": "i386, 64-bit, little-endian"}, image(TEXT, machine=3)),
     ("text.none", {}, image(load(R, 0, M))),
     ("text.writable", {}, image(TEXT, load(RWX, 6 * M, 0x1000))),
     ("text.execute-only", {}, image(TEXT, load(X, 6 * M, 0x1000))),
