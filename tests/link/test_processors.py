@@ -54,7 +54,7 @@ class Chain:
     """The compiler of a *machine*, its *linker*, and how its programs run."""
 
     def __init__(self, machine: Machine, linker: str) -> None:
-        self.machine, self.linker = machine, linker
+        self.machine, self.linker, self.name = machine, linker, f"{machine.name}-{linker}"
         root = Path("/usr") / machine.triple
         if machine is LOONGARCH64:
             tree = newer.TARGET / newer.LOONGARCH / "root"
@@ -73,7 +73,7 @@ class Chain:
     def missing(self, mode: str = "") -> str | None:
         """Return why it cannot link *mode* here, None if it can."""
         name = self.machine.name
-        for pair in ((name, mode), (f"{name}-{self.linker}", mode)):
+        for pair in ((name, mode), (self.name, mode)):
             if pair in CANNOT:
                 return CANNOT[pair]
         if self.machine is LOONGARCH64 and (reason := newer.unavailable(newer.LOONGARCH)):
@@ -87,7 +87,7 @@ class Chain:
         return done.returncode, done.stdout
 
 
-CHAINS = {f"{m.name}-{linker}": Chain(m, linker) for m in ROWS for linker in m.linkers}
+CHAINS = {chain.name: chain for m in ROWS for chain in (Chain(m, linker) for linker in m.linkers)}
 
 
 def cases() -> list[ParameterSet]:
