@@ -19,8 +19,8 @@ which are in /run/hugealign-containers.
       /etc/containers/oci/hooks.d/hugealign.json
   podman run --annotation hugealign.text=auto IMAGE
 
-Programs that are not staged after 20 s run from the image: an engine ends hooks
-that take long.
+Programs that are not staged within 20 s run from the image, because engines end
+hooks that take long.
 """
 STATUS = {0: "always: if a program cannot be staged, the container starts as before", 2: "", 3: ""}
 
@@ -30,9 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from hugealign.services import oci
 
     parser.add_argument(
-        "--store", metavar="DIR", default=oci.STORE, help=f"where the copies are (default: {oci.STORE})"
+        "--store", metavar="DIR", default=oci.STORE, help=f"the directory of the copies (default: {oci.STORE})"
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="also say what was staged")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also print what was staged")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,17 +13,17 @@ USAGE = (
     "                     [--] COMMAND [ARGUMENT ...]"
 )
 EPILOG = """\
-run finds COMMAND as the shell does and makes its text huge. COMMAND then takes
-the place of this process, with the same pid, environment, signals, descriptors
-and name. For a script, the interpreter's text counts. Whatever goes wrong,
-COMMAND runs. If not all of its text is huge, one line on stderr says why.
+run finds COMMAND as the shell does, puts its text on huge pages and becomes
+COMMAND, with the same pid, environment, signals, descriptors and name. Of a
+script it is the interpreter's text. If anything fails, COMMAND runs unchanged.
+If not all of its text is huge, one line on stderr says why.
 
 --libs adds the libraries that COMMAND is linked with. What it starts, as a
 shell, make or npm does, and what it opens later, as Python does with a wheel's
 libraries, is named by --file; hugealign advise -- COMMAND says what to name.
 
---how=auto      in place, like `hugealign warm`; where the file system keeps no
-                huge pages, by a copy that is mounted over the file
+--how=auto      in place, like `hugealign warm`, if the file system keeps huge
+                pages; else by a copy that is mounted over the file
 --how=in-place  only like `hugealign warm`
 --how=stage     only by a mounted copy
 --how=copy      by a copy in memory without a path, for containers that may not
@@ -38,11 +38,10 @@ files of other users belong to nobody. Use --how=in-place for a command that
 needs them.
 
 If COMMAND uses the loader of glibc 2.44 or newer, run also adds glibc.elf.thp=1
-to GLIBC_TUNABLES: with it the text becomes huge again after the kernel took it
-away. A value of your own for it stays.
+to GLIBC_TUNABLES unless it is set there: the text then becomes huge again after
+the kernel has split it.
 
-Example:
-
+examples:
   hugealign run --libs -- postgres -D /var/lib/postgresql
   hugealign run --fix --file lib/python3.11/site-packages/a.so -- python t.py
   hugealign run --file ./server -- sh -c './server --port 80'
@@ -57,6 +56,6 @@ def run(args: argparse.Namespace) -> int:
     """Make the command's text huge and become the command; return 126 or 127 if that fails."""
     words = command_words(args.words, "hugealign run -- python3 script.py")
     if args.file and args.how == "copy":
-        raise UsageError("--file: a copy without a path cannot take the place of a file; leave --how=copy out")
+        raise UsageError("run: --file cannot be combined with --how=copy, whose copies have no path")
     program, environ = launching.prepared(words[0], args)
     return execute(words, environ, program)
