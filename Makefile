@@ -113,7 +113,7 @@ share: setup ## write the completions in share/, and docs/reference/commands.md
 
 pad: ## write ld-scripts/pad-x86_64.o
 	python3 -c 'from hugealign.elf import image, objectfile; import sys; \
-	  sys.stdout.buffer.write(objectfile.pad_object(objectfile.Pad(image.EM_X86_64, ".hugealign.pad")))' >ld-scripts/pad-x86_64.o
+	  sys.stdout.buffer.write(objectfile.pad_object(objectfile.Pad(machines.X86_64, ".hugealign.pad")))' >ld-scripts/pad-x86_64.o
 
 # PREFIX and DESTDIR go through the environment, so no character in them means anything to make or to the shell.
 export PREFIX ?= /usr/local

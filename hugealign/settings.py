@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 CHECK_MODES = ("off", "warn", "error")
 BOOLEAN, SIZE, PAGE_SIZE_KIND, GLOBS, FILE, MODE = "boolean", "size", "page size", "globs", "file", "mode"
 
-#: The huge page size, and the least text worth a window, as people write them.
+#: A size that is not given: what the processor of the link or of the file has (`elf.machines`).
+OWN = -1
+#: The huge page size, and the least text worth a window, as people write them; those of most processors.
 DEFAULT_PAGE_SIZE, DEFAULT_MIN_TEXT = "2M", "256K"
 #: The same in bytes, and the tail of text up to which a window is not worth a pad.
 PAGE_SIZE, MIN_TEXT, PAD_THRESHOLD = 2 << 20, 256 << 10, 4 << 10
@@ -43,29 +45,26 @@ VARIABLES = {
 
 
 class Settings(Record):
-    """The settings of one link.  Sizes are in bytes; *only* and *skip* are tuples of globs of output names.
+    """The settings of one link.  Sizes are in bytes or OWN; *only* and *skip* are tuples of globs of output names.
 
     *profile* is the path of an order file, empty without one.  With *order_objects*, a function without a section of
     its own pulls in the object that contains it.
     """
 
-    page_size: int = PAGE_SIZE
-    min_text: int = MIN_TEXT
+    page_size: int = OWN
+    min_text: int = OWN
     check: str = "warn"
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     debug: bool = False
     profile: str = ""
     order_objects: bool = False
-
-    @property
-    def pad_threshold(self) -> int:
-        """The bytes of tail up to which a window is not worth a pad."""
-        return min(PAD_THRESHOLD, self.min_text)
+    #: The bytes of tail up to which a window is not worth a pad; no variable sets it.
+    pad_threshold: int = PAD_THRESHOLD
 
 
 def min_text() -> int:
-    """Return the least text worth a window, in bytes, from HUGEALIGN_MIN_TEXT.  Raises UsageError."""
+    """Return the least text worth a window, in bytes or OWN, from HUGEALIGN_MIN_TEXT.  Raises UsageError."""
     name = "HUGEALIGN_MIN_TEXT"
     return from_environ({name: os.environ.get(name, "")}).min_text
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from hugealign.diagnosis.refusal import RefusalError
-from hugealign.diagnosis.values import ROOT, Remedy
+from hugealign.diagnosis.refusal import DiagnosedError, diagnosed, error_name
+from hugealign.diagnosis.values import ROOT, Diagnosis, Remedy
 from hugealign.elf.fixrecord import reader, recorded
 from hugealign.elf.image import read_image
-from hugealign.errors import HugealignError, MalformedElfError, NotElfError, cause
+from hugealign.errors import HugealignError, MalformedElfError, NotElfError
 from hugealign.fixing.fix import FixOptions, fix
 from hugealign.io import mounts, resources
 from hugealign.io.descriptors import using
@@ -42,70 +42,71 @@ _HEAD = 256  # bytes of a file in which a mark stands
 
 
 class Change(Record):
-    """A change: its *kind* is one of KINDS, its *subject* a path or the name of a service.
+    """A change: the code of its *diagnosis* is one of KINDS, the subject a path or the name of a service.
 
-    *facts* are as those of a diagnosis.  *undo* is the command that undoes it; without one, what a person has to do.
-    *time* is when it was made, in seconds since 1970, 0 if that is not known.
+    The remedy is the command that undoes it, or says what a person has to do.  *time* is when it was made, in seconds
+    since 1970, 0 if that is not known.
     """
 
-    kind: str
-    subject: str
-    facts: Mapping[str, int | str]
-    undo: Remedy
+    diagnosis: Diagnosis
     time: int = 0
 
+    @property
+    def subject(self) -> str:
+        """What was changed."""
+        return self.diagnosis.subject
 
-class UnreadableError(HugealignError):
-    """The file at *path*, which may say what was changed, cannot be read."""
+    @property
+    def undoable(self) -> bool:
+        """Whether a command undoes it."""
+        return bool(self.diagnosis.remedy and self.diagnosis.remedy.argv)
 
-    def __init__(self, path: str, error: Exception) -> None:
-        super().__init__(cause(error))
-        self.path = path
+
+class UnreadableError(DiagnosedError):
+    """A file that may say what was changed cannot be read."""
 
 
 class Undone(Record):
     """What became of a *change*: undone, unless *failure* says why not, or a person has to act."""
 
     change: Change
-    failure: HugealignError | None = None
+    failure: Exception | None = None
 
     @property
     def done(self) -> bool:
         """Whether nothing is left of it."""
-        return bool(self.change.undo.argv) and self.failure is None
+        return self.change.undoable and self.failure is None
 
 
-def find() -> tuple[list[Change], list[tuple[str, HugealignError]]]:
+def find() -> tuple[list[Change], list[tuple[str, Exception]]]:
     """Return the changes, in the order in which they can be undone, and what could not be looked at, with the reason.
 
     What the journal has and is no longer so is taken out of it.
     """
     changes: list[Change] = []
-    errors: dict[str, HugealignError] = {}
-    for kind, (seen, _) in KINDS.items():
+    errors: dict[str, Exception] = {}
+    for code, (seen, _) in KINDS.items():
         try:
-            changes += (Change(kind, *each) for each in seen())
+            changes += (Change(Diagnosis(code, *each[:3]), *each[3:]) for each in seen())
         except UnreadableError as error:
-            errors[error.path] = error
+            errors[error.diagnosis.subject] = error
         except (OSError, HugealignError) as error:
-            errors[os.fsdecode(getattr(error, "filename", None) or kind)] = HugealignError(cause(error))
+            errors[os.fsdecode(getattr(error, "filename", None) or code)] = error
     return changes, list(errors.items())
 
 
 def undo(change: Change) -> Undone:
     """Undo *change*, unless a person has to."""
-    if not change.undo.argv:
+    if not change.undoable:
         return Undone(change)
     try:
-        KINDS[change.kind][1](change)
-    except HugealignError as error:
+        KINDS[change.diagnosis.code][1](change)
+    except (OSError, HugealignError) as error:
         return Undone(change, error)
-    except OSError as error:
-        return Undone(change, HugealignError(cause(error)))
     return Undone(change)
 
 
-#: The fields of a change behind its kind.
+#: The fields of a change behind its code.
 _Fields = tuple[str, Mapping[str, int | str], Remedy] | tuple[str, Mapping[str, int | str], Remedy, int]
 
 
@@ -142,7 +143,7 @@ def _text(path: str, limit: int = _LIMIT) -> str:
         with opened(path, empty=True) as fd:
             return os.read(fd, limit).decode(errors="replace")
     except FileError as error:
-        raise UnreadableError(path, error) from error
+        raise UnreadableError.of(diagnosed(path, error)) from error
 
 
 def _hooks() -> Iterator[_Fields]:
@@ -226,7 +227,7 @@ def _stores() -> Iterator[_Fields]:
         try:
             there = {entry.identity: entry.size for entry in store.entries(place)}
         except OSError as failure:  # the containers' store is root's alone
-            there, error = {}, cause(failure)
+            there, error = {}, error_name(failure)
         if there or place in ours:
             facts = {"unseen": error} if error else {"copies": len(there), "size": sum(there.values())}
             where = () if place == store.DEFAULT else ("--store", place)
@@ -241,7 +242,7 @@ def _drop(change: Change) -> None:
     place = change.subject
     store.drop((), place)
     if any(_is_store(mount) and mounts.text(mount.place) == place for mount in mounts.seen()):
-        raise HugealignError("the copies are gone, but it holds files of others, or cannot be unmounted")
+        raise DiagnosedError("store.not-removed", others=store.others(place))
 
 
 def _fixed() -> Iterator[_Fields]:
@@ -256,7 +257,7 @@ def _fix_of(entry: Entry) -> Mapping[str, int | str] | None:
 
 
 def _restore(change: Change) -> None:
-    fix(change.subject, FixOptions(undo=True, in_place=True))
+    fix(change.subject, FixOptions(undo=True, in_place=True, one_name=True))
 
 
 def _replaced() -> Iterator[_Fields]:
@@ -278,7 +279,7 @@ def _huge_of(entry: Entry) -> Mapping[str, int | str] | None:
 def _cool(change: Change) -> None:
     found = cool(change.subject).diagnosis
     if found:
-        raise RefusalError.of(found)
+        raise DiagnosedError.of(found)
 
 
 def _journaled(
@@ -294,7 +295,7 @@ def _journaled(
     try:
         entries = journal.entries()
     except (OSError, HugealignError) as error:
-        raise UnreadableError(journal.path(), error) from error
+        raise UnreadableError.of(diagnosed(journal.path(), error)) from error
     for entry in entries:
         if entry.change != kind:
             continue
@@ -317,7 +318,8 @@ def _looked(entry: Entry, look: Callable[[Entry], Mapping[str, int | str] | None
     except NotElfError:
         return None
     except (FileError, MalformedElfError, OSError) as error:
-        return {"unseen": cause(error)} if os.path.lexists(entry.path) else None
+        why = diagnosed(entry.path, error)
+        return {"unseen": str(why.facts.get("error") or why.code)} if os.path.lexists(entry.path) else None
 
 
 def _caches() -> Iterator[_Fields]:
@@ -335,12 +337,12 @@ def _remove_cache(change: Change) -> None:
 
 #: What is looked for, in the order in which it is undone: what would stage, fix or warm again comes first.
 KINDS: dict[str, tuple[Callable[[], Iterator[_Fields]], Callable[[Change], None]]] = {
-    "service": (_services, _disable),
-    "hook": (_hooks, _remove),
-    "runtime": (_runtimes, _remove),
-    "example": (_examples, _remove_example),
-    "store": (_stores, _drop),
-    "fixed": (_fixed, _restore),
-    "replaced": (_replaced, _cool),
-    "cache": (_caches, _remove_cache),
+    "change.service": (_services, _disable),
+    "change.hook": (_hooks, _remove),
+    "change.runtime": (_runtimes, _remove),
+    "change.example": (_examples, _remove_example),
+    "change.store": (_stores, _drop),
+    "change.fixed": (_fixed, _restore),
+    "change.replaced": (_replaced, _cool),
+    "change.cache": (_caches, _remove_cache),
 }

@@ -4,10 +4,8 @@ import argparse
 import os
 import sys
 
-from hugealign.cli.arguments import add_json
+from hugealign.cli.arguments import add_json, add_page_size, page_size
 from hugealign.errors import UsageError
-from hugealign.io.units import parse_page_size
-from hugealign.settings import DEFAULT_PAGE_SIZE
 
 EPILOG = """\
 examples:
@@ -33,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("old", metavar="OLD", help="a program, library, archive, directory with -r, or order file")
     add("new", metavar="NEW", help="the new version of OLD")
     add("-r", "--recursive", action="store_true", help="compare the programs and libraries below two directories")
-    add("--page-size", metavar="SIZE", default=DEFAULT_PAGE_SIZE, help="the huge page size (default: %(default)s)")
+    add_page_size(add)
     add(
         "--fail-on",
         choices=("error", "warning", "note", "never"),
@@ -64,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     compared = compare(
         args.old,
         args.new,
-        Policy(parse_page_size(args.page_size, "--page-size")),
+        Policy(page_size(args.page_size)),
         Selection(fail_on=args.fail_on),
         recursive=args.recursive,
     )

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shlex
 
 from hugealign.cli import units
 from hugealign.cli.arguments import add_json
@@ -17,8 +16,13 @@ UNIT sees it. The package's files do not change. Each start of UNIT reads them
 again, so an upgrade that restarts UNIT needs nothing more. If anything fails,
 UNIT starts as before.
 
-UNIT gets a mount namespace of its own, so nobody else sees what it mounts. Do
-not enable this for services that mount for others, such as dockerd.
+--file names programs and libraries that the service starts or opens later. Of a
+directory, such as a Python virtual environment, enable takes the files below it
+that have a whole window, or get one by --fix. Run enable again after you have
+added a package there.
+
+UNIT gets its own mount namespace: other processes do not see what it mounts. Do
+not enable services that mount for others, such as dockerd.
 
 examples:
   hugealign enable --dry-run mariadb     print what it would write
@@ -38,13 +42,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
     add("--dry-run", action="store_true", help="only print the files that enable would write")
     add("--fix", action="store_true", help="run from fixed copies of the files that fix gives more windows")
-    add("--libs", action="store_true", help="also shared libraries; of a running service, all that it has loaded")
-    add("--file", metavar="FILE", action="append", default=[], help="another program or library that the service runs")
+    add("--libs", action="store_true", help="include shared libraries; of a running service, all that it has loaded")
+    about = "include this program or library, or those below this directory; may be repeated"
+    add("--file", metavar="PATH", action="append", default=[], help=about)
     add_json(add, "schema hugealign.enable/1")
 
 
 def run(args: argparse.Namespace) -> int:
     """Enable or show, and return the exit status."""
+    from hugealign.diagnosis import render
+    from hugealign.diagnosis.values import Remedy
     from hugealign.services import enable
 
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
@@ -55,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         paths = list(done.texts)
         if args.dry_run:
             return paths, [f"# {printable(path)}\n{text}" for path, text in done.texts.items()]
-        now = f"now: systemctl restart {shlex.quote(done.name)}"
+        now = render.remedy(Remedy("now", ("systemctl", "restart", done.name)))
         return paths, [*(f"wrote {printable(path)}" for path in paths), now]
 
     return units.each(args, work)

@@ -6,14 +6,14 @@ import os
 import sys
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_json, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size, page_size
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
-from hugealign.io.units import parse_page_size, parse_size, printable
+from hugealign.io.units import parse_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hugealign.fixing.fix import FixOptions
+    from hugealign.fixing.fix import Fixed, FixOptions
 
 _LEVELS = ("align", "shift", "separate")
 EPILOG = """\
@@ -38,6 +38,12 @@ If the linker packed the file, fix moves contents in it.  It prints how much bec
 executable.  --undo restores the file byte for byte.  fix refuses a file that
 might behave differently afterwards, or lose a protection.
 
+-r fixes the files below each DIR in place, those with the most to gain first, and
+skips those that fix refuses.  After an interruption run it again.  If a file has
+names outside DIR (hard links into the cache of uv or pnpm), those keep the old
+file.  The RECORD of a wheel gets the new hashes.  With --undo, -r undoes all
+fixes below DIR.
+
 --in-place puts the fixed file in the place of FILE when it is complete and on
 the disk, with the same owner, mode, times, ACLs, capabilities and holes.
 Running processes keep the old one.  Killed at any moment, fix leaves the old file
@@ -49,6 +55,7 @@ examples:
   hugealign fix --in-place /usr/sbin/mariadbd
   hugealign fix --undo /usr/sbin/mariadbd
   hugealign fix --dry-run /usr/sbin /usr/lib      who would gain the most
+  hugealign fix -r .venv                          all libraries of its wheels
 """
 #: Of these another link would have as many: a boot loader's addresses, and a copy that ended too soon.
 _NOT_OF_THE_LINK = ("file.truncated", "fix.physical-addresses")
@@ -61,7 +68,9 @@ STATUS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``fix`` to *parser*."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a program or shared library; with --dry-run also DIR")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="a program or shared library; with -r or --dry-run also DIR"
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "-o", "--output", metavar="OUT", help="write the fixed file to OUT, with the mode of FILE; - is stdout"
@@ -73,7 +82,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="only print what fix would do; of a directory, rank the files by their gain",
     )
     parser.add_argument("--undo", action="store_true", help="restore FILE as it was before fix; in place without -o")
-    parser.add_argument("--level", choices=_LEVELS, default="", help="do just this (default: see below)")
+    parser.add_argument("-r", "--recursive", action="store_true", help="fix the files below DIR in place")
+    parser.add_argument("--max", metavar="SIZE", help="with -r, put no more than SIZE of text into whole windows")
+    parser.add_argument("--level", choices=_LEVELS, default="", help="fix at this level (default: see below)")
     parser.add_argument(
         "--max-executable",
         metavar="SIZE",
@@ -91,6 +102,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fix, undo or rank, and return the exit status: the largest one of all files."""
     options = _options(args)
+    if args.recursive and not args.dry_run:
+        return _recursive(args, options)
+    if args.max is not None:
+        raise UsageError("fix: --max requires -r")
     if args.dry_run and any(map(os.path.isdir, args.files)):
         return _rank(args, options)
     if args.output is None and not args.in_place and not args.dry_run:
@@ -121,10 +136,7 @@ def run(args: argparse.Namespace) -> int:
                 messages.failed(*failures[-1])
             continue
         fixed.append(done)
-        if done.note:
-            from hugealign.diagnosis import render
-
-            messages.warning(f"{printable(path)}: {render.text(done.note)}")
+        _warn(done)
         if not args.json:
             output.show(report.lines(done))
     if args.json:
@@ -132,13 +144,48 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
+def _warn(done: "Fixed") -> None:
+    """Warn of what a fix should have done as well and could not."""
+    for note in done.notes:
+        from hugealign.diagnosis import render
+
+        messages.warning(f"{printable(done.path)}: {render.text(note)}")
+
+
+def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
+    """Fix what gains below directories, or undo that."""
+    if args.output is not None or args.debug_file_of is not None:
+        raise UsageError("fix: -r cannot be combined with -o or --debug-file-of")
+    from hugealign.fixing import report, trees
+
+    most = None if args.max is None else parse_size(args.max, "--max")
+    steps = []
+    with Progress("hugealign: fix") as progress:
+        for step in trees.fix_below(args.files, options, most, progress.say):
+            steps.append(step)
+            progress.clear()
+            if step.done:
+                _warn(step.done)
+                if not args.json:
+                    output.show(report.lines(step.done)[:1])
+            elif step.error and not args.json:
+                messages.failed(step.path, step.error)
+    if args.json:
+        fixed = [step.done for step in steps if step.done]
+        failures = [(step.path, step.error) for step in steps if step.error]
+        print(json.dumps(report.document(fixed, failures), indent=1))
+    else:
+        print(report.tree_line(steps))
+    # Some of many files are always refused; the others are good to use.
+    return max((step.error.exit_status for step in steps if step.error and step.error.exit_status > 1), default=0)
+
+
 def _options(args: argparse.Namespace) -> "FixOptions":
     """Return what *args* ask for.  Raises UsageError."""
     from hugealign.fixing.fix import FixOptions
 
     most = None if args.max_executable is None else parse_size(args.max_executable, "--max-executable")
-    page_size = parse_page_size(args.page_size, "--page-size")
-    return FixOptions(args.level, page_size, args.undo, args.output, args.in_place, most)
+    return FixOptions(args.level, page_size(args.page_size), args.undo, args.output, args.in_place, most)
 
 
 def _debug_file(args: argparse.Namespace) -> int:
@@ -202,9 +249,9 @@ def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
     from hugealign.fixing import gains, report
 
     with Progress("hugealign: fix") as progress:
-        found = gains.gather(args.files, options, progress.say)
+        found = gains.gather(args.files, options.changed(one_name=True), progress.say)
     if args.json:
-        print(json.dumps(report.report_document(found, options.page_size), indent=1))
+        print(json.dumps(report.report_document(found), indent=1))
     else:
-        print(output.painted(report.gains_table(found, options.page_size)))
+        print(output.painted(report.gains_table(found)))
     return 0

@@ -37,7 +37,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        help="also this program or library, which COMMAND starts or opens later; may be repeated",
+        help="include this program or library, or those below this directory, which COMMAND starts or opens later; may "
+        "be repeated",
     )
     add(
         "--fix",
@@ -71,7 +72,12 @@ def prepared(command: str, args: argparse.Namespace) -> tuple[str, Mapping[bytes
         program = done.program
         if done.tunable:
             environ = launch.with_tunable(environ)
-        lines += [_line(text, args.verbose) for text in (done.texts if args.verbose else done.worst)]
+        shown = done.texts if args.verbose else done.worst
+        lines += [_line(text, args.verbose) for text in shown]
+        counted = [text for text in done.texts if text.windows]
+        if shown and len(counted) > 1 and not args.verbose:
+            huge, windows = sum(text.huge for text in counted), sum(text.windows for text in counted)
+            lines[-1] = f"{huge} of {windows} windows huge in {len(counted)} files; {lines[-1]}"
     except HugealignError as error:
         lines.append(f"{printable(command)}: {error}")
     except OSError as error:

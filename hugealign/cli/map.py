@@ -5,9 +5,8 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_json, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size, page_size
 from hugealign.errors import UsageError
-from hugealign.io.units import parse_page_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +56,9 @@ def run(args: argparse.Namespace) -> int:
 
     output.keep_apart({"--svg": args.svg}, [args.file, *args.profile, args.order])
 
-    page_size = parse_page_size(args.page_size, "--page-size")
+    size = page_size(args.page_size)
     ran = what_ran(args.file, args.profile, ProfileOptions(debuginfo=args.debuginfo), warn=messages.warning)
-    _show(args, heat_map(ran, page_size, args.order))
+    _show(args, heat_map(ran, size, args.order))
     return 0
 
 

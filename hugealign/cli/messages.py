@@ -4,7 +4,6 @@ import os
 import sys
 
 from hugealign.cli.output import colour_wanted
-from hugealign.errors import HugealignError
 from hugealign.io import progress
 from hugealign.io.units import printable, without_commands
 
@@ -16,7 +15,7 @@ def error(message: object) -> None:
     _say("error", message)
 
 
-def failed(path: str, failure: HugealignError) -> None:
+def failed(path: str, failure: Exception) -> None:
     """Print the error that *failure* is about the file at *path*."""
     from hugealign.diagnosis.refusal import words
 

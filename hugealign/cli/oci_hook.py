@@ -8,19 +8,22 @@ from hugealign.io.units import printable
 
 EPILOG = """\
 A container engine runs this hook as root before the container's first process,
-at the stage createRuntime, with the container's state on standard input. If the
-container has the annotation hugealign.text, the hook binds huge copies over its
-programs: "auto" means those that its command names, else give paths with colons
-between them. With hugealign.fix=true it fixes the copy of a program that a fix gives
-more windows. The image stays as it is. Containers of one image share the copies,
-which are in /run/hugealign-containers.
+at the stage createRuntime, with the container's state on standard input. The
+image does not change. Containers of one image share the copies, which are in
+/run/hugealign-containers. Annotations of the container decide:
 
-  install -D -m 644 examples/containers/hugealign.json \\
-      /etc/containers/oci/hooks.d/hugealign.json
-  podman run --annotation hugealign.text=auto IMAGE
+  hugealign.text=auto      copy the programs that the container's command names
+  hugealign.text=PATH:...  copy these programs and libraries; of a directory,
+                           those below it
+  hugealign.fix=true       fix the copy of each file that fix gives more windows
 
 Programs that are not staged within 20 s run from the image, because engines end
 hooks that take long.
+
+example:
+  install -D -m 644 examples/containers/hugealign.json \\
+      /etc/containers/oci/hooks.d/hugealign.json
+  podman run --annotation hugealign.text=auto IMAGE
 """
 STATUS = {0: "always: if a program cannot be staged, the container starts as before", 2: "", 3: ""}
 
@@ -37,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Stage and bind the programs that the container asks for; return 0."""
+    from hugealign.diagnosis.refusal import DiagnosedError
     from hugealign.services import oci
     from hugealign.system import children
 
@@ -46,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
         work = children.function(lambda: _work(args))
         children.collect([work], oci.SECONDS)
         if work.status is None:
-            _say(f"oci-hook: no time left: it takes {oci.SECONDS:g} s at most")
+            _say(f"oci-hook: {DiagnosedError('container.no-time', seconds=round(oci.SECONDS))}")
         elif work.status:
-            _say(f"oci-hook: it was ended, with status {work.status}")
+            _say(f"oci-hook: {DiagnosedError('container.hook-ended', status=work.status)}")
     except Exception as error:  # noqa: BLE001  # whatever happens, the container starts
         _say(f"oci-hook: {error}")
     return 0

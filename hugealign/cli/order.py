@@ -5,10 +5,10 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_json, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size, page_size
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
-from hugealign.io.units import parse_page_size, without_commands
+from hugealign.io.units import without_commands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _from_profiles(args: argparse.Namespace) -> int:
         max_unpacked=profiled.max_unpacked(args),
         debuginfo=args.debuginfo,
         force=args.force,
-        page_size=parse_page_size(args.page_size, "--page-size"),
+        page_size=page_size(args.page_size),
         budget=budget(args),  # it asks in a child process, so do it before a thread starts
         blocks=args.blocks,
         old_binary=args.old_binary,

@@ -89,6 +89,6 @@ def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
             text = ("\n" if watching == "again" else "") + painted(text) + "\n"
         write(text, args.output)
     if not args.json:
-        for _, message in seen.errors:
-            messages.error(message)
+        for _, error in seen.errors:
+            messages.error(error)
     return (3 if seen.errors else 0) if seen.met else 1

@@ -18,9 +18,11 @@ COMMAND, with the same pid, environment, signals, descriptors and name. Of a
 script it is the interpreter's text. If anything fails, COMMAND runs unchanged.
 If not all of its text is huge, one line on stderr says why.
 
---libs adds the libraries that COMMAND is linked with. What it starts, as a
-shell, make or npm does, and what it opens later, as Python does with a wheel's
-libraries, is named by --file; hugealign advise -- COMMAND says what to name.
+--libs adds the libraries that COMMAND is linked with. --file adds what COMMAND
+starts (a shell, make, npm) or opens later (Python, the libraries of a wheel);
+hugealign advise -- COMMAND says what to add. Of a directory, such as a virtual
+environment, run takes the files that have a whole window, or get one by --fix.
+COMMAND and its children also use what `hugealign stage` has staged.
 
 --how=auto      in place, like `hugealign warm`, if the file system keeps huge
                 pages; else by a copy that is mounted over the file
@@ -30,12 +32,12 @@ libraries, is named by --file; hugealign advise -- COMMAND says what to name.
                 mount. /proc/PID/exe and $ORIGIN then lead nowhere, and the
                 process has another name for ps and pgrep
 
-A staged copy lies on a tmpfs in a mount namespace that only COMMAND and its
-children see, like the mounts that they make. It has the file's path. If
-`hugealign stage` has made a copy, that one is used. An ordinary user also gets
-a user namespace, in which sudo and other set-user-ID programs do not work, and
-files of other users belong to nobody. Use --how=in-place for a command that
-needs them.
+A staged copy is on a tmpfs, mounted over the file in a mount namespace that only
+COMMAND and its children see. Other processes do not see mounts that these make.
+If `hugealign stage` has made a copy, run uses that one, and all processes share
+it. For an ordinary user run also makes a user namespace: in it sudo and other
+set-user-ID programs do not work, and files of other users show the owner nobody.
+Use --how=in-place for a command that needs these.
 
 If COMMAND uses the loader of glibc 2.44 or newer, run also adds glibc.elf.thp=1
 to GLIBC_TUNABLES unless it is set there: the text then becomes huge again after
@@ -43,7 +45,7 @@ the kernel has split it.
 
 examples:
   hugealign run --libs -- postgres -D /var/lib/postgresql
-  hugealign run --fix --file lib/python3.11/site-packages/a.so -- python t.py
+  hugealign run --fix --file .venv -- .venv/bin/python train.py
   hugealign run --file ./server -- sh -c './server --port 80'
 """
 STATUS = COMMAND_STATUSES

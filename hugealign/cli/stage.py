@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from hugealign.run import store
 
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="a program or shared library")
+    add("files", nargs="*", metavar="FILE", help="a program or shared library; with -r also DIR")
     add("--list", action="store_true", help="list the copies, and whether their files have changed")
     add("--drop", action="store_true", help="remove the copies of the files, or all copies")
     add(
@@ -43,7 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="fix the copy of each file that fix gives more windows; the file does not change",
     )
-    add("--libs", action="store_true", help="also the shared libraries that the files need")
+    add(
+        "-r",
+        "--recursive",
+        action="store_true",
+        help="stage the files with windows below DIR, those with the most text first",
+    )
+    add("--libs", action="store_true", help="include the shared libraries that the files need")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"the directory of the copies (default: {store.DEFAULT})")
     add("--owner", metavar="NAME", default="", help="put the paths of the copies below for/NAME in DIR, not below path")
     add_json(add, "schema hugealign.stage/1")
@@ -77,12 +83,17 @@ def _show(args: argparse.Namespace) -> int:
 def _stage(args: argparse.Namespace) -> int:
     from hugealign.run import report, store
 
-    done, errors, status = [], [], 0
+    done, errors, status, left_out = [], [], 0, 0
     named = dict.fromkeys(args.files, False)
+    if args.recursive:
+        from hugealign.elf.machines import least_text, native
+        from hugealign.verification import inputs
+
+        named = dict.fromkeys(inputs.programs(args.files, least_text(native())), True)
     if args.libs:
         from hugealign.system import libraries
 
-        for path in args.files:
+        for path in tuple(named):
             with suppress(HugealignError):  # reported below, for the file itself
                 named |= {library: True for library in libraries.resolve(path).paths if library not in named}
     for path, library in named.items():
@@ -93,7 +104,10 @@ def _stage(args: argparse.Namespace) -> int:
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, error))
-            messages.failed(path, error)
+            full = library and _is_full(error)
+            left_out += full
+            if not full or left_out == 1:
+                messages.failed(path, error)
             continue
         if staged.state == store.NO_WINDOW and library:
             continue
@@ -101,6 +115,17 @@ def _stage(args: argparse.Namespace) -> int:
         status = max(status, int(not staged.whole))
         if not args.json:
             output.show(report.lines(staged))
+    if left_out > 1:
+        messages.error(f"no room for {left_out - 1} more")
     if args.json:
         print(report.document(args.store, done, errors))
     return status
+
+
+def _is_full(error: HugealignError) -> bool:
+    """Return whether there was no room for a copy."""
+    from hugealign.diagnosis.refusal import RefusalError
+
+    if not isinstance(error, RefusalError):
+        return False
+    return error.diagnosis.code == "copy.no-room" or error.diagnosis.facts.get("error") == "ENOSPC"

@@ -6,7 +6,6 @@ import os
 
 from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_json
-from hugealign.io.units import printable
 
 EPILOG = """\
 status lists, each with the command that undoes it:
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     for subject, error in errors:
         status = 3
         if as_text:
-            messages.error(f"{printable(subject)}: {error}")
+            messages.failed(subject, error)
     undone = None
     if as_text and not (args.undo and listed):
         output.show(report.lines(listed))
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
             done = changes.undo(change)
             undone.append(done)
             if done.failure and as_text:
-                messages.error(f"{printable(change.subject)}: {done.failure}")
+                messages.failed(change.subject, done.failure)
             if as_text and (lines := report.undone_lines(done)):
                 output.show(lines)
         changes.find()  # takes what was undone out of the journal

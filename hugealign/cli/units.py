@@ -4,9 +4,7 @@ import argparse
 import json
 
 from hugealign.cli import messages
-from hugealign.diagnosis.refusal import RefusalError
 from hugealign.errors import HugealignError
-from hugealign.io.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ def each(args: argparse.Namespace, work: "Callable[[str], tuple[list[str], list[
         except HugealignError as error:
             errors.append((unit, error))
             if not args.json:
-                messages.error(f"{printable(unit)}: {error}" if isinstance(error, RefusalError) else error)
+                messages.failed(unit, error)
             continue
         if not args.json:
             print(*lines, sep="\n")

@@ -5,11 +5,11 @@ import os
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import StrictParser, add_json
+from hugealign.cli.arguments import StrictParser, add_json, add_page_size, page_size
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
-from hugealign.io.units import parse_page_size, parse_size
-from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAGE_SIZE
+from hugealign.io.units import parse_size
+from hugealign.settings import DEFAULT_MIN_TEXT, OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _add_inputs(add: "Callable[..., object]") -> None:
 
 def _add_demands(group: "argparse._ArgumentGroup") -> None:
     add = group.add_argument
-    add("--page-size", metavar="SIZE", help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})")
+    add_page_size(add)
     add(
         "--min-text",
         metavar="SIZE",
@@ -141,8 +141,8 @@ def run(args: argparse.Namespace) -> int:
     config = _configuration(args)
     selection = _selection(args, config)
     policy = Policy(
-        parse_page_size(*config.chosen("page-size", args.page_size, DEFAULT_PAGE_SIZE)),
-        parse_size(*config.chosen("min-text", args.min_text, DEFAULT_MIN_TEXT)),
+        page_size(*config.chosen("page-size", args.page_size)),
+        parse_size(*least) if (least := config.chosen("min-text", args.min_text)).value else OWN,
         _number(*config.chosen("min-windows", args.min_windows, "0")),
     )
     jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
@@ -169,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
         output.keep_apart({"-o": args.output}, programs)
     form = "json" if args.json else args.format
     if form in ("text", "json"):  # the others annotate a build, in which the link is to change
-        found = _with_edits(found, policy.page_size)
+        found = _with_edits(found)
     base = os.getcwd() if form in formats.WITH_BASE else ""
     text, status = formats.render(form, found, style, base), found.status
     output.write(text, args.output, utf8=form != "text")
@@ -213,7 +213,7 @@ def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection"
     return Selection(select.value, ignore.value, level.value, config.exceptions, places)
 
 
-def _with_edits(found: "Verification", page_size: int) -> "Verification":
+def _with_edits(found: "Verification") -> "Verification":
     """Return *found* with the edit for each file that lacks windows; only for the first few, since it takes trials."""
     from hugealign.verification.rules import LACK_WINDOWS, PLACEMENT
 
@@ -230,11 +230,12 @@ def _with_edits(found: "Verification", page_size: int) -> "Verification":
     def with_edit(file: "FileReport") -> "FileReport":
         if id(file) not in tried:
             return file
-        edit = remedies.edit(file.path, page_size)
+        edit, link = remedies.edit(file.path, file.policy.page_size, ask_packages=True), remedies.relink(file.path)
+        remedy = edit.changed(kind=f"fix-or-{link.kind}") if edit and link else link
         return file.changed(
             diagnoses=tuple(
-                diagnosis.changed(remedy=edit.changed(kind="fix-or-relink"))
-                if edit and diagnosis.code in (*LACK_WINDOWS, *PLACEMENT)
+                diagnosis.changed(remedy=remedy)
+                if remedy and remedy != remedies.RELINK and diagnosis.code in (*LACK_WINDOWS, *PLACEMENT)
                 else diagnosis
                 for diagnosis in file.diagnoses
             )

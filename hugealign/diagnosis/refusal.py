@@ -1,4 +1,4 @@
-"""A diagnosis that ends what was to be done: `RefusalError`; and the diagnoses that other errors are."""
+"""A diagnosis that ends what was to be done: `DiagnosedError`; and the diagnoses that other errors are."""
 
 import errno
 
@@ -8,31 +8,35 @@ from hugealign.io.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Self
 
 
-class RefusalError(HugealignError):
-    """Something is not done, because it would break what there is or gain nothing: *diagnosis* says why.
-
-    What raises it need not know the subject: `Diagnosis.about`.
-    """
-
-    exit_status = 1
+class DiagnosedError(HugealignError):
+    """An error that is a *diagnosis*.  What raises it need not know the subject: `Diagnosis.about`."""
 
     def __init__(self, code: str, remedy: Remedy | None = None, **facts: int | str) -> None:
         super().__init__(code)
         self.diagnosis = Diagnosis(code, "", facts, remedy)
 
     def __str__(self) -> str:
-        """Return the diagnosis in words."""
+        """Return the diagnosis in words, after its subject if that is known."""
         from hugealign.diagnosis import render
 
-        return render.text(self.diagnosis)
+        subject = printable(self.diagnosis.subject)
+        return f"{subject}: {render.text(self.diagnosis)}" if subject else render.text(self.diagnosis)
 
     @classmethod
-    def of(cls, diagnosis: Diagnosis) -> "RefusalError":
-        """Return the error for a *diagnosis* from elsewhere."""
-        return cls(diagnosis.code, diagnosis.remedy, **diagnosis.facts)
+    def of(cls, diagnosis: Diagnosis) -> "Self":
+        """Return the error that is *diagnosis*."""
+        error = cls(diagnosis.code)
+        error.diagnosis = diagnosis
+        return error
+
+
+class RefusalError(DiagnosedError):
+    """Something is not done, because it would break what there is or gain nothing."""
+
+    exit_status = 1
 
 
 def error_name(error: Exception) -> str:
@@ -53,7 +57,7 @@ def _unreadable(path: str, error: Exception) -> Diagnosis:
 
 def diagnosis_of(path: str, error: Exception) -> Diagnosis | None:
     """Return what *error* says about the file at *path*, a system's error that it cannot be read; None if nothing."""
-    if isinstance(error, RefusalError):
+    if isinstance(error, DiagnosedError):
         return error.diagnosis.about(path)
     if not isinstance(error, HugealignError) or (error.code == UNREADABLE and "error" not in error.facts):
         return _unreadable(path, error)
@@ -65,7 +69,7 @@ def diagnosed(path: str, error: Exception) -> Diagnosis:
     return diagnosis_of(path, error) or _unreadable(path, error)
 
 
-def words(path: str, error: HugealignError) -> str:
+def words(path: str, error: Exception) -> str:
     """Return what is printed after the name of the file at *path* about an *error*."""
     from hugealign.diagnosis import render
 
@@ -73,7 +77,7 @@ def words(path: str, error: HugealignError) -> str:
     return render.text(found) if found else str(error)
 
 
-def failure(path: str, error: HugealignError) -> "dict[str, Any]":
+def failure(path: str, error: Exception) -> "dict[str, Any]":
     """Return the JSON form of an *error* about the file at *path*: a diagnosis, or else a message."""
     from hugealign.diagnosis import render
 

@@ -6,9 +6,10 @@ from typing import Any
 from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import failure
 from hugealign.errors import HugealignError
-from hugealign.fixing.fix import NOTHING, Fixed, Way
+from hugealign.fixing.fix import FIX, NOTHING, UNDO, Fixed, Way
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
+from hugealign.fixing.trees import TreeStep
 from hugealign.io.units import counted, format_size, printable
 from hugealign.version import __version__
 
@@ -23,7 +24,7 @@ def lines(done: Fixed) -> list[str]:
     if plan is None:
         return [f"{path}: restored, {format_size(done.after)}{how}"]
     if done.action == NOTHING:
-        return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_refused(done)]
+        return [f"{path}: nothing to do: {_coverage(plan.covered_before, plan)}", *_refused(done), *_more(done)]
     return [
         f"{path}: {plan.windows_before} -> {counted(plan.windows, 'window')} of {format_size(plan.page_size)}{how}",
         *(f"  {step}" for step in _steps(plan)),
@@ -31,7 +32,25 @@ def lines(done: Fixed) -> list[str]:
         f"  {format_size(plan.executable)} of read-only data become executable",
         f"  file: {format_size(done.before)} -> {format_size(done.after)}",
         *(_refused(done) if done.output else _compared(done)),
+        *_more(done),
     ]
+
+
+def tree_line(steps: Sequence[TreeStep]) -> str:
+    """Return the line about all files below directories."""
+    done = [step.done for step in steps if step.done]
+    plans = [one.plan for one in done if one.plan and one.action == FIX]
+    undone = sum(one.action == UNDO for one in done)
+    gained = sum(plan.windows - plan.windows_before for plan in plans)
+    parts = [f"{counted(undone, 'file')} restored"] if undone else []
+    parts += [f"{counted(len(plans), 'file')} fixed, {counted(gained, 'window')} more"] if plans else []
+    if refused := sum(bool(step.error) for step in steps):
+        parts.append(f"{refused} not fixed" if not undone else f"{refused} not restored")
+    if left := sum(not step.done and not step.error for step in steps):
+        parts.append(f"{left} left out (--max)")
+    if linked := sum(step.names > 0 for step in steps):
+        parts.append(f"{linked} had other names (hard links), which keep the old file")
+    return "; ".join(parts) or "nothing to do"
 
 
 def document(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignError]]) -> dict[str, Any]:
@@ -44,15 +63,15 @@ def document(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignErro
     }
 
 
-def report_document(gains: Sequence[Gain], page_size: int) -> dict[str, Any]:
+def report_document(gains: Sequence[Gain]) -> dict[str, Any]:
     """Return the JSON document ``hugealign.fix-report/1``, which fix-report-1.schema.json describes."""
     return {
         "schema": REPORT_SCHEMA,
         "tool": {"version": __version__},
-        "page_size": page_size,
         "files": [
             {
                 "path": printable(gain.path),
+                "page_size": gain.page_size,
                 "level": gain.level,
                 "windows": gain.windows,
                 "text_bytes": gain.text,
@@ -65,7 +84,7 @@ def report_document(gains: Sequence[Gain], page_size: int) -> dict[str, Any]:
     }
 
 
-def gains_table(gains: Sequence[Gain], page_size: int) -> str:
+def gains_table(gains: Sequence[Gain]) -> str:
     """Return the table for people."""
     lines = [f"{'COVERED':>10}  {'TEXT':>10}  {'WINDOWS':>7}  {'EXECUTABLE':>10}  {'LEVEL':<8}  {'RUNNING':>7}  FILE"]
     lines += [
@@ -76,8 +95,9 @@ def gains_table(gains: Sequence[Gain], page_size: int) -> str:
     if len(gains) > _SHOWN:
         lines.append(f"and {len(gains) - _SHOWN} more")
     total = sum(gain.windows for gain in gains)
-    size = format_size(page_size)
-    lines.append(f"{counted(len(gains), 'file')} would gain {counted(total, 'window')} of {size}")
+    sizes = " and ".join(map(format_size, sorted({gain.page_size for gain in gains})))
+    of_size = f" of {sizes}" if gains else ""
+    lines.append(f"{counted(len(gains), 'file')} would gain {counted(total, 'window')}{of_size}")
     return "\n".join(lines)
 
 
@@ -86,6 +106,12 @@ def _refused(done: Fixed) -> Iterator[str]:
     for way in done.ways:
         if way.refused:
             yield f"  not --level={way.level}: {render.text(way.refused.about(done.path))}"
+
+
+def _more(done: Fixed) -> Iterator[str]:
+    """Yield what more executable data would give the text."""
+    if done.more:
+        yield f"  {render.text(done.more)}"
 
 
 def _compared(done: Fixed) -> Iterator[str]:
@@ -136,6 +162,7 @@ def _file(done: Fixed) -> dict[str, Any]:
         "size": done.after,
         "plan": _plan(done.plan) if done.plan else None,
         "ways": [_way(way, done.path) for way in done.ways],
+        "more": render.document(done.more),
     }
 
 

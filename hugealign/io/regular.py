@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from hugealign.errors import UNREADABLE, HugealignError, cause
 from hugealign.io.descriptors import reopened, using
 
-_PATIENCE = 60.0  # seconds to wait for a lock
+#: Seconds to wait for a lock.
+LOCK_SECONDS = 60.0
 _PAUSE = 0.01
 #: The file system has no locks, or none on a file that is open for reading (NFS).
 NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
@@ -109,7 +110,7 @@ def _lock(fd: int) -> None:
 def lock(fd: int, shared: bool = False) -> bool:
     """Lock the open file, exclusively or *shared*; return False if others kept it for too long.  Raises OSError."""
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + LOCK_SECONDS
     while time.monotonic() <= end:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(fd, kind | fcntl.LOCK_NB)

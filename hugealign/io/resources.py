@@ -9,7 +9,7 @@ import os
 import stat
 from contextlib import suppress
 
-from hugealign.errors import HugealignError
+from hugealign.errors import OTHERS_MAY_WRITE, HugealignError
 from hugealign.io.descriptors import using
 from hugealign.io.units import printable
 
@@ -84,7 +84,4 @@ def check(found: os.stat_result, path: str, sticky: bool = False) -> None:
     """Raise HugealignError if others may change *found*; a *sticky* directory protects the files in it."""
     writable = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky and found.st_mode & stat.S_ISVTX)
     if writable or found.st_uid not in (0, os.geteuid()):
-        raise HugealignError(
-            f"{printable(path)}: others may write there, so nothing is run from it; chmod 700, or chown, "
-            "or set XDG_CACHE_HOME"
-        )
+        raise HugealignError(f"{printable(path)}: others may write there", OTHERS_MAY_WRITE, directory=path)

@@ -8,6 +8,7 @@ from hugealign.code.blockmap import require_blocks
 from hugealign.code.calls import Calls
 from hugealign.code.compileunits import read_units
 from hugealign.code.references import References
+from hugealign.elf.machines import page_size_of
 from hugealign.elf.symbols import functions_of
 from hugealign.errors import HugealignError
 from hugealign.io.progress import silent
@@ -22,7 +23,7 @@ from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.match import placeable
 from hugealign.profile.model import Flow
 from hugealign.profile.ran import MismatchError, ProfileOptions, Ran, check_rate, what_ran
-from hugealign.settings import PAGE_SIZE
+from hugealign.settings import OWN
 from hugealign.system.budget import Budget, budget_of
 
 #: On small pages alone, some orders from 3 samples missed up to 31 % more than the linker's, those from 10 to 1,000 at
@@ -90,7 +91,7 @@ class OrderOptions(ProfileOptions):
     """How profiles are read (`ProfileOptions`), and what the order is to be.
 
     Attributes:
-        page_size: The size of a huge page in bytes.
+        page_size: The size of a huge page in bytes; by default that of the program's processor.
         budget: How many of them may be huge; by default what this machine's processor can keep.
         fill: Give functions that probably run the room that is left.
         blocks: Divide functions that clang's map of blocks describes into the blocks that ran and the rest.
@@ -98,7 +99,7 @@ class OrderOptions(ProfileOptions):
             names, blocks by their code.
     """
 
-    page_size: int = PAGE_SIZE
+    page_size: int = OWN
     budget: Budget | None = None
     fill: bool = True
     blocks: bool = False
@@ -195,7 +196,7 @@ def of_ran(
     found = None
     if flow is not None:
         ran, found = of_blocks(ran, flow, warn, again)
-    room = WindowRoom(options.page_size, budget.windows)
+    room = WindowRoom(page_size_of(ran.functions.image.machine, options.page_size), budget.windows)
     problem = Problem(ran.matched, ran.functions, room, calls, parts=parts(found))
     if options.fill:
         problem = replace(problem, fill=calls, references=references)

@@ -93,6 +93,13 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
         return _replaced(done, fd, progress) if options.replace and done.small else done
 
 
+def window_bytes(path: str) -> int:
+    """Return how many bytes of memory the windows of the file at *path* take.  Raises HugealignError."""
+    page_size = kernel.huge_page_size()
+    with opened(path) as fd:
+        return len(measure.text_windows(fd, page_size)) * page_size
+
+
 def cool(path: str, progress: Progress | None = None) -> CachedText:
     """Bring the text of a file into the page cache in small pages.
 

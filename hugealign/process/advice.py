@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from hugealign.errors import HugealignError
+from hugealign.diagnosis.refusal import DiagnosedError, error_name
 from hugealign.process import processes
 
 _PROCESS_MADVISE = 440  # the same number on every processor but alpha
@@ -21,7 +21,7 @@ _MADV_COLD, _MADV_COLLAPSE = 20, 25
 _ATTEMPTS = 3  # tries while the kernel answers EAGAIN
 
 
-class AdviceError(HugealignError):
+class AdviceError(DiagnosedError):
     """The kernel accepts no advice about the process."""
 
 
@@ -40,7 +40,7 @@ class Adviser:
         except ProcessLookupError:
             raise
         except OSError as error:
-            raise AdviceError(f"process {pid}: {error.strerror}") from error
+            raise AdviceError.of(processes.about("process.refused", pid, error=error_name(error))) from error
 
     def __enter__(self) -> Self:
         return self
@@ -75,10 +75,10 @@ class Adviser:
             self._check_first_thread()
             raise ProcessLookupError(refused, os.strerror(refused))
         if refused == errno.EPERM:
-            mend = "which root lacks here, as in a container" if os.geteuid() == 0 else "try as root"
-            raise AdviceError(f"process {self.pid}: advice about it needs CAP_SYS_NICE and CAP_SYS_PTRACE: {mend}")
+            needed = "CAP_SYS_NICE", "CAP_SYS_PTRACE"
+            raise AdviceError.of(processes.denied("process.no-advice", self.pid, refused, *needed))
         if refused == errno.ENOSYS:
-            raise AdviceError("this kernel takes no advice about other processes (Linux 5.10)")
+            raise AdviceError("machine.no-advice")
         return refused
 
     def _check_first_thread(self) -> None:
@@ -86,6 +86,4 @@ class Adviser:
         # pidfd_get_task in kernel/pid.c takes the first thread, and that one's memory is gone.
         with suppress(OSError):
             if processes.living(self.pid) != f"/proc/{self.pid}":
-                raise AdviceError(
-                    f"process {self.pid}: its first thread has ended: the kernel takes no advice about it"
-                )
+                raise AdviceError.of(processes.about("process.first-thread-ended", self.pid))

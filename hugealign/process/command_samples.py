@@ -27,7 +27,7 @@ from hugealign.process.perf_events import (
     SAMPLE_TIME,
     Ring,
 )
-from hugealign.process.perf_samples import FREQUENCY, SamplingError, refusal
+from hugealign.process.perf_samples import FREQUENCY, refusal
 from hugealign.process.running import Command, Prepare, handling
 
 #: The bits of struct perf_event_attr: disabled, inherit, exclude_kernel, exclude_hv, mmap, comm, freq, enable_on_exec,
@@ -165,7 +165,7 @@ def sample_command(
             cpus = sorted(os.sched_getaffinity(0))
             rings = [stack.enter_context(closing(_ring(child.pid, frequency, cpu))) for cpu in cpus]
         except OSError as error:
-            raise SamplingError(refusal(error, frequency)) from error
+            raise refusal(error, child.pid, frequency) from error
         # The command decides what an interrupt from the terminal means; we go on until it ends.
         stack.enter_context(handling({signal.SIGINT: signal.SIG_IGN}))
         waiting(child.pid)

@@ -10,7 +10,9 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 
-from hugealign.errors import HugealignError
+from hugealign.diagnosis.refusal import DiagnosedError, error_name
+from hugealign.diagnosis.values import Remedy
+from hugealign.process import processes
 from hugealign.process.perf_events import LOST, SAMPLE, SAMPLE_IP, SAMPLE_TID, Ring
 
 _FLAGS = 1 << 5 | 1 << 6 | 1 << 10  # exclude_kernel, exclude_hv, freq
@@ -22,7 +24,7 @@ _RESCAN = 5  # pauses between looks for new threads
 FREQUENCY = 499  # Hz; no divisor of the usual clocks
 
 
-class SamplingError(HugealignError):
+class SamplingError(DiagnosedError):
     """The kernel does not let us sample the process."""
 
 
@@ -102,7 +104,7 @@ class _Sampler:
                 continue  # it has ended
             except OSError as error:
                 if not self._rings:
-                    raise SamplingError(f"process {self._pid}: {refusal(error, self._frequency)}") from error
+                    raise refusal(error, self._pid, self._frequency) from error
                 self._left_out.add(thread)
         if not self._looks and not self._rings:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
@@ -139,14 +141,13 @@ def sample_all(pids: list[int], seconds: float, frequency: int = FREQUENCY) -> d
             sampler.close()
 
 
-def refusal(error: OSError, frequency: int) -> str:
-    """Return why the kernel takes no samples, *frequency* of them per second."""
+def refusal(error: OSError, pid: int, frequency: int) -> SamplingError:
+    """Return why the kernel takes no samples of the process *pid*, *frequency* of them per second."""
     if error.errno in (errno.EACCES, errno.EPERM):
-        who = "try as root" if os.geteuid() else "root has no CAP_PERFMON here"
-        return f"cannot be sampled: not ours, or kernel.perf_event_paranoid is above 2; {who}"
+        return SamplingError.of(processes.denied("process.no-samples", pid, error.errno, "CAP_PERFMON"))
     if error.errno == errno.EINVAL and frequency > (most := most_per_second()):
-        return f"cannot be sampled {frequency} times per second: kernel.perf_event_max_sample_rate is {most}"
-    return f"cannot be sampled: {error.strerror}"
+        return SamplingError("machine.sample-rate", Remedy("frequency"), frequency=frequency, most=most)
+    return SamplingError.of(processes.about("process.refused", pid, error=error_name(error)))
 
 
 def most_per_second() -> int:

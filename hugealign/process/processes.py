@@ -2,17 +2,19 @@
 
 import contextlib
 import ctypes
+import errno
 import functools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
-from hugealign.errors import HugealignError
+from hugealign.diagnosis.refusal import DiagnosedError, error_name
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.io import mounts
 from hugealign.io.descriptors import using
 from hugealign.io.numbers import decimal
-from hugealign.io.units import hint, printable
+from hugealign.io.units import nearest
 from hugealign.process import codefiles, groups, pagemap, smaps
 
 _PROC = "/proc"
@@ -21,6 +23,7 @@ _PF_KTHREAD = 0x00200000  # include/linux/sched.h
 _COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
 _PID_LIMIT = (1 << 64) - 1  # the kernel stops at 2**22; larger numbers are looked up, in vain
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_CAPABILITIES = {"CAP_SYS_PTRACE": 19, "CAP_SYS_NICE": 23, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
 _ATTEMPTS = 5  # at a look during which the process changes neither its program nor its pages
 
 _AT_STATX_DONT_SYNC, _STATX_INO = 0x4000, 0x100
@@ -28,12 +31,17 @@ _AT_STATX_DONT_SYNC, _STATX_INO = 0x4000, 0x100
 _INO, _MAJOR, _MINOR, _SIZE = 0x20, 0x88, 0x8C, 0x100
 
 
-class ProcessError(HugealignError):
+class ProcessError(DiagnosedError):
     """The process cannot be examined: it is gone, not ours, or has no memory of its own."""
 
 
 class GoneError(ProcessError):
     """The process does not exist, or no longer."""
+
+    @classmethod
+    def of_pid(cls, pid: int) -> Self:
+        """Return the error for the process *pid*."""
+        return cls.of(about("process.gone", pid))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +99,36 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
                 if steady and program(pid, directory) == (seen.exe, seen.exe_id):
                     break
     except (FileNotFoundError, ProcessLookupError):
-        raise GoneError(f"no process {pid}") from None
+        raise GoneError.of_pid(pid) from None
     except PermissionError:
         raise forbidden(pid) from None
     except (OSError, OverflowError) as error:
-        raise ProcessError(f"process {pid}: {error}") from error
+        raise ProcessError.of(about("process.refused", pid, error=error_name(error))) from error
     return seen
+
+
+def about(code: str, pid: int, **facts: int | str) -> Diagnosis:
+    """Return the diagnosis of the process *pid* that *code* and *facts* say."""
+    return Diagnosis(code, str(pid), {"process": pid, **facts})
 
 
 def forbidden(pid: int) -> ProcessError:
     """Return the error for a process that the kernel does not let us look at (ptrace(2), access mode checking)."""
-    if os.geteuid():
-        return ProcessError(f"process {pid}: no permission; look as its user or as root")
-    return ProcessError(f"process {pid}: no permission: root has no CAP_SYS_PTRACE here, as in a container")
+    return ProcessError.of(denied("process.forbidden", pid, errno.EACCES, "CAP_SYS_PTRACE"))
+
+
+def denied(code: str, pid: int, number: int, *needed: str) -> Diagnosis:
+    """Return that we lack *needed* capabilities, which *code* says, for what the kernel refused about *pid*.
+
+    If we have all of them, only the error *number* is known.
+    """
+    with open(f"{_PROC}/self/status", encoding="utf-8", errors="surrogateescape") as file:
+        effective = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff")), 0)
+    lacking = [name for name in needed if not effective >> _CAPABILITIES[name] & 1]
+    if not lacking:
+        return about("process.refused", pid, error=errno.errorcode.get(number, str(number)))
+    found = about(code, pid, capability=", ".join(lacking))
+    return found.changed(remedy=Remedy("as-root")) if os.geteuid() else found
 
 
 def find(target: str) -> list[int]:
@@ -116,13 +141,13 @@ def find(target: str) -> list[int]:
     if target.endswith(".service"):
         members = [pid for pid in every if groups.service(groups.of_process(pid)) == target]
         if not members:
-            raise GoneError(f"no process is of the service {printable(target)}")
+            raise GoneError.of(Diagnosis("service.no-process", target, {}))
         return members
     if target.isascii() and target.isdecimal():
         return [decimal(target, _PID_LIMIT, "PID")]
     found = [pid for pid in every if pid != os.getpid() and _has_name(pid, target)]
     if not found:
-        raise GoneError(f"no process is named {printable(target)}{hint(target, _names())}")
+        raise GoneError.of(Diagnosis("process.unknown-name", target, {"near": nearest(target, _names())}))
     return found
 
 
@@ -140,7 +165,7 @@ def pids() -> list[int]:
     """Return the PIDs of all processes that /proc shows us, among them our own.  Raises ProcessError without /proc."""
     found = sorted(int(name) for name in os.listdir(_PROC) if name.isascii() and name.isdecimal())
     if not found:
-        raise ProcessError("/proc is not mounted")
+        raise ProcessError("machine.no-proc")
     return found
 
 
@@ -204,8 +229,8 @@ def _identify(pid: int, directory: int) -> Process:
     if "VmSize" not in status:  # no address space: task_mem in fs/proc/task_mmu.c is not called
         # A process that is about to end has none either, before it is a zombie (exit_mm in kernel/exit.c).
         if _stat(directory)[_FLAGS] & _PF_KTHREAD:
-            raise ProcessError(f"process {pid} is a kernel thread: it has no text")
-        raise GoneError(f"process {pid} has ended")
+            raise ProcessError.of(about("process.kernel-thread", pid))
+        raise GoneError.of_pid(pid)
     exe, exe_id = program(pid, directory)
     comm = "".join(_lines("comm", directory)).removesuffix("\n")
     served = mounts.served(exe_id[0], pid) or mounts.behind_server(exe, pid) or mounts.behind_server(exe)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType, TracebackType
 from typing import Self
 
+from hugealign.diagnosis.refusal import error_name
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.environment import as_given, reset_signals, signals_to_reset
-from hugealign.errors import cause
 from hugealign.io.execution import become
-from hugealign.io.units import printable
 from hugealign.process.processes import Process, ProcessError, look
 
 _INTERVAL = 0.02  # seconds between looks, less at first
@@ -125,7 +125,7 @@ def look_until(
         finally:
             child.end()
     if seen is None:
-        raise ProcessError(f"{printable(command[0])} ended before it could be looked at")
+        raise ProcessError.of(Diagnosis("process.short-lived", command[0], {}))
     return seen
 
 
@@ -143,7 +143,7 @@ def look_every(command: Sequence[str], interval: float, look_at: Look = look) ->
                 yield seen
             child.wait(interval)
     if not looks:
-        raise ProcessError(f"{printable(command[0])} ended before it could be looked at")
+        raise ProcessError.of(Diagnosis("process.short-lived", command[0], {}))
 
 
 @contextlib.contextmanager
@@ -153,7 +153,8 @@ def _running(command: Sequence[str]) -> Iterator[Command]:
             child = stack.enter_context(Command(command))
             child.start()
         except OSError as error:
-            raise ProcessError(f"cannot run {printable(command[0])}: {cause(error)}") from error
+            found = Diagnosis("program.not-started", command[0], {"error": error_name(error)})
+            raise ProcessError.of(found) from error
         yield child
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 #: The suffix of the identities of fixed copies.
 FIXED = "-fixed"
-#: What a fix makes of files, by identity.
-_known: "dict[str, tuple[int, Output] | None]" = {}
 
 
 class StagedFile(Record):
@@ -44,6 +42,26 @@ class StagedFile(Record):
         return self.output.size if self.output else os.fstat(self.fd).st_size
 
 
+class Fixes:
+    """What a fix makes of files, each found once for a command: all code of a file is searched for it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, Output] | None] = {}
+
+    def of(self, fd: int, page_size: int) -> "tuple[int, Output] | None":
+        """Return the windows of the fixed file, and the file; None if a fix gains none.  Raises HugealignError."""
+        from hugealign.fixing.fix import FIX, FixOptions, made
+
+        key = identity(os.fstat(fd), fixed=True)
+        if key not in self._known:
+            self._known[key] = None
+            with suppress(RefusalError):
+                new = made(fd, FixOptions(page_size=page_size))
+                if new.plan and new.action == FIX:
+                    self._known[key] = new.plan.windows, new.output
+        return self._known[key]
+
+
 def identity(info: os.stat_result, fixed: bool) -> str:
     """Return a name for the state *info* of a file, or for the *fixed* file made from it."""
     name = f"{info.st_dev:x}-{info.st_ino:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
@@ -56,33 +74,16 @@ def is_identity(name: str) -> bool:
     return len(parts) == 4 and all(part and not part.strip("0123456789abcdef") for part in parts)
 
 
-def source(path: str, fd: int, fix: bool = False) -> StagedFile | None:
+def source(path: str, fd: int, fixes: Fixes | None = None) -> StagedFile | None:
     """Return what to stage of the open file at the real *path*; None if a copy of it would have no window.
 
-    With *fix*, the copy of a file that a fix gives more windows is fixed.  Raises HugealignError.
+    With *fixes*, the copy of a file that a fix gives more windows is fixed.  Raises HugealignError.
     """
     page_size = kernel.huge_page_size()
     windows = len(measure.text_windows(fd, page_size))
-    if fix and (new := _fixed(fd, page_size)) and new[0] > windows:
+    if fixes and (new := fixes.of(fd, page_size)) and new[0] > windows:
         return StagedFile(path, fd, *new)
     return StagedFile(path, fd, windows) if windows else None
-
-
-def _fixed(fd: int, page_size: int) -> "tuple[int, Output] | None":
-    """Return the windows of the fixed file, and the file; None if a fix gains none.
-
-    All code is searched for it, and a command asks up to three times.
-    """
-    from hugealign.fixing.fix import FIX, FixOptions, made
-
-    key = identity(os.fstat(fd), fixed=True)
-    if key not in _known:
-        _known[key] = None
-        with suppress(RefusalError):
-            new = made(fd, FixOptions(page_size=page_size))
-            if new.plan and new.action == FIX:
-                _known[key] = new.plan.windows, new.output
-    return _known[key]
 
 
 def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:

@@ -20,8 +20,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from hugealign.diagnosis.refusal import RefusalError
-from hugealign.errors import HugealignError, cause
+from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
+from hugealign.diagnosis.values import Diagnosis
+from hugealign.errors import HugealignError, UsageError, cause
 from hugealign.io import mounts, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, lock, opened_at, real_path
@@ -29,10 +30,6 @@ from hugealign.io.units import printable
 from hugealign.records import Record
 from hugealign.run import copies
 from hugealign.system import kernel, namespace, rooted
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from hugealign.diagnosis.values import Diagnosis
 
 DEFAULT = "/run/hugealign"
 _LINKS, _OWNED, _LOCK = _OWN = "path", "for", "lock"
@@ -57,7 +54,7 @@ class Staged(Record):
     size: int = 0
     link: str = ""
     fixed: bool = False
-    diagnosis: "Diagnosis | None" = None
+    diagnosis: Diagnosis | None = None
 
     @property
     def whole(self) -> bool:
@@ -86,13 +83,14 @@ def stage(
     With an *owner*, the link belongs to that owner.  Raises HugealignError.
     """
     real, links = real_path(path), _tree(place, owner)
+    fixes = copies.Fixes() if fix else None
     if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
         with _public(real) as fd:
-            if _origin(real, fd, fix) is None:
+            if _origin(real, fd, fixes) is None:
                 return _nothing(real)
     with _opened(place, link=links + real) as store, _public(real) as fd:
         _remove_stale(store, place, fd)
-        staged, copy = _staged(store, place, links, real, _origin(real, fd, fix))
+        staged, copy = _staged(store, place, links, real, _origin(real, fd, fixes))
     if copy >= 0:
         os.close(copy)
     return staged
@@ -108,7 +106,7 @@ def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, i
     if not real.startswith("/"):
         raise RefusalError("file.special")
     with opened_at(file) as fd:
-        origin = _origin(real, fd, fix)
+        origin = _origin(real, fd, copies.Fixes() if fix else None)
         if origin is None and not os.path.ismount(place):
             return _nothing(real), -1
         with _opened(place, private=True) as store:
@@ -138,7 +136,7 @@ def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
     wanted = {os.path.realpath(path) for path in paths}
     there = entries(place)
     if missing := wanted - {entry.path for entry in there}:
-        raise HugealignError(f"{printable(min(missing))}: not in the store")
+        raise DiagnosedError.of(Diagnosis("store.no-copy", min(missing), {"store": place}))
     if not os.path.ismount(place):
         return []
     dropped = [entry for entry in there if not wanted or entry.path in wanted]
@@ -163,19 +161,34 @@ def release(owner: str, place: str = DEFAULT) -> None:
         _remove_unnamed(store, place)
 
 
+def shared(place: str = DEFAULT) -> list[str]:
+    """Return the paths of the files that have a copy for everybody in the store, not for one owner alone."""
+    return [path for path, _ in _links_below(os.path.join(place, _LINKS))]
+
+
+def others(place: str) -> int:
+    """Return how many files and directories in the store at *place* are not ours."""
+    return sum(name not in _OWN and not copies.is_identity(name) for name in os.listdir(place))
+
+
 @contextlib.contextmanager
-def found(origin: copies.StagedFile, place: str = DEFAULT) -> Iterator[int | None]:
-    """Yield the open copy of *origin* in the store at *place*; None without a copy, or without a trusted store."""
-    fd = -1
+def found(fd: int, place: str = DEFAULT, kinds: Sequence[bool] = (True, False)) -> Iterator[int | None]:
+    """Yield the open copy in the store at *place* of the open file *fd*; None without a copy, or a trusted store.
+
+    *kinds* are the copies that will do, the best first: True is one of the fixed file.
+    """
+    copy, info = -1, os.fstat(fd)
     with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
         _check(store, place)
-        if _is_ours(os.stat(origin.identity, dir_fd=store, follow_symlinks=False)):
-            fd = os.open(origin.identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
-    if fd < 0:
+        for name in (copies.identity(info, fixed) for fixed in kinds):
+            if _exists(store, name) and _is_ours(os.stat(name, dir_fd=store, follow_symlinks=False)):
+                copy = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+                break
+    if copy < 0:
         yield None
         return
-    with using(fd):
-        yield fd
+    with using(copy):
+        yield copy
 
 
 @contextlib.contextmanager
@@ -189,12 +202,12 @@ def _public(real: str) -> Iterator[int]:
         yield fd
 
 
-def _origin(real: str, fd: int, fix: bool) -> copies.StagedFile | None:
+def _origin(real: str, fd: int, fixes: copies.Fixes | None) -> copies.StagedFile | None:
     """Return what to stage of the open file at *real*; None if a copy of it would have no window.
 
     Raises HugealignError for a file that may not be staged.
     """
-    origin = copies.source(real, fd, fix)
+    origin = copies.source(real, fd, fixes)
     if origin is not None:
         copies.check(origin)
         if namespace.privileged(fd):
@@ -314,20 +327,24 @@ def _links(place: str) -> Iterator[tuple[str, str]]:
     with contextlib.suppress(FileNotFoundError):
         tops += [os.path.join(place, _OWNED, name) for name in os.listdir(os.path.join(place, _OWNED))]
     for top in tops:
-        for directory, _, names in os.walk(top):
-            for name in names:
-                link = os.path.join(directory, name)
-                if os.path.islink(link):
-                    yield link[len(top) :], link
+        yield from _links_below(top)
+
+
+def _links_below(top: str) -> Iterator[tuple[str, str]]:
+    for directory, _, names in os.walk(top):
+        for name in names:
+            link = os.path.join(directory, name)
+            if os.path.islink(link):
+                yield link[len(top) :], link
 
 
 def _tree(place: str, owner: str) -> str:
     """Return the directory below which links mirror the paths of files: the shared one, or that of *owner*.
 
-    Raises HugealignError for an *owner* that cannot be the name of a directory.
+    Raises UsageError for an *owner* that cannot be the name of a directory.
     """
     if owner.startswith(".") or "/" in owner or "\0" in owner or len(os.fsencode(owner)) > _LONGEST_NAME:
-        raise HugealignError(f"{printable(owner)}: cannot be a directory's name")
+        raise UsageError(f"--owner: {printable(owner)}: not the name of a directory")
     return os.path.join(place, _OWNED, owner) if owner else os.path.join(place, _LINKS)
 
 
@@ -361,29 +378,27 @@ def _opened(place: str, private: bool = False, link: str = "") -> Iterator[int]:
     """
     try:
         while True:
-            with using(_mounted(place, private)) as store:
-                try:
-                    with _alone(store):
-                        if _leads_to(place, store):
-                            try:
-                                yield store
-                            finally:
-                                _remove_empty(store, place)
-                            return
-                except BaseException:
-                    if link:
-                        _unlink(link)
-                    raise
-    except OSError as error:
-        raise HugealignError(f"{printable(place)}: {error.strerror}") from error
+            with using(_mounted(place, private)) as store, _alone(store, place):
+                if _leads_to(place, store):
+                    try:
+                        yield store
+                    finally:
+                        _remove_empty(store, place)
+                    return
+    except BaseException as error:
+        if link:
+            _unlink(link)
+        if isinstance(error, OSError):
+            raise DiagnosedError("store.failed", store=place, error=error_name(error)) from error
+        raise
 
 
 @contextlib.contextmanager
-def _alone(store: int) -> Iterator[None]:
+def _alone(store: int, place: str) -> Iterator[None]:
     """Keep all other processes from changing the store meanwhile.  Raises OSError, HugealignError."""
     # A separate file, which others cannot open and therefore cannot lock.
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with using(os.open(_LOCK, flags, 0o600, dir_fd=store)) as fd, _locked(fd):
+    with using(os.open(_LOCK, flags, 0o600, dir_fd=store)) as fd, _locked(fd, place):
         yield
 
 
@@ -408,16 +423,16 @@ def _mounted(place: str, private: bool) -> int:
                 else:
                     return fd
             else:
-                with _locked(fd):
+                with _locked(fd, place):
                     if _leads_to(place, fd):  # so nothing has been mounted there
                         _mount(fd, place, private)
 
 
 def _mount(fd: int, place: str, private: bool) -> None:
     """Mount a tmpfs on the open directory *fd*, unless it is no longer at *place*.  Raises OSError, HugealignError."""
-    _check_trust(fd, place)
+    resources.check_directory(fd, place)
     if os.listdir(fd):
-        raise HugealignError(f"{printable(place)}: not empty; a store there would hide what it holds")
+        raise DiagnosedError("store.not-empty", store=place)
     try:
         namespace.mount_huge_tmpfs(f"/proc/self/fd/{fd}", f"mode=0{700 if private else 755}")
     except RefusalError:
@@ -457,27 +472,19 @@ def _check(fd: int, place: str, private: bool = False) -> None:
 
     Raises HugealignError.
     """
-    if not _is_mounted(fd):
-        raise HugealignError(f"{printable(place)}: nothing is mounted there")
-    if kernel.file_system_of(fd) != "tmpfs" or "huge=always" not in kernel.mount_options_of(fd):
-        raise HugealignError(f"{printable(place)}: something else is mounted there")
-    _check_trust(fd, place)
+    is_tmpfs = _is_mounted(fd) and kernel.file_system_of(fd) == "tmpfs"
+    if not is_tmpfs or "huge=always" not in kernel.mount_options_of(fd):
+        raise DiagnosedError("store.other-mount", store=place, file_system=kernel.file_system_of(fd) or "")
+    resources.check_directory(fd, place)
     if private and os.fstat(fd).st_mode & 0o077:
-        raise HugealignError(f"{printable(place)}: others may enter it")
-
-
-def _check_trust(fd: int, place: str) -> None:
-    try:
-        resources.check_directory(fd, place)
-    except HugealignError as error:
-        raise HugealignError(f"{printable(place)}: others may write there, or to a directory above it") from error
+        raise DiagnosedError("store.readable", store=place)
 
 
 @contextlib.contextmanager
-def _locked(fd: int) -> Iterator[None]:
-    """Hold the lock on *fd*, one process at a time.  Raises HugealignError."""
+def _locked(fd: int, place: str) -> Iterator[None]:
+    """Hold the lock on *fd* of the store at *place*, one process at a time.  Raises DiagnosedError."""
     if not lock(fd):
-        raise HugealignError("another process keeps the store locked")
+        raise DiagnosedError("store.locked", store=place)
     try:
         yield
     finally:

@@ -6,15 +6,15 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import read_image
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import opened
 from hugealign.io.resources import PACKAGE
-from hugealign.io.units import printable
 from hugealign.pagecache import measure, warming
 from hugealign.pagecache.text import CachedText, warm
 from hugealign.process import processes
@@ -23,13 +23,17 @@ from hugealign.services import dropins
 from hugealign.services import programs as services
 from hugealign.services.programs import Service
 from hugealign.system import libraries
+from hugealign.verification import inputs
 
 _MODE = 0o644  # of units
 
 
 @dataclass(frozen=True, slots=True)
 class EnableOptions:
-    """What to enable: *files* besides the service's own program; *libs*: its shared libraries; *fix*: fixed copies."""
+    """What to enable: *files* besides the service's own program, and directories with such files.
+
+    *libs*: its shared libraries; *fix*: fixed copies.
+    """
 
     files: Sequence[str] = ()
     libs: bool = False
@@ -53,13 +57,13 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
         raise RefusalError("service.starts-early")
     staged: list[str] = []
     warmed: list[str] = []
-    files = _files(service, options)
+    files, fixes = _files(service, options), copies.Fixes()
     for path in files:
-        place = _place(path, options)
+        place = _place(path, fixes if options.fix else None)
         (warmed if place == "warm" else staged if place else []).append(path)
     if not staged and not warmed:
         _refuse_members(service, options)
-        fixable = not options.fix and any(_place(path, replace(options, fix=True)) for path in files)
+        fixable = not options.fix and any(_place(path, fixes) for path in files)
         remedy = Remedy("run", _words(replace(options, fix=True), service.name)) if fixable else None
         raise RefusalError("service.no-window", remedy)
     keeps = launch.VARIABLE not in service.environment and launch.has_tunable((*staged, *warmed)[0])
@@ -79,7 +83,7 @@ def enable(unit: str, options: EnableOptions) -> Enabled:
             written.append(path)
     except OSError as error:
         _put_back(before, written)
-        raise HugealignError(f"{printable(path)}: {error.strerror}") from error
+        raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
     _reload()
     return enabled
 
@@ -98,7 +102,7 @@ def disable(unit: str) -> list[str]:
         for path in reversed(found):  # the drop-in first: nothing may bind a copy that nobody renews
             _remove(path)
     except OSError as error:
-        raise HugealignError(f"{printable(path)}: {error.strerror}") from error
+        raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
     _reload()
     with contextlib.suppress(HugealignError):  # at worst, its copies stay in memory until the system is shut down
         store.release(dropins.owner(services.full_name(unit)))
@@ -107,12 +111,15 @@ def disable(unit: str) -> list[str]:
 
 def _files(service: Service, options: EnableOptions) -> list[str]:
     """Return the real paths of the ELF files that the *service* runs from, the program first."""
-    found = [os.path.realpath(path) for path in (*options.files, *service.programs)]
+    below = [path for path in options.files if os.path.isdir(path)]
+    named = [path for path in options.files if path not in below]
+    found = [os.path.realpath(path) for path in (*named, *service.programs)]
     if service.pid:
         running = processes.look(service.pid, libraries=options.libs)
         found.append(running.exe)
         found += [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
-    programs = [path for path in dict.fromkeys(found) if _is_elf(path, path in options.files)]
+    found += map(os.path.realpath, inputs.programs(below, least_text(native())))
+    programs = [path for path in dict.fromkeys(found) if _is_elf(path, path in named)]
     if not programs:
         _refuse_members(service, options)
         raise RefusalError("service.script", Remedy("name-program"))
@@ -149,10 +156,10 @@ def _is_elf(path: str, asked: bool) -> bool:
     return True
 
 
-def _place(path: str, options: EnableOptions) -> str:
+def _place(path: str, fixes: copies.Fixes | None) -> str:
     """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if a copy can, "" if neither."""
     with opened(path) as fd:
-        origin = copies.source(path, fd, options.fix)
+        origin = copies.source(path, fd, fixes)
         if origin is None or not origin.output:
             done = warm(path)
             if done.offsets and (done.huge == len(done.offsets) or _could_be_warm(path, done)):
@@ -177,7 +184,7 @@ def _command() -> str:
     beside = os.path.join(os.path.dirname(PACKAGE), "bin", "hugealign")
     path = beside if os.path.exists(beside) else shutil.which("hugealign")
     if path is None:
-        raise HugealignError("hugealign is not on the PATH; install it first")
+        raise DiagnosedError("service.no-command")
     for directory in (os.path.dirname(os.path.realpath(path)), PACKAGE):
         try:
             with using(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
@@ -198,7 +205,7 @@ def _ours(path: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise HugealignError(f"{printable(path)}: {error.strerror}") from error
+        raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
 
 
 def _put_back(before: Mapping[str, bytes | None], written: Sequence[str]) -> None:

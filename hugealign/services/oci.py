@@ -14,19 +14,22 @@ import ctypes
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hugealign.diagnosis.refusal import RefusalError, diagnosed
+from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis, unpacked
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
 from hugealign.io import mounts, replacing
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened, opened_at
 from hugealign.run import store
 from hugealign.system import children, kernel, namespace, rooted
+from hugealign.verification import inputs
 
 #: No other user may enter it: not all users may read the contents of an image.
 STORE = "/run/hugealign-containers"
@@ -45,7 +48,7 @@ _SCRIPT = re.compile(rb"#![ \t]*([^ \t\n]+)")
 class Container:
     """A container: its process *pid*, its *root* directory, its command, and the programs asked for.
 
-    *programs* are paths in the container; if empty, the programs of its command.
+    *programs* are paths in the container, of directories, too; if empty, the programs of its command.
     """
 
     pid: int
@@ -68,10 +71,10 @@ class Bound:
 
 def container(state: bytes) -> Container | None:
     """Return the container whose *state* the engine gave; None if it asks for nothing.  Raises HugealignError."""
-    found = _object(state, "the state")
+    found = _object(state, "state")
     bundle, pid = _text(found, "bundle"), found.get("pid")
     if type(pid) is not int or not 0 < pid < _MOST_PIDS:
-        raise HugealignError("the container has no pid")
+        raise DiagnosedError("container.description", part="pid")
     config = _object(_config(bundle), "config.json")
     annotations = _part(found, "annotations") | _part(config, "annotations")
     wanted = annotations.get(ANNOTATION)
@@ -95,7 +98,8 @@ def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
     """
     with using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
         layers = _layers(os.fstat(root).st_dev)
-        for path in wanted.programs or tuple(dict.fromkeys(_commands(root, wanted))):
+        named = wanted.programs or tuple(dict.fromkeys(_commands(root, wanted)))
+        for path in dict.fromkeys(one for name in named for one in _below(root, name)):
             try:
                 windows = _bound(root, layers, path, wanted, place)
             except (HugealignError, OSError) as error:
@@ -103,9 +107,21 @@ def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
             else:
                 if windows:
                     yield Bound(path, windows)
-                elif wanted.programs:
+                elif path in wanted.programs:
                     facts = {"page_size": kernel.huge_page_size()}
                     yield Bound(path, diagnosis=Diagnosis("text.no-window", path, facts))
+
+
+def _below(root: int, path: str) -> list[str]:
+    """Return the *path* in the container; of a directory, the files below it with enough text, the largest first.
+
+    They are names only: whatever these lead to meanwhile, they are looked up again below the open *root*.
+    """
+    with contextlib.suppress(HugealignError, OSError), using(rooted.found(root, path)) as fd:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            top = f"/proc/self/fd/{fd}"
+            return [path + name.removeprefix(top) for name in inputs.programs([top], least_text(native()))]
+    return [path]
 
 
 def _bound(root: int, layers: Sequence[str], path: str, wanted: Container, place: str) -> int:
@@ -222,7 +238,7 @@ def _config(bundle: str) -> bytes:
         with opened(os.path.join(bundle, "config.json")) as fd, open(fd, "rb", closefd=False) as file:
             return file.read(_LIMIT)
     except FileError as error:
-        raise HugealignError(f"config.json: {error}") from error
+        raise DiagnosedError("container.description", part="config.json", error=error_name(error)) from error
 
 
 def _object(data: bytes, what: str) -> dict[str, Any]:
@@ -231,7 +247,7 @@ def _object(data: bytes, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise HugealignError(f"{what} of the container is not a JSON object")
+        raise DiagnosedError("container.description", part=what)
     return found
 
 
@@ -248,7 +264,7 @@ def _words(whole: dict[str, Any], key: str) -> list[str]:
 def _text(whole: dict[str, Any], key: str) -> str:
     found = whole.get(key)
     if not isinstance(found, str) or not found or "\0" in found:
-        raise HugealignError(f"the container has no {key}")
+        raise DiagnosedError("container.description", part=key)
     return found
 
 

@@ -10,11 +10,10 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
 from hugealign.diagnosis.values import Remedy
-from hugealign.errors import HugealignError, UsageError
+from hugealign.errors import UsageError
 from hugealign.io.numbers import decimal
-from hugealign.io.units import printable
 
 #: The directories of units; the first one that has a unit wins (systemd.unit(5)).
 _PLACES = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/lib/systemd/system")
@@ -45,7 +44,7 @@ def full_name(unit: str) -> str:
     """Return the name of the service *unit* with its suffix.  Raises UsageError."""
     name = unit if unit.endswith(".service") else f"{unit}.service"
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
-        raise UsageError(f"{printable(unit)}: not the name of a service")
+        raise UsageError("not the name of a service")
     return name
 
 
@@ -90,11 +89,13 @@ def systemctl(*words: str) -> str:
             errors="surrogateescape",
             timeout=_SECONDS,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise HugealignError(f"systemctl: {printable(str(error))}") from error
+    except subprocess.TimeoutExpired as error:
+        raise DiagnosedError("service.manager", command=words[0], seconds=_SECONDS) from error
+    except OSError as error:
+        raise DiagnosedError("service.manager", command=words[0], error=error_name(error)) from error
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"status {done.returncode}"]
-        raise HugealignError(f"systemctl {words[0]}: {printable(said[0])}")
+        output = next(iter(done.stderr.strip().splitlines()), "")
+        raise DiagnosedError("service.manager", command=words[0], status=done.returncode, output=output)
     return done.stdout
 
 
@@ -131,7 +132,7 @@ def _files(name: str) -> Iterator[str]:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 yield file.read(_LIMIT)
         except OSError as error:
-            raise HugealignError(f"{printable(path)}: {error.strerror}") from error
+            raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
 
 
 def _values(text: str, key: str, of: str = "Service") -> list[str]:

@@ -78,10 +78,7 @@ def entries() -> list[Entry]:
     """Return what the journal holds, the last of each change and path.  Raises OSError, HugealignError."""
     try:
         with using(os.open(resources.state(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
-            try:
-                resources.check_directory(directory, resources.state())
-            except HugealignError as error:
-                raise HugealignError("others may write there, or to a directory above it") from error
+            resources.check_directory(directory, resources.state())
             return _parsed(_contents(directory))
     except FileNotFoundError:
         return []

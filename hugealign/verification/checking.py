@@ -14,7 +14,7 @@ from hugealign.verification.facts import Facts, read_facts
 from hugealign.verification.kernels import eligibility
 from hugealign.verification.result import FileReport, Placed
 
-_EHDR_SIZE = 64  # bytes: only 64-bit files are fixed
+_EHDR_SIZE, _PHDR_SIZE = 64, 56  # bytes: only 64-bit files are fixed
 _PLACEMENT = ("HA002", "HA003", "HA004", "HA005", "HA007")
 _NO_PROGRAM = {
     ET_REL: ("file.object", Remedy("link")),
@@ -47,6 +47,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         return problem(*_NO_PROGRAM.get(image.e_type, ("file.no-program", None)))
     if not image.load_segments:
         return problem("file.no-segments")
+    policy = policy.of(image)
     facts = read_facts(fd, image)
     broken = examine(facts, policy)
     parts: list[Coverage] = []
@@ -77,6 +78,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         fix_level=level,
         undoable=undoable,
         order=_placed(fd, facts),
+        policy=policy,
     )
 
 
@@ -109,14 +111,16 @@ def _fixed(fd: int, image: Image) -> tuple[str, bool, int]:
     """
     if not any(section.name == ".hugealign.fix" for section in image.sections):
         return "", False, 0
-    from hugealign.elf.fixrecord import digest, reader, recorded  # json, which other files do without
+    from hugealign.elf.fixrecord import SEPARATE, digest, reader, recorded  # json, which other files do without
 
-    read = reader(fd)
+    read, first = reader(fd), image.segments[0].header
     try:
         record = recorded(read, image)
     except MalformedElfError:
         return "", False, 0
     if record is None:
         return "", False, 0
-    headers = read(_EHDR_SIZE, 0) + read(record.headers - _EHDR_SIZE, image.segments[0].header)
+    # A separation can have added a program header; other levels leave none, and zeros instead.
+    size = image.segments[-1].header + _PHDR_SIZE - first if record.level == SEPARATE else record.headers - _EHDR_SIZE
+    headers = read(_EHDR_SIZE, 0) + read(size, first)
     return record.level, digest(headers) == record.digest, record.windows

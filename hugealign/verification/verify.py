@@ -74,7 +74,7 @@ def verify(
             kept.append(selection.judge(report, baseline))
     files = tuple(kept)
     fixed = baseline.fixed([file.path for file in files], selection.rules) if baseline else []
-    return Verification(files, policy.page_size, selection.fail_on, tuple(fixed), passed, nothing)
+    return Verification(files, selection.fail_on, tuple(fixed), passed, nothing)
 
 
 def compare(
@@ -104,8 +104,8 @@ def compare(
         files = verify(word, policy, selection, recursive=recursive).files
         return [(file.path.removeprefix(word).lstrip("/"), file) for file in files]
 
-    compared = pairs(side(new), side(old), selection.fail_on, policy)
-    return Comparison(tuple(compared), policy.page_size, selection.fail_on)
+    compared = pairs(side(new), side(old), selection.fail_on)
+    return Comparison(tuple(compared), selection.fail_on)
 
 
 def check_all(

@@ -89,7 +89,7 @@ class Adapted:
     after: float = 0.0
     runtime: str = ""
     diagnosis: Diagnosis | None = None
-    error: str = ""
+    error: HugealignError | None = None
 
     @property
     def met(self) -> bool:
@@ -174,7 +174,7 @@ class _Adapter:
         together = self._together(samples) if len(samples) > 1 else samples
         done = [one for pid, found in together.items() if (one := self.adapt(pid, found))]
         if pids and not done:
-            raise GoneError(f"process {pids[0]} has ended")
+            raise GoneError.of_pid(pids[0])
         return tuple(done)
 
     def _together(self, samples: dict[int, Samples]) -> dict[int, Samples]:
@@ -220,7 +220,7 @@ class _Adapter:
         except (OSError, GoneError):
             return None
         except HugealignError as error:
-            return Adapted(pid, "", self.most, samples.total, error=str(error))
+            return Adapted(pid, "", self.most, samples.total, error=error)
 
     def _adapt(self, adviser: Adviser, seen: Executed, samples: Samples) -> Adapted:
         size = kernel.huge_page_size()
@@ -375,9 +375,9 @@ def _look(pid: int) -> Executed:
     except PermissionError:
         raise processes.forbidden(pid) from None
     except (FileNotFoundError, ProcessLookupError):
-        raise GoneError(f"process {pid} has ended") from None
+        raise GoneError.of_pid(pid) from None
     if seen is None:
-        raise AdviceError(f"process {pid}: it executes less than a window of any file, and of memory without a file")
+        raise AdviceError.of(processes.about("process.little-text", pid, page_size=kernel.huge_page_size()))
     return seen
 
 

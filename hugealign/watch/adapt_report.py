@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hugealign.diagnosis import render
+from hugealign.diagnosis.refusal import failure
 from hugealign.io.units import are, printable
 from hugealign.version import __version__
 from hugealign.watch.adapt import Adapted, Change
@@ -41,7 +42,7 @@ def document(found: Sequence[Adapted]) -> dict[str, Any]:
         "schema": SCHEMA,
         "tool": {"version": __version__},
         "processes": [_process(one) for one in found if not one.error],
-        "errors": [{"target": str(one.pid), "message": one.error} for one in found if one.error],
+        "errors": [{"target": str(one.pid), **failure(str(one.pid), one.error)} for one in found if one.error],
     }
 
 

@@ -16,7 +16,7 @@ from hugealign.io.units import printable
 from hugealign.process import command_samples, perf_events, perf_samples, processes, smaps, texts
 from hugealign.process.pagemap import State
 from hugealign.process.perf_samples import Samples
-from hugealign.process.processes import GoneError, ProcessError
+from hugealign.process.processes import GoneError
 from hugealign.run import copies
 from hugealign.system import hardware_events as events
 from hugealign.system import kernel
@@ -70,7 +70,7 @@ class Advice:
     """The advice about *what*: the verdict *judged*, the *heat* behind it, and the TLB *entries* it was compared with.
 
     *hottest* is the file with the most samples, empty for code without one.  *in_huge* is the share of the samples that
-    are already in huge windows.  The diagnosis of *judged* has the one remedy.  *status* is the exit status of the
+    are already in huge windows.  *status* is the exit status of the
     command, None for a process.  *lost* is the number of samples lost for want of room.
     """
 
@@ -164,7 +164,7 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
         rest = Counter({at: count for at, count in samples.addresses.items() if at // size not in huge})
         small, _ = _resolved(pid, Samples(rest))
     except ProcessLookupError:
-        raise GoneError(f"process {pid} has ended") from None
+        raise GoneError.of_pid(pid) from None
     except PermissionError:
         raise processes.forbidden(pid) from None
     finally:
@@ -179,20 +179,22 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
 
 
 def _with_remedy(judged: Judged, found: Diagnosis | Remedy | None) -> Judged:
-    """Return *judged* with the remedy *found*, or with that of another diagnosis; *option* is a fact of both."""
-    facts = judged.diagnosis.facts
-    if isinstance(found, Diagnosis):
-        facts, found = {**facts, **{k: v for k, v in found.facts.items() if k == "option"}}, found.remedy
-    if found is None and judged.answer in (Answer.YES, Answer.MAYBE):
-        found = Remedy("none-known")
-    return replace(judged, diagnosis=judged.diagnosis.changed(facts=facts, remedy=found))
+    """Return *judged* with the remedy, or with the cause, that was *found*; a cause may have the remedy."""
+    cause, remedy = (found, found.remedy) if isinstance(found, Diagnosis) else (None, found)
+    judged = replace(judged, cause=cause)
+    if remedy is None and judged.answer in (Answer.YES, Answer.MAYBE):
+        remedy = Remedy("none-known")
+    if cause and cause.remedy == remedy:
+        return judged
+    return replace(judged, diagnosis=judged.diagnosis.changed(remedy=remedy))
 
 
 def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
     """Return the samples by page, and the name of the process."""
     mappings = [mapping for mapping in smaps.parse(processes.maps(pid)) if mapping.executable]
     if not mappings:
-        raise ProcessError(f"process {pid} executes nothing: it is a kernel thread, or has ended")
+        processes.look(pid)  # it is a kernel thread, or
+        raise GoneError.of_pid(pid)
     starts = [mapping.start for mapping in mappings]
     pages: Counter[Page] = Counter()
     for address, count in samples.addresses.items():
@@ -301,7 +303,7 @@ def _gain(path: str, pages: "Counter[int]", least: int) -> bool | None:
     if not path or pages.total() < least:
         return None
     with suppress(HugealignError, OSError), opened(path) as fd:
-        origin = copies.source(path, fd, fix=True)
+        origin = copies.source(path, fd, copies.Fixes())
         if origin:
             copies.check(origin)
             inside = copies.in_windows(origin, (page << 12 for page in pages))
@@ -322,7 +324,7 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
         rows = top.ranked(top.group([seen], {}), Remedies(size), size, budget_of().windows) if seen else ()
         # The hottest part first; another one if that cannot be helped.
         first = sorted(rows, key=lambda row: ("" if row.kind == CodeKind.CODE else row.part) != hottest)
-        return next((row.diagnosis for row in first if row.remedy), None)
+        return next((row.diagnosis for row in (*(row for row in first if row.remedy), *first)), None)
     return None
 
 

@@ -25,7 +25,8 @@ def lines(advice: Advice, *, verbose: bool = False) -> list[str]:
         found.append(f"  beyond the entries: {judged.small} of {advice.heat.samples:,} samples")
     if verbose:
         found += _details(advice)
-    return found + [f"  {line}" for line in render.lines(judged.diagnosis)[1:]]
+    more = [*render.lines(judged.diagnosis)[1:], *(render.lines(judged.cause) if judged.cause else ())]
+    return found + [f"  {line}" for line in more]
 
 
 def _details(advice: Advice) -> list[str]:
@@ -59,6 +60,7 @@ def document(advice: Advice) -> dict[str, Any]:
         "what": advice.what,
         "answer": judged.answer.value,
         "diagnosis": render.document(judged.diagnosis),
+        "cause": render.document(judged.cause),
         "number": {"value": judged.share, "low": judged.low, "high": judged.high},
         "samples": advice.heat.samples,
         "lost": advice.lost,

@@ -63,7 +63,8 @@ class Counted:
 class Judged:
     """The *answer*, and the heat it rests on: the share beyond the entries for *small* pages and for *huge* ones.
 
-    *share* is the number that decides, between *low* and *high*; *diagnosis* is what it says.
+    *share* is the number that decides, between *low* and *high*; *diagnosis* is what it says.  *cause* is why the
+    hottest part is on small pages, if that is known.  One of the two has the remedy.
     """
 
     answer: Answer
@@ -73,6 +74,7 @@ class Judged:
     diagnosis: Diagnosis
     small: Estimate
     huge: Estimate
+    cause: Diagnosis | None = None
 
 
 def judge(

@@ -19,7 +19,7 @@ from hugealign.watch.verdict import Observed, Verdict, judge, judge_part
 
 _PAUSE = 0.1  # seconds between looks while waiting
 
-Errors = tuple[tuple[str, str], ...]
+Errors = tuple[tuple[str, HugealignError], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,26 +186,26 @@ def _remedied(verdict: Verdict) -> Verdict:
 def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:
     """Return the processes, the errors, and whether all errors are names that no process has yet."""
     seen: dict[int, Process] = {}
-    errors: list[tuple[str, str]] = []
+    errors: list[tuple[str, HugealignError]] = []
     coming = True
     for target in targets:
         try:
             found = proc.find(target)
         except HugealignError as error:
-            errors.append((target, str(error)))
+            errors.append((target, error))
             coming &= isinstance(error, proc.GoneError)
             continue
         named = [str(pid) for pid in found] != [target]
-        failed: list[tuple[str, str]] = []
+        failed: list[tuple[str, HugealignError]] = []
         for pid in found:
             try:
                 seen[pid] = options.look(pid)
             except proc.GoneError as error:
                 # Some processes of a name may end meanwhile.  If all do, the last one reports it.
                 if not named or (pid == found[-1] and not failed and not seen.keys() & set(found)):
-                    failed.append((target, str(error)))
+                    failed.append((target, error))
             except HugealignError as error:
-                failed.append((target, str(error)))
+                failed.append((target, error))
         coming &= not failed
         errors += failed
     return list(seen.values()), tuple(errors), coming

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hugealign.diagnosis import render
+from hugealign.diagnosis.refusal import failure
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.windows import BASE_PAGE
+from hugealign.errors import HugealignError
 from hugealign.io.units import are, counted, format_size, printable
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
@@ -141,7 +143,9 @@ def ends(mapping: Mapping, page_size: int) -> tuple[int, int]:
     return first - mapping.start, (mapping.end - first) % page_size
 
 
-def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], page_size: int) -> dict[str, Any]:
+def document(
+    verdicts: Sequence[Verdict], errors: Sequence[tuple[str, HugealignError]], page_size: int
+) -> dict[str, Any]:
     """Return the JSON document ``hugealign.ps/1``, which ps-1.schema.json beside this file describes."""
     return {
         "schema": SCHEMA,
@@ -170,7 +174,7 @@ def document(verdicts: Sequence[Verdict], errors: Sequence[tuple[str, str]], pag
             }
             for v in verdicts
         ],
-        "errors": [{"target": printable(target), "message": message} for target, message in errors],
+        "errors": [{"target": printable(target), **failure(target, error)} for target, error in errors],
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 import hugealign
 from hugealign.errors import HugealignError
 from tests import api, support
-from tests.support import ROOT, environment
+from tests.support import ROOT, environment, refused
 
 PYTHON = str(support.PYTHON)
 
@@ -78,7 +78,10 @@ def test_processes() -> None:
     seen = hugealign.processes([str(os.getpid()), "zqzqzqzq"])
     (verdict,) = seen.verdicts
     assert verdict.process.pid == os.getpid()
-    assert seen.errors == (("zqzqzqzq", "no process is named zqzqzqzq"),)
+    ((target, error),) = seen.errors
+    assert target == "zqzqzqzq"
+    with refused("process.unknown-name", near=""):
+        raise error
 
 
 def test_warm_and_cool(tmp_path: Path) -> None:

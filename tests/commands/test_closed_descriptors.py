@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.link.bulk import MAIN, bulk_object
-from tests.support import HUGEALIGN, Elf, run
+from tests.support import HUGEALIGN, Elf, run, worded
 
 CLOSED = [" ".join(c) for count in range(4) for c in itertools.combinations(("0<&-", "1>&-", "2>&-"), count)]
 COMMANDS = {
@@ -74,7 +74,7 @@ def test_a_hook_without_standard_input_says_what_is_missing() -> None:
     done = run("sh", "-c", f"{HUGEALIGN} oci-hook 0<&-")
     assert (done.returncode, done.stderr) == (
         0,
-        "hugealign: oci-hook: the state of the container is not a JSON object\n",
+        f"hugealign: oci-hook: {worded('container.description', part='state')}\n",
     )
 
 

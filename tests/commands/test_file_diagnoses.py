@@ -24,7 +24,7 @@ from hugealign.elf.fixrecord import HEADERS_SECTION
 from hugealign.elf.image import read_file
 from hugealign.fixing import examine
 from hugealign.fixing.fix import FixOptions, fix
-from tests.support import HUGEALIGN, diagnoses, need, run
+from tests.support import BIN, HUGEALIGN, diagnoses, need, run
 
 M = 2 << 20
 R, RX, RW = 4, 5, 6
@@ -47,10 +47,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stack = '\n.section .note.GNU-stack,"",@progbits\n'
     (directory / "text.s").write_text(f".text\n.globl code\ncode: .fill 3 << 20, 1, 0xc3{stack}")
     (directory / "two.s").write_text(f".text\n.globl code\ncode: .fill 2 << 20, 1, 0xc3{stack}")
+    (directory / "data.s").write_text(f".section .rodata\n.fill 3 << 20, 1, 1{stack}")
     (directory / "textrel.s").write_text(f".text\n.quad main{stack}")
     (directory / "many.c").write_text("".join(f"int a_function_{i}(void) {{ return {i}; }}\n" for i in range(2000)))
     (directory / "main.c").write_text("int main(void) { return 0; }\n")
-    for words in ("gcc -c -O1 -fPIC main.c text.s two.s textrel.s many.c", f"{_GCC} -o plain"):
+    for words in ("gcc -c -O1 -fPIC main.c text.s two.s data.s textrel.s many.c", f"{_GCC} -o plain"):
         run(*words.split(), cwd=directory, check=True)
     return directory
 
@@ -251,7 +252,9 @@ class Row:
 
 
 ROWS = {
-    "file.appended": Row(FIX, lambda at: (at / "made").write_bytes((at / "plain").read_bytes() + b"more"), "relink"),
+    "file.appended": Row(
+        FIX, lambda at: (at / "made").write_bytes((at / "plain").read_bytes() + b"more"), "make-again"
+    ),
     "file.archive": Row(VERIFY, "ar rc made main.o text.o", "advice", f"{_GCC} -o made"),
     "file.core": Row(VERIFY, patched((16, "H", 4))),
     "file.damaged": Row(VERIFY, patched((54, "H", 7))),
@@ -289,13 +292,15 @@ ROWS = {
         FIX, synthetic([(R, i << 12, 4096, i << 12) for i in range(70)] + [(RX, M, M, M)]), "relink"
     ),
     "fix.no-dynamic": Row(SEPARATE, without_dynamic, "relink", again=SHIFT),
+    "fix.more-executable": Row(FIX, f"{_GCC} data.o -no-pie -o made", "run"),
     "fix.no-record": Row((*FIX, "--undo"), PROGRAM),
     "fix.no-room": Row(FIX, synthetic([(RX, 0x10000, 4 * M, 0)], kind=2), "relink"),
     "fix.no-sections": Row(FIX, patched((E_SHOFF, "Q", 0), (E_SHNUM, "I", 0)), "relink"),
     "fix.no-window": Row(
         (*FIX, "--level=align"), f"gcc {_SMALL_PAGES} main.o two.o -o made", "level", again=(*FIX, "--level=shift")
     ),
-    "fix.other-processor": Row(FIX, patched((E_MACHINE, "H", 243))),
+    "fix.not-separated": Row(SEPARATE, patched((E_MACHINE, "H", 243)), "relink", again=SHIFT),
+    "fix.other-processor": Row(FIX, patched((E_MACHINE, "H", 8))),
     "fix.physical-addresses": Row(FIX, shifted(1, P_PADDR, 1)),
     "fix.prelinked": Row(FIX, f"objcopy --add-section {HEADERS_SECTION}=main.o plain made", "relink"),
     "fix.section-names": Row(FIX, section(0, "I", 1 << 20), "relink"),
@@ -346,7 +351,7 @@ def test_what_is_recommended_helps(built: Path, tmp_path: Path, code: str) -> No
     row = ROWS[code]
     if row.needs:
         need(row.needs)
-    for name in ("plain", "main.c", "main.o", "text.o", "two.o", "many.o", "textrel.s"):
+    for name in ("plain", "main.c", "main.o", "text.o", "two.o", "data.o", "many.o", "textrel.s"):
         (tmp_path / name).symlink_to(built / name)
     do(row.make, tmp_path)
     made = tmp_path / "made"
@@ -359,7 +364,10 @@ def test_what_is_recommended_helps(built: Path, tmp_path: Path, code: str) -> No
         assert made.read_bytes() == before
     argv = remedy["argv"] if remedy and not remedy["needs"] else []
     if argv:
-        run(*argv, cwd=tmp_path, check=True, PATH=f"{tmp_path}:{os.environ['PATH']}")
+        run(*argv, cwd=tmp_path, check=True, PATH=f"{BIN}:{tmp_path}:{os.environ['PATH']}")
+        if remedy["after"] is not None:
+            (done,) = json.loads(run(HUGEALIGN, *FIX, made).stdout)["files"]
+            assert done["plan"]["windows_before"] == remedy["after"]
     if row.cure:
         if made.is_file():
             made.unlink() if row.cure is not unpack_once else None
@@ -373,6 +381,15 @@ def test_a_program_that_was_laid_out_has_none(built: Path, tmp_path: Path) -> No
     run(HUGEALIGN, "gcc", "-fuse-ld=bfd", built / "main.o", built / "text.o", "-o", tmp_path / "made", check=True)
     assert asked(VERIFY, tmp_path) == asked(FIX, tmp_path) == {}
     assert run(tmp_path / "made").returncode == 0
+
+
+def test_what_go_has_linked_is_linked_in_its_own_way(built: Path, tmp_path: Path) -> None:
+    """Go starts a compiler for the link only if it is told to, so CC alone would change nothing."""
+    made = tmp_path / "made"
+    run("objcopy", "--add-section", f".go.buildinfo={built / 'main.c'}", built / "plain", made, check=True)
+    kinds = {one["remedy"]["kind"] for one in asked(VERIFY, tmp_path).values()}
+    assert "fix-or-relink-go" in kinds
+    assert "fix-or-relink" not in kinds
 
 
 def test_a_protection_that_would_be_lost(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.cli import COMMANDS
-from tests.support import BIN, HUGEALIGN, ROOT, environment, need, run
+from tests.support import BIN, HUGEALIGN, ROOT, environment, need, run, worded
 
 TEXT = ROOT / "README.md"
 
@@ -197,8 +197,8 @@ def test_processes() -> None:
     name = os.path.basename(os.path.realpath(sys.executable))
     status, line = said("ps", f"{name}x")
     assert status == 3
-    assert line.startswith(f"hugealign: error: no process is named {name}x; did you mean ")
-    assert said("ps", "qqqqqqqq") == (3, "hugealign: error: no process is named qqqqqqqq")
+    assert line == f"hugealign: error: {name}x: {worded('process.unknown-name', near=name)}"
+    assert said("ps", "qqqqqqqq") == (3, f"hugealign: error: qqqqqqqq: {worded('process.unknown-name')}")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, run
+from tests.support import HUGEALIGN, run, worded
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +31,32 @@ def test_whatever_comes_the_status_is_0(state: bytes) -> None:
     assert done.stdout == b""
     assert done.stderr.count(b"\n") == 1
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("state", "part"),
+    [
+        (b"[]", "state"),
+        (b"{}", "bundle"),
+        (b'{"bundle": "/tmp", "pid": "1"}', "pid"),
+        (b'{"bundle": "/no", "pid": 1}', "config.json"),
+    ],
+)
+def test_what_an_engine_does_not_describe(state: bytes, part: str) -> None:
+    error = "ENOENT" if part == "config.json" else ""
+    done = subprocess.run([HUGEALIGN, "oci-hook"], input=state, check=False, capture_output=True, timeout=30)
+    expected = worded("container.description", part=part, error=error)
+    assert done.stderr.decode() == f"hugealign: oci-hook: {expected}\n"
+
+
+def test_a_process_of_the_hook_that_is_killed() -> None:
+    code = (
+        "import os, sys\nfrom hugealign import cli\nfrom hugealign.services import oci\n"
+        "oci.read_state = lambda: os.kill(os.getpid(), 9)\nsys.exit(cli.main(['oci-hook']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, timeout=30)
+    expected = worded("container.hook-ended", status=-9)
+    assert (done.returncode, done.stderr.decode()) == (0, f"hugealign: oci-hook: {expected}\n")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +110,7 @@ def test_the_time_is_bounded_from_the_first_byte() -> None:
     """The engine's own pipe may stay open for ever."""
     code = (
         "import sys\nfrom hugealign import cli\nfrom hugealign.services import oci\n"
-        "oci.SECONDS = 0.5\nsys.exit(cli.main(['oci-hook']))"
+        "oci.SECONDS = 1.0\nsys.exit(cli.main(['oci-hook']))"
     )
     reading, writing = os.pipe()
     try:
@@ -94,7 +120,9 @@ def test_the_time_is_bounded_from_the_first_byte() -> None:
     finally:
         os.close(reading)
         os.close(writing)
-    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (0, b"", 1)
+    expected = worded("container.no-time", seconds=1)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.decode() == f"hugealign: oci-hook: {expected}\n"
 
 
 def test_help() -> None:

@@ -80,6 +80,7 @@ def assert_verified(path: Path) -> None:
     (found,) = json.loads(done.stdout)["files"]
     assert (done.returncode, [d for d in found["diagnoses"] if d["severity"] == "error"]) == (0, [])
     assert found["coverage"]["windows"] > 0
+    assert "--undo gives the old file back" in run(HUGEALIGN, "verify", path).stdout
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -105,7 +106,7 @@ def test_strongest_that_is_safe(name: str, make: Callable[[str], Path], tmp_path
     assert fixed.read_bytes() == plain.read_bytes()
     # A copy for `run` and `stage` is the same file.
     with plain.open("rb") as file:
-        origin = copies.source(str(plain), file.fileno(), fix=True)
+        origin = copies.source(str(plain), file.fileno(), copies.Fixes())
         assert origin
         assert origin.output
         assert (origin.windows, origin.size) == (plan["windows"], done["size"])
@@ -216,7 +217,7 @@ def test_some_windows_already(tmp_path: Path) -> None:
     assert 0 < done.plan.windows_before < done.plan.windows
     assert (done.plan.level, done.plan.executable) == (SEPARATE, 0)
     with plain.open("rb") as file:
-        origin = copies.source(str(plain), file.fileno(), fix=True)
+        origin = copies.source(str(plain), file.fileno(), copies.Fixes())
         assert origin
         assert origin.windows == done.plan.windows
     assert_verified(tmp_path / "fixed")

@@ -479,16 +479,23 @@ LANGUAGES = {
 }
 
 
+def in_language(language: str, directory: Path) -> Path:
+    """A program of LANGUAGES, built in *directory*; skips where its compiler is missing."""
+    name, source, command = LANGUAGES[language]
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not installed")
+    (directory / name).write_text(source)
+    path = directory / "program"
+    cache = str(directory / "cache")
+    run(*command, "-o", path, directory / name, cwd=directory, check=True, GOFLAGS="", GOCACHE=cache)
+    return path
+
+
 @pytest.mark.parametrize(
     "language", [pytest.param(name, marks=pytest.mark.matrix if name == "go" else ()) for name in LANGUAGES]
 )
 def test_language(language: str, tmp_path: Path) -> None:
-    name, source, command = LANGUAGES[language]
-    if not shutil.which(command[0]):
-        pytest.skip(f"{command[0]} is not installed")
-    (tmp_path / name).write_text(source)
-    path = tmp_path / "program"
-    run(*command, "-o", path, tmp_path / name, cwd=tmp_path, check=True, GOFLAGS="", GOCACHE=str(tmp_path / "cache"))
+    path = in_language(language, tmp_path)
     assert ".debug_info" in Elf(path).sections
     output, _ = separated(path)
     plain, done = run(path), run(output)

@@ -17,10 +17,11 @@ import hugealign as api
 from hugealign.diagnosis.catalogue import REMEDIES
 from hugealign.process.command_samples import sample_command
 from tests.live.programs import NOBODY, ROOT, chill, hugealign
+from tests.support import worded
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "advise-1.schema.json").read_text(encoding="utf-8"))
 # argv[1] functions, each on a page of its own, are called in turn for argv[2] milliseconds.
-_SPREAD = """\
+SPREAD = """\
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ int main(int argc, char **argv) {
 @pytest.fixture(scope="module")
 def spread(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("advise") / "spread"
-    subprocess.run(["gcc", "-O1", "-xc", "-", "-o", str(path)], input=_SPREAD, text=True, check=True)
+    subprocess.run(["gcc", "-O1", "-xc", "-", "-o", str(path)], input=SPREAD, text=True, check=True)
     return path
 
 
@@ -84,7 +85,7 @@ def test_program_whose_text_is_spread_and_one_whose_is_not(spread: Path) -> None
 def opened(spread: Path) -> Path:
     """A program that opens a library with the same text later; the library has a name of its own in a cache, too."""
     directory = spread.parent
-    source = _SPREAD.replace("int main(", "int work(")
+    source = SPREAD.replace("int main(", "int work(")
     library = directory / "libspread.so"
     subprocess.run(["gcc", "-O1", "-fPIC", "-shared", "-xc", "-", "-o", library], input=source, text=True, check=True)
     chill(library)
@@ -135,7 +136,7 @@ def test_options_of_a_run_are_added_to(spread: Path, opened: Path) -> None:
 def test_nothing_is_named_where_nothing_helps(tmp_path: Path) -> None:
     """Text that is spread over windows which no copy can have: at a fixed address, it is not 2 MiB long."""
     small = tmp_path / "small"
-    source = _SPREAD.replace(".rept 1024", ".rept 300")
+    source = SPREAD.replace(".rept 1024", ".rept 300")
     subprocess.run(["gcc", "-O1", "-no-pie", "-xc", "-", "-o", small], input=source, text=True, check=True)
     done = hugealign("advise", "--cpu", "skylake", "--frequency", "1999", "--", small, "290", "900")
     assert "hugealign run" not in done.stdout
@@ -284,9 +285,7 @@ def test_more_samples_than_the_kernel_takes(target: tuple[str, ...]) -> None:
     done = hugealign("advise", "--frequency", str(most + 1), *target)
     assert done.returncode == 3
     if os.geteuid() == 0:
-        assert (
-            f"cannot be sampled {most + 1} times per second: kernel.perf_event_max_sample_rate is {most}" in done.stderr
-        )
+        assert worded("machine.sample-rate", most=most, frequency=most + 1) in done.stderr
 
 
 def test_api(spread: Path) -> None:

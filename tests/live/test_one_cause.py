@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.live.programs import NO_THP, ROOT, Programs, chill, hugealign, running
+from tests.live.test_advise import SPREAD
 from tests.live.test_copy_diagnoses import LAUNCH
 from tests.support import diagnoses
 
@@ -59,6 +60,26 @@ def without_window(programs: Programs, place: Path) -> Iterator[Case]:
 
 
 @contextmanager
+def busy(_: Programs, place: Path, *prefix: str) -> Iterator[Case]:
+    """A program that runs on more pages than the processor that is asked about has entries for."""
+    path = place / "spread"
+    subprocess.run(["gcc", "-O1", "-xc", "-", "-o", path], input=SPREAD, text=True, check=True)
+    if prefix:  # there are windows, then, and another cause
+        assert hugealign("fix", "--in-place", path).returncode == 0
+    with subprocess.Popen([*prefix, "setarch", "-R", path, "1000", "60000"]) as child:
+        try:
+            while Path(f"/proc/{child.pid}/exe").readlink() != path:
+                time.sleep(0.01)
+            yield child.pid, path, prefix
+        finally:
+            child.kill()
+
+
+def busy_disabled(programs: Programs, place: Path) -> AbstractContextManager[Case]:
+    return busy(programs, place, *NO_THP)
+
+
+@contextmanager
 def missing(_: Programs, place: Path) -> Iterator[Case]:
     yield 0, place / "missing", ()
 
@@ -70,6 +91,9 @@ def launched(case: Case) -> subprocess.CompletedProcess[str]:
 
 #: How each command is asked about a case.
 ASKED: dict[str, Callable[[Case], subprocess.CompletedProcess[str]]] = {
+    "advise": lambda case: hugealign(
+        "advise", "--json", "--cpu", "skylake", "--frequency", "1999", "--seconds", "1", str(case[0])
+    ),
     "adapt": lambda case: hugealign("adapt", "--json", "--windows", "2", str(case[0])),
     "doctor": lambda case: hugealign("doctor", "--json", case[1].parent, prefix=case[2]),
     "fix": lambda case: hugealign("fix", "--dry-run", "--json", case[1]),
@@ -86,6 +110,8 @@ ROWS: list[tuple[str, Callable[[Programs, Path], AbstractContextManager[Case]], 
     ("program.small-pages", forbidding, "adapt ps top"),
     ("file.replaced", replaced, "ps top"),
     ("text.no-window", without_window, "adapt ps run stage top warm"),
+    ("text.no-window", busy, "adapt advise ps top"),
+    ("process.thp-disabled", busy_disabled, "advise ps top"),
     ("file.unreadable", missing, "fix stage verify warm"),
 ]
 
@@ -97,7 +123,9 @@ def found(command: str, case: Case) -> list[dict[str, Any]]:
     return list(diagnoses(rows))
 
 
-@pytest.mark.parametrize(("code", "situation", "commands"), ROWS, ids=[code for code, *_ in ROWS])
+@pytest.mark.parametrize(
+    ("code", "situation", "commands"), ROWS, ids=[f"{code}-{make.__name__}" for code, make, _ in ROWS]
+)
 def test_one_cause_has_one_code(
     programs: Programs,
     code: str,

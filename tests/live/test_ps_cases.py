@@ -239,8 +239,8 @@ def test_all_see_a_program_whose_first_thread_has_ended(ended: subprocess.Popen[
         assert f"{worded('cache.in-use', process=pid, name='ended')}" in done.stdout
     if os.geteuid() == 0:
         adapted = hugealign("adapt", "--windows", "2", "--seconds", "0.3", pid)
-        said = f"hugealign: error: process {pid}: its first thread has ended: the kernel takes no advice about it\n"
-        assert (adapted.returncode, adapted.stderr) == (3, said)
+        expected = f"hugealign: error: {pid}: {worded('process.first-thread-ended')}\n"
+        assert (adapted.returncode, adapted.stderr) == (3, expected)
 
 
 def test_5000_mappings(programs: Programs) -> None:
@@ -323,7 +323,8 @@ def test_by_name_those_that_can_be_looked_at_are_shown(warmed: Path) -> None:
         done = hugealign("ps", warmed.name, prefix=NOBODY)
     assert done.returncode == 3
     assert f"[{theirs.pid}]: all {WINDOWS} windows are huge\n" in done.stdout
-    assert done.stderr == f"hugealign: error: process {ours.pid}: no permission; look as its user or as root\n"
+    expected = worded("process.forbidden", capability="CAP_SYS_PTRACE")
+    assert done.stderr.startswith(f"hugealign: error: {ours.pid}: {expected}; ")
 
 
 def test_by_name_those_that_have_ended_are_left_out(warmed: Path) -> None:
@@ -342,4 +343,4 @@ def test_by_name_when_all_have_ended_it_is_said(warmed: Path) -> None:
             os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         done = hugealign("ps", warmed.name)
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.endswith("has ended\n")
+    assert done.stderr.endswith(f"{worded('process.gone')}\n")

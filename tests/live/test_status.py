@@ -11,13 +11,15 @@ from typing import Any
 import jsonschema
 import pytest
 
+from hugealign.diagnosis import render
+from hugealign.diagnosis.values import Remedy
 from tests.live import filesystems
 from tests.live.booted import HUGEALIGN, System, booted
 from tests.live.filesystems import MissingError
 from tests.live.programs import ROOT, Programs, fault_happened, hugealign, running
 from tests.live.stock import USER
 from tests.live.stock import module as module_words
-from tests.support import need
+from tests.support import need, worded
 
 SCHEMA = json.loads((ROOT / "hugealign/changes/status-1.schema.json").read_text(encoding="utf-8"))
 CONFIGURATION = """\
@@ -60,8 +62,12 @@ def status(system: System, *words: str) -> dict[str, Any]:
 
 
 def listed(system: System) -> set[tuple[str, str]]:
-    """Return kind and subject of what is listed."""
-    return {(change["kind"], change["subject"]) for change in status(system)["changes"]}
+    """Return code and subject of what is listed."""
+    return {key(change) for change in status(system)["changes"]}
+
+
+def key(change: dict[str, Any]) -> tuple[str, str]:
+    return change["diagnosis"]["code"], change["diagnosis"]["subject"]
 
 
 def put(system: System, path: str, text: str) -> None:
@@ -80,16 +86,16 @@ EXAMPLES = {
     "/etc/apt/apt.conf.d/80hugealign": "fix/80hugealign",
     "/usr/local/sbin/hugealign-refix": "fix/hugealign-refix.sh",
 }
-ALL = {
-    ("service", "demo.service"),
-    ("hook", HOOK),
-    ("runtime", CONTAINERD),
-    *(("example", path) for path in EXAMPLES),
-    ("store", "/run/hugealign"),
-    ("store", "/run/a store"),
-    ("fixed", "/opt/fixed"),
-    ("cache", "/root/.cache/hugealign"),
-}
+ROWS = [
+    ("change.service", ["demo.service"]),
+    ("change.hook", [HOOK]),
+    ("change.runtime", [CONTAINERD]),
+    ("change.example", list(EXAMPLES)),
+    ("change.store", ["/run/hugealign", "/run/a store"]),
+    ("change.fixed", ["/opt/fixed"]),
+    ("change.cache", ["/root/.cache/hugealign"]),
+]
+ALL = {(code, subject) for code, subjects in ROWS for subject in subjects}
 
 
 @pytest.fixture
@@ -135,8 +141,8 @@ def test_all_is_undone_and_what_is_left_is_named(changed: System) -> None:
     assert done.stderr == ""
     assert done.stdout.count(": undone\n") == len(ALL) - 1
     assert "  now: systemctl restart demo.service\n" in done.stdout
-    assert "  left: remove the runtime huge from it, then restart containerd\n" in done.stdout
-    assert listed(changed) == {("runtime", CONTAINERD)}
+    assert f"  left: {render.remedy(Remedy('remove-runtime'), {'runtime': 'huge'})}\n" in done.stdout
+    assert listed(changed) == {("change.runtime", CONTAINERD)}
     assert changed.pid("demo") == pid
     assert "all 3 windows are huge" in changed.hugealign("ps", pid).stdout  # it keeps its copy
     put(changed, CONTAINERD, "version = 2\n")
@@ -149,17 +155,17 @@ def test_all_is_undone_and_what_is_left_is_named(changed: System) -> None:
 def test_each_command_that_is_listed_undoes_its_change(changed: System) -> None:
     left = set(ALL)
     for change in status(changed)["changes"]:
-        argv, key = change["undo"]["argv"], (change["kind"], change["subject"])
+        remedy = change["diagnosis"]["remedy"]
+        argv = remedy["argv"]
         if not argv:
-            assert key == ("runtime", CONTAINERD)
-            assert change["undo"]["message"] == "remove the runtime huge from it, then restart containerd"
+            assert (key(change), remedy["kind"]) == (("change.runtime", CONTAINERD), "remove-runtime")
             put(changed, CONTAINERD, "version = 2\n")
         else:
             done = ours(changed, *argv[1:]) if argv[0] == "hugealign" else changed.run(*argv)
             assert done.returncode == 0, done
-        left -= {key}
-        if key == ("service", "demo.service"):  # its copy was the only one
-            left -= {("store", "/run/hugealign")}
+        left -= {key(change)}
+        if change["diagnosis"]["code"] == "change.service":  # its copy was the only one
+            left -= {("change.store", "/run/hugealign")}
         assert listed(changed) == left
     changed.run("systemctl", "daemon-reload")
     nothing_is_left(changed)
@@ -195,11 +201,16 @@ def test_what_cannot_be_undone_is_named_and_stays(changed: System) -> None:
         file.write(b"\xff")
     assert changed.run("sh", "-c", "echo mine >'/run/a store/mine'").returncode == 0
     found = status(changed, "--undo")
-    failed = {(c["kind"], c["subject"]): c["failure"] for c in found["changes"] if not c["undone"]}
-    assert set(failed) == {("fixed", "/opt/fixed"), ("store", "/run/a store"), ("runtime", CONTAINERD)}
-    assert failed["runtime", CONTAINERD] is None
-    assert failed["fixed", "/opt/fixed"]["message"] or failed["fixed", "/opt/fixed"]["diagnosis"]
-    assert "files of others" in failed["store", "/run/a store"]["message"]
+    failed = {key(change): change["failure"] for change in found["changes"] if not change["undone"]}
+    assert set(failed) == {
+        ("change.fixed", "/opt/fixed"),
+        ("change.store", "/run/a store"),
+        ("change.runtime", CONTAINERD),
+    }
+    assert failed["change.runtime", CONTAINERD] is None
+    assert failed["change.fixed", "/opt/fixed"]["diagnosis"]["code"] == "fix.changed-since"
+    why = failed["change.store", "/run/a store"]["diagnosis"]
+    assert (why["code"], why["facts"]) == ("store.not-removed", {"others": 1})
     assert listed(changed) == set(failed)
     assert changed.run("cat", "/run/a store/mine").stdout == "mine\n"
     path.unlink()
@@ -218,11 +229,12 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files(*prefix: str) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return kind and facts of the files that are listed as fixed or replaced."""
+    """Return code and facts of the files that are listed as fixed or replaced."""
     found = json.loads(hugealign("status", "--json", prefix=prefix).stdout)
     jsonschema.validate(found, SCHEMA)
-    changes = [change for change in found["changes"] if change["kind"] in ("fixed", "replaced")]
-    return {change["subject"]: (change["kind"], change["facts"]) for change in changes}
+    changes = [change["diagnosis"] for change in found["changes"]]
+    codes = ("change.fixed", "change.replaced")
+    return {change["subject"]: (change["code"], change["facts"]) for change in changes if change["code"] in codes}
 
 
 @pytest.mark.parametrize("end", ["undone", "removed", "another"])
@@ -232,8 +244,8 @@ def test_a_file_is_listed_as_long_as_it_is_fixed(built: Programs, state: Path, t
     for words in (("--dry-run", path), ("-o", tmp_path / "out", path), ("--in-place", path)):
         assert files() == {}
         assert hugealign("fix", *words).returncode == 0
-    assert files() == {str(path): ("fixed", {"level": "separate"})}
-    assert f"{path}: fixed in place, level separate, 20" in hugealign("status").stdout
+    assert files() == {str(path): ("change.fixed", {"level": "separate"})}
+    assert f"{path}: {worded('change.fixed', level='separate')}, 20" in hugealign("status").stdout
     assert f"\n  undo: hugealign fix --undo '{path}'\n" in hugealign("status").stdout
     if end == "undone":
         assert hugealign("fix", "--undo", path).returncode == 0
@@ -261,7 +273,7 @@ def test_a_file_that_a_warm_copy_replaced(programs: Programs, state: Path) -> No
     path = programs.copy("replaced")
     with running(path, "5"):
         assert hugealign("warm", "--replace", path).returncode == 0
-    assert files() == {str(path): ("replaced", {"windows": 3, "windows_huge": 3})}
+    assert files() == {str(path): ("change.replaced", {"windows": 3, "windows_huge": 3})}
     assert f"\n  undo: hugealign warm --undo {path}\n" in hugealign("status").stdout
     assert hugealign("warm", "--undo", path).returncode == 0
     assert files() == {}
@@ -279,7 +291,7 @@ def test_a_user_has_a_journal_of_their_own(built: Programs, state: Path) -> None
     prefix = (*USER, f"XDG_STATE_HOME={theirs}")
     done = hugealign("fix", "--in-place", path, prefix=prefix)
     assert (done.returncode, done.stderr) == (0, "")
-    assert files(*prefix) == {str(path): ("fixed", {"level": "separate"})}
+    assert files(*prefix) == {str(path): ("change.fixed", {"level": "separate"})}
     assert files() == {}
     assert not state.exists()
     # Root does not believe what others can write, and changes the file all the same.

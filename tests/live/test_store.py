@@ -17,7 +17,7 @@ import pytest
 from tests.live import stock as stocks
 from tests.live.programs import ROOT, WINDOW, WINDOWS, fault_happened, huge_kib, hugealign, running
 from tests.live.stock import USER, command, mounts
-from tests.support import need
+from tests.support import need, worded
 
 ALL = WINDOWS * WINDOW >> 10
 SCHEMA = json.loads((ROOT / "hugealign/run/stage-1.schema.json").read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ def test_services_share_a_copy_and_take_away_their_own_name_alone(store: Path, s
     assert not os.path.lexists(ours)
     assert not os.path.lexists(theirs)
     assert len(copies(store)) == 1
-    assert stage(store, "--owner", "../x", program).returncode == 3
+    assert stage(store, "--owner", "../x", program).returncode == 2
 
 
 def test_run_takes_it(store: Path, program: Path) -> None:
@@ -168,7 +168,8 @@ def test_files_of_others_stay(store: Path, program: Path) -> None:
 def test_drop(store: Path, program: Path, stock: Path) -> None:
     stage(store, program, stock / "good")
     assert document(stage(store, "--drop", program, "--json"))["copies"][0]["path"] == str(program)
-    assert stage(store, "--drop", program).stderr == f"hugealign: error: {program}: not in the store\n"
+    expected = f"hugealign: error: {program}: {worded('store.no-copy', store=str(store))}\n"
+    assert stage(store, "--drop", program).stderr == expected
     assert len(copies(store)) == 1
     with running(link(store, stock / "good"), "5") as child:
         assert stage(store, "--drop").stdout == f"{stock}/good: 10.0 MiB, dropped\n"
@@ -202,15 +203,15 @@ def test_full_store(store: Path, program: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "mode", "reason"),
+    ("options", "mode", "code"),
     [
-        ("huge=never,mode=755", 0o755, "something else is mounted there"),
-        ("huge=always,mode=777", 0o755, "others may write there"),
-        ("huge=always,mode=755,uid=65534", 0o755, "others may write there"),
-        ("huge=always,mode=755", 0o777, "or to a directory above it"),
+        ("huge=never,mode=755", 0o755, "store.other-mount"),
+        ("huge=always,mode=777", 0o755, "file.others-may-write"),
+        ("huge=always,mode=755,uid=65534", 0o755, "file.others-may-write"),
+        ("huge=always,mode=755", 0o777, "file.others-may-write"),
     ],
 )
-def test_store_of_others_is_refused(built: Any, program: Path, options: str, mode: int, reason: str) -> None:
+def test_store_of_others_is_refused(built: Any, program: Path, options: str, mode: int, code: str) -> None:
     above = built.directory / "above"
     above.mkdir(exist_ok=True)
     above.chmod(0o755)
@@ -218,9 +219,9 @@ def test_store_of_others_is_refused(built: Any, program: Path, options: str, mod
         store.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", store], check=True)
         above.chmod(mode)
-        done = stage(store, program)
-        assert (done.returncode, done.stdout) == (3, "")
-        assert reason in done.stderr
+        done = stage(store, "--json", program)
+        (error,) = document(done)["errors"]
+        assert (done.returncode, error["diagnosis"]["code"]) == (3, code)
         # A copy that lies in wait there, by the right name, is not executed.
         info = program.stat()
         name = f"{info.st_dev:x}-{info.st_ino:x}-{info.st_ctime_ns:x}-{info.st_size:x}"
@@ -331,14 +332,14 @@ def test_released_copies_go_unless_another_service_has_them(store: Path, program
 
 
 def test_store_is_not_mounted_where_others_write_or_over_files(store: Path, program: Path) -> None:
-    for mode, file, said in ((0o777, "", "others may write there"), (0o755, "file", "not empty")):
+    for mode, file, code in ((0o777, "", "file.others-may-write"), (0o755, "file", "store.not-empty")):
         store.mkdir()
         store.chmod(mode)
         if file:
             (store / file).touch()
-        done = stage(store, program)
-        assert done.returncode == 3
-        assert said in done.stderr
+        done = stage(store, "--json", program)
+        (error,) = document(done)["errors"]
+        assert (done.returncode, error["diagnosis"]["code"]) == (3, code)
         assert f" {store} " not in mounts()
         shutil.rmtree(store)
 

@@ -110,15 +110,14 @@ class _Search:
         """Yield the distances of four bytes behind what can be before one."""
         least = self._first - (address + high + 8)
         most = self._start - 1 - (address + low + 4)
+        end = address + 4
         for part in _patterns(least, most, _BEFORE):
             for match in re.finditer(part, data, re.DOTALL):
                 at = match.start() - 3
-                if low <= at < high:
-                    (distance,) = _DISTANCE.unpack_from(data, at)
+                if low <= at < high and (target := end + at + _DISTANCE.unpack_from(data, at)[0]) < self._start:
                     for behind in _BEHIND:
-                        target = address + at + 4 + behind + distance
-                        if self._first <= target < self._start:
-                            yield Crossing(address + at, target)
+                        if self._first <= target + behind < self._start:
+                            yield Crossing(address + at, target + behind)
                             break
 
     def _absolute(self, low: int, high: int, address: int, data: bytes) -> Iterator[Crossing]:

@@ -8,22 +8,27 @@ import pytest
 from hugealign.changes import report
 from hugealign.changes.changes import KINDS, Change, Undone
 from hugealign.changes.report import document, lines, undone_lines
+from hugealign.diagnosis import catalogue
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.diagnosis.values import ROOT, Remedy
+from hugealign.diagnosis.values import ROOT, Diagnosis, Remedy
 from hugealign.errors import HugealignError
+from tests.support import worded
 
 SCHEMA = json.loads(Path(report.__file__).with_name("status-1.schema.json").read_text(encoding="utf-8"))
-FIXED = Change("fixed", "/a\n\x1b[1m b", {"level": "shift"}, Remedy("undo", ("hugealign", "fix", "--undo", "/a\n b")))
-RUNTIME = Change("runtime", "/config", {"runtime": "h\n", "specification": "/s"}, Remedy("remove-runtime"))
-SERVICE = Change("service", "x\\y.service", {}, Remedy("undo", ("hugealign", "disable", "x\\y.service"), ROOT))
-ODD = Change("cache", "/\udcff", {"files": 1, "size": 2048}, Remedy("undo", ("rm", "-r", "--", "/\udcff")), 86400)
+_UNDO = (
+    ("hugealign", "fix", "--undo", "/a\n b"),
+    ("hugealign", "disable", "x\\y.service"),
+    ("rm", "-r", "--", "/\udcff"),
+)
+FIXED = Change(Diagnosis("change.fixed", "/a\n\x1b[1m b", {"level": "shift"}, Remedy("undo", _UNDO[0])))
+_RUNTIME: dict[str, int | str] = {"runtime": "h\n", "specification": "/s"}
+RUNTIME = Change(Diagnosis("change.runtime", "/config", _RUNTIME, Remedy("remove-runtime")))
+SERVICE = Change(Diagnosis("change.service", "x\\y.service", {}, Remedy("undo", _UNDO[1], ROOT)))
+ODD = Change(Diagnosis("change.cache", "/\udcff", {"files": 1, "size": 2048}, Remedy("undo", _UNDO[2])), 86400)
 
 
-def test_each_kind_is_worded_and_in_the_schema() -> None:
-    assert list(KINDS) == SCHEMA["properties"]["changes"]["items"]["properties"]["kind"]["enum"]
-    for kind in KINDS:
-        facts = {"unseen": "server", "runtime": "r"}
-        assert lines([Change(kind, "/a", facts, Remedy("undo", ("x",)))])[0].endswith("it was not looked at: server")
+def test_each_code_of_a_change_is_one_that_is_looked_for() -> None:
+    assert sorted(KINDS) == [code for code in catalogue.codes() if catalogue.area(code) == "change"]
 
 
 def test_names_do_not_reach_the_terminal() -> None:
@@ -31,15 +36,15 @@ def test_names_do_not_reach_the_terminal() -> None:
     assert text.count("\n") == 5
     assert "\x1b[1m" not in text
     assert "h\\n" in text
-    assert "a cache; files: 1, 2.0 KiB, 1970-01-0" in text
+    assert f"{worded('change.cache', files=1, size=2048)}, 1970-01-0" in text
 
 
 @pytest.mark.parametrize(
     ("done", "shown"),
     [
-        (Undone(SERVICE), ["x\\y.service: a service that runs from huge text: undone", "now"]),
+        (Undone(SERVICE), [f"x\\y.service: {worded('change.service')}: undone", "systemctl restart 'x\\y.service'"]),
         (Undone(SERVICE, HugealignError("no")), []),
-        (Undone(RUNTIME), ["containerd's runtime", "left: remove the runtime h\\n"]),
+        (Undone(RUNTIME), [worded("change.runtime", runtime="h\n"), "  left: "]),
     ],
 )
 def test_what_became_of_a_change(done: Undone, shown: list[str]) -> None:
@@ -54,11 +59,7 @@ def test_document() -> None:
     undone = [Undone(change, failure) for change, failure in zip(changes, failures, strict=True)]
     for became in (None, undone):
         found = json.loads(json.dumps(document(changes, became, [("/x", HugealignError("no"))])))
-        assert [change["undo"]["argv"] for change in found["changes"]] == [
-            ["hugealign", "fix", "--undo", "/a\n b"],
-            [],
-            ["hugealign", "disable", "x\\y.service"],
-            [],
-        ]
+        argv = [change["diagnosis"]["remedy"]["argv"] for change in found["changes"]]
+        assert argv == [list(_UNDO[0]), [], list(_UNDO[1]), []]
         states = [change["undone"] for change in found["changes"]]
         assert states == ([True, False, False, False] if became else [None] * 4)

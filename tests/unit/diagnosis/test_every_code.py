@@ -18,13 +18,20 @@ TABLES = {
     "link/test_examine.py": "CURES",
     "live/test_copy_diagnoses.py": "ROWS",
     "live/test_enable.py": "REFUSED",
+    "live/test_error_diagnoses.py": "ROWS",
     "live/test_process_diagnoses.py": "ROWS",
     "live/test_remedies.py": "ROWS",
+    "live/test_status.py": "ROWS",
 }
 #: Tests of one code each, which do the same.
 ALONE = {
+    "change.replaced": "live/test_status.py::test_a_file_that_a_warm_copy_replaced",
+    "container.description": "commands/test_oci_hook.py::test_what_an_engine_does_not_describe",
+    "container.hook-ended": "commands/test_oci_hook.py::test_a_process_of_the_hook_that_is_killed",
+    "container.no-time": "commands/test_oci_hook.py::test_the_time_is_bounded_from_the_first_byte",
     "file.no-zstd": "commands/test_archives.py::test_no_zstd_program",
     "file.not-synced": "live/test_fix.py::test_error_at_each_system_call",
+    "file.not-recorded": "live/test_trees.py::test_a_list_that_cannot_be_written_prevents_no_fix",
     "file.too-large": "commands/test_archives.py::test_bombs",
     "file.worker": "unit/verification/test_inputs.py::test_a_worker_that_is_killed",
     "fix.no-debug-file": "link/test_separate_debug.py::test_debug_file_of_another_program",
@@ -34,10 +41,13 @@ ALONE = {
     "machine.no-journal": "live/test_status.py::test_a_full_journal",
     "memory.limit": "live/test_bad_input.py::test_control_group_that_is_too_small_for_all",
     "process.counts-only": "live/test_process_diagnoses.py::test_a_kernel_that_only_counts",
+    "process.first-thread-ended": "live/test_ps_cases.py::test_all_see_a_program_whose_first_thread_has_ended",
     "process.no-text": "live/test_process_diagnoses.py::test_a_program_that_left_its_text",
     "process.remapped": "live/test_adapt.py::test_process_that_changes_in_between",
     "process.shared-window": "live/test_adapt.py::test_a_window_that_a_child_has_too_is_not_split",
     "service.members": "live/test_enable.py::test_service_that_only_groups_others_names_them",
+    "text.none-below": "live/test_trees.py::test_what_has_no_window_is_told_of_with_what_gives_it_one",
+    "store.not-removed": "live/test_status.py::test_what_cannot_be_undone_is_named_and_stays",
     "thp.unchanged": "live/test_adapt.py::test_a_window_that_stays_huge_for_no_known_reason",
 }
 #: Why no machine of the tests can be brought into the situation, the test that has the codes all the same, and these.

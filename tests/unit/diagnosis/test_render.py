@@ -330,9 +330,18 @@ def test_what_the_product_says_is_in_the_catalogue_and_nothing_else_is() -> None
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.args
         if isinstance(call.args[0], ast.Constant)
     ]
-    assert {word for name, word in first if name in ("Diagnosis", "RefusalError", "found")} <= codes
+    diagnosing = {"Diagnosis", "RefusalError", "DiagnosedError", "ProcessError", "AdviceError", "SamplingError"}
+    assert {word for name, word in first if name in diagnosing | {"GoneError", "about", "denied", "found"}} <= codes
+    # Errors of rooms below this one carry a code behind their message.
+    errors = [call.args[1:] for call in nodes if isinstance(call, ast.Call) and _name(call.func).endswith("Error")]
+    second = {arg.value for args in errors for arg in args if isinstance(arg, ast.Constant)}
+    assert {word for word in second if isinstance(word, str) and re.fullmatch(r"[a-z-]+\.[a-z-]+", word)} <= codes
     assert {word for name, word in first if name == "Remedy"} <= kinds | {"advice"}
     assert list(catalogue.REMEDIES) == sorted(kinds & words)
+
+
+def _name(function: ast.expr) -> str:
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def test_documents_hold_the_one_form() -> None:
