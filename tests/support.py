@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from hugealign.diagnosis.refusal import diagnosis_of
-from hugealign.diagnosis.render import sentence
-from hugealign.diagnosis.values import Diagnosis
+from hugealign.diagnosis.render import remedy, sentence
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -68,6 +68,11 @@ def refused(code: str, **facts: int | str) -> Iterator[None]:
 def worded(code: str, **facts: int | str) -> str:
     """Return what is printed of a diagnosis, before its remedy: tests of text name codes and facts."""
     return sentence(Diagnosis(code, "", facts))
+
+
+def advised(kind: str, *argv: object, facts: dict[str, int | str] | None = None, **fields: Any) -> str:
+    """Return what is printed of a remedy: tests of text name its kind, its command and its fields."""
+    return remedy(Remedy(kind, tuple(map(str, argv)), **fields), facts)
 
 
 def steps(work: Callable[[], object]) -> int:

@@ -22,11 +22,11 @@ ERROR, WARNING, NOTE = SEVERITIES = ("error", "warning", "note")
 RULES = "HA"
 
 _MARKDOWN_HEAD = """\
-# What hugealign finds
+# Diagnoses
 
-What each finding means, which behaviour of the kernel or the loader it rests on, and what to do about it. `hugealign
-explain HA004` prints the same. The codes HA001, HA002 … are the rules of `hugealign verify`: there an error fails the
-check, a warning or a note only where asked (`hugealign verify --help`). Written by `make docs` from
+What each diagnosis means, which behaviour of the kernel or the loader it rests on, and what to do about it. `hugealign
+explain HA004` prints the same. The codes HA001, HA002 … are the rules of `hugealign verify`: an error fails the check,
+a warning or a note only on request (`hugealign verify --help`). Written by `make docs` from
 `hugealign/diagnosis/explain`.
 """
 
@@ -49,44 +49,44 @@ class Row(Record):
 #: other names are facts of the diagnosis.
 REMEDIES = {
     "adapt-or-option": "run: {command}, or start it with {option}",
-    "allow-huge-pages": "start it from a process that does not disable them",
+    "allow-huge-pages": "start it from a process that does not disable huge pages",
     "allow-more": "--max-unpacked=SIZE allows more",
     "as-root": "run the command as root",
     "compile-pic": "compile with -fPIC",
     "copy-elsewhere": "copy it to another file system",
-    "fewer-windows": "take fewer: --windows",
+    "fewer-windows": "request fewer with --windows",
     "find-holder": "look for the process as root[, or replace the file: {command}]",
     "fix": "{command} ({effect})",
     "fix-or-relink": '{command} ({effect}); or relink with CC="hugealign gcc" (or hugealign clang, …)',
     "fix-or-relink-go": "{command} ({effect}); or build it with CC=hugealign-gcc and -ldflags=-linkmode=external",
-    "fix-program": "fix the program; the debug file fits it as it is",
-    "frequency": "--frequency {most} is possible",
+    "fix-program": "fix the program; its debug file stays valid",
+    "frequency": "use --frequency {most}",
     "install-decoder": "install capstone: {command}, or Debian: apt install python3-capstone",
     "install-zstd": "install zstd; Debian: apt install zstd",
-    "level": "--level={higher} can",
+    "level": "use --level={higher}",
     "link": "link it first",
     "look": "see: {command}",
     "make-again": "fix the program that it was made from, then make it again",
     "more-executable": "--max-executable={data} lets {data:size} of data become executable for it",
-    "name-files": "{command} names it",
+    "name-files": "find it with: {command}",
     "name-program": "start it first, or name what it runs: --file FILE",
-    "newer-kernel": "Linux 6.1 can",
+    "newer-kernel": "use Linux 6.1 or newer",
     "none": "",
     "none-known": "no command is known that makes more of it huge",
-    "one-name": "for this name alone: {command}",
     "now": "now: {command}",
-    "original-debug-file": "give the debug file of the original program",
+    "one-name": "for this name alone: {command}",
+    "original-debug-file": "pass the debug file of the original program",
     "other-file": "write another file: {command}",
     "other-linker": "relink with -fuse-ld=bfd",
     "patch-again": "if patchelf did that, patch the original with --page-size {page_size}",
     "prepare": "run: {command}; then try again",
     "process": "for the process of that number: {command}",
     "raise-limit": "raise the limit, then try again",
-    "recurse": "give -r to check what is in it",
+    "recurse": "check its contents with -r",
     "relink": 'relink with CC="hugealign gcc" (or hugealign clang, …)',
     "relink-go": "build it with CC=hugealign-gcc and -ldflags=-linkmode=external",
     "remove-runtime": "remove the runtime {runtime} from it, then restart containerd",
-    "restart": "start it again",
+    "restart": "restart it",
     "retry": "try again",
     "run": "run: {command}[ ({effect})]",
     "set-option": "start it with {option}",

@@ -175,16 +175,14 @@ def function_starts(image: Image, fd: int) -> set[int]:
         elif section.name == ".eh_frame_hdr" and section.sh_type != SHT_NOBITS:
             data = Contents(fd, section.sh_offset, section.sh_size).data
             if data[:4] == _SORTED_FRAMES:
-                end = 12 + 8 * int.from_bytes(data[8:12], "little")
-                frames.update(
-                    section.sh_addr + at
-                    for at, _ in struct.iter_unpack("<ii", data[12:end][: (section.sh_size - 12) // 8 * 8])
-                )
+                table = data[12 : 12 + 8 * int.from_bytes(data[8:12], "little")]
+                entries = struct.iter_unpack("<ii", table[: len(table) & -8])
+                frames.update(section.sh_addr + distance for distance, _ in entries)
     if not frames:
         for section in image.sections:
             if section.name == ".eh_frame" and section.sh_type != SHT_NOBITS:
                 frames.update(start for start, _ in _frames(image, fd, section))
-    return starts | frames
+    return (starts | frames) - {0}
 
 
 def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:

@@ -240,6 +240,12 @@ class _New:
         If an upgrade gives that name to another file at this moment, that file gets it back.  Raises ReplaceError.
         """
         before, put = os.fstat(source), os.fstat(self.fd)
+        if before.st_nlink > 1 and _is_overlay(self._place):
+            # The exchange would copy a file of a lower layer up, and with several names it is then another inode
+            # (Documentation/filesystems/overlayfs.rst, "Non-standard behavior").
+            _check_same(self._place, name, before)
+            self.publish(name)
+            return
         try:
             out = self._exchanged(name)
         except OSError as error:
@@ -341,6 +347,12 @@ def _check_unchanged(place: int, name: str, source: int, before: os.stat_result)
     _check_same(place, name, before)
     if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) != (before.st_size, before.st_mtime_ns, before.st_ctime_ns):
         raise ReplaceError("it was changed while it was copied", CHANGED)
+
+
+def _is_overlay(place: int) -> bool:
+    """Return whether the open directory *place* is on overlayfs."""
+    mount = mounts.of_device(os.fstat(place).st_dev)
+    return mount is not None and mount.kind == b"overlay"
 
 
 def _check_same(place: int, name: str, before: os.stat_result) -> None:

@@ -54,10 +54,10 @@ def lines(verdict: Verdict) -> list[str]:
         head = "no window can be huge"
     else:
         some = wanted < possible
-        which, rest = ("windows that its build asks for", f" (it has {possible})") if some else ("windows", "")
+        which, rest = ("windows that its build requests", f" (it has {possible})") if some else ("windows", "")
         head = f"{'all' if held == wanted else f'{held} of'} {wanted} {which} {are(held)} huge{rest}"
         if held == wanted == 1:
-            head = f"the one window that its build asks for is huge{rest}" if some else "its one window is huge"
+            head = f"the one window that its build requests is huge{rest}" if some else "its one window is huge"
     if verdict.without:
         head += f"; {format_size(verdict.without)} of text have none"
     found = [f"{name}: {render.painted(head, 'ok' if verdict.met else 'warning')}"]

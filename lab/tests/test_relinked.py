@@ -12,7 +12,7 @@ from hugealign_lab import tracefile
 from hugealign_lab.files import describe
 from hugealign_lab.placement import WINDOW, original
 from hugealign_lab.relinked import relinked_file
-from tests.support import HUGEALIGN, LLVM, need_compiler, run
+from tests.support import HUGEALIGN, LLVM, need_compiler, run, worded
 
 FILES = {
     "a.c": "static int twice(int x) { return 2 * x; } int a(int x) { return twice(x) + 1; }",
@@ -113,7 +113,7 @@ def test_command(place: Path, tmp_path: Path) -> None:
     [
         ("other", "is not a link of the same objects: "),
         ("main.o", "not linked: give the executable or shared library"),
-        ("a.c", "not an ELF file"),
+        ("a.c", worded("file.not-elf")),
         ("none", "No such file"),
         ("cut", ""),
     ],

@@ -10,7 +10,7 @@ import pytest
 from hugealign_lab import tracefile
 from hugealign_lab.files import describe
 from lab.tests.traces import write_trace
-from tests.support import HUGEALIGN, ROOT, run
+from tests.support import HUGEALIGN, ROOT, run, worded
 
 SMALL = "--cpu=4k=2,2m=1,l2=4"
 
@@ -174,7 +174,7 @@ def test_binary_is_found_by_its_build(program: Path, traced: Path, tmp_path: Pat
     [
         ("program", "another build than the one that was traced; trace this one, or give that one with --binary\n"),
         ("other", "nothing of it runs"),
-        ("text", "not an ELF file"),
+        ("text", worded("file.not-elf")),
     ],
 )
 def test_another_binary(name: str, message: str, program: Path, traced: Path, tmp_path: Path) -> None:
@@ -265,4 +265,4 @@ def test_a_part_that_is_not_there(words: list[str], message: str, threads: Path)
 def test_a_part_needs_the_program_as_it_was(threads: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     done = run(HUGEALIGN, "simulate", threads, "--binary", tmp_path / "text", "--from", "a")
-    assert (done.returncode, "is not an ELF file" in done.stderr) == (3, True), done.stderr
+    assert (done.returncode, worded("file.not-elf") in done.stderr) == (3, True), done.stderr

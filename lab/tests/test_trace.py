@@ -17,7 +17,7 @@ from hugealign.elf.symbols import read_functions
 from hugealign_lab.ran import profile
 from hugealign_lab.tracefile import Trace, open_trace
 from lab.tests.traces import executed, heat
-from tests.support import HUGEALIGN, environment, run
+from tests.support import HUGEALIGN, environment, run, worded
 
 QEMU = shutil.which("qemu-x86_64")
 PLUGINS = QEMU and "\n-plugin" in subprocess.run([QEMU, "-h"], capture_output=True, text=True, check=False).stdout
@@ -380,7 +380,7 @@ def test_progress_on_a_terminal(built: Path, tmp_path: Path) -> None:
         (["--limit", "1", "true"], 2, "--limit: less than 64.0 KiB"),
         (["--limit", "x", "true"], 2, "--limit: not a size"),
         (["-o", "/nonexistent/t", "true"], 3, "/nonexistent/t: cannot be written: No such file or directory"),
-        (["-o", "/dev/full", "true"], 3, "/dev/full: not a regular file"),
+        (["-o", "/dev/full", "true"], 3, f"/dev/full: {worded('file.special')}"),
     ],
 )
 def test_what_cannot_be_traced(words: list[str], status: int, message: str, tmp_path: Path) -> None:

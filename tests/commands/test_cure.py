@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.diagnosis.catalogue import REMEDIES
-from tests.support import HUGEALIGN, ROOT, environment, run, worded
+from tests.support import HUGEALIGN, ROOT, advised, environment, run, worded
 
 FIX = re.compile(r"(hugealign fix --in-place .*?) \(0 -> [1-9]\d* windows?\)")
 SOURCE = 'int main(int c, char **v) { (void)v; if (c > 9) __asm__(".skip 3000000, 0x90"); return 0; }'
@@ -102,7 +102,7 @@ def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> N
     for words in (("--dry-run",), ("--in-place",)):
         done = run(HUGEALIGN, "fix", place, *words)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.endswith(f"; write another file: hugealign fix {place} -o OUT\n")
+        assert done.stderr.endswith(f"; {advised('other-file', 'hugealign', 'fix', place, '-o', needs='output')}\n")
     assert "0 files would gain" in run(HUGEALIGN, "fix", "--dry-run", tmp_path).stdout
     text = one_line(run(HUGEALIGN, "verify", place).stdout)
     assert text.count("relink with") == 1
@@ -160,7 +160,7 @@ def test_a_running_program(finished: Path) -> None:
             time.sleep(0.5)
             text = run(HUGEALIGN, "ps", running.pid).stdout
             assert "also: libbig.so, 2.9 MiB: no window can be huge\n" in text
-            start = f"start it with: hugealign run --fix --file {library}"
+            start = advised("start", "hugealign", "run", "--fix", "--file", library)
             assert f"{start} -- {small} [ARG]... (0 -> " in text, text
             assert start in run(HUGEALIGN, "ps", "--all", running.pid).stdout  # libc's text can be huge, too
         finally:

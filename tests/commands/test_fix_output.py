@@ -18,8 +18,8 @@ from tests.support import HUGEALIGN, PYTHON, environment, run, worded
     ("out", "reason"),
     [
         ("missing/out", "No such file or directory"),
-        ("directory", "not a regular file"),
-        ("fifo", "not a regular file"),
+        ("directory", worded("file.special")),
+        ("fifo", worded("file.special")),
         ("file/out", "Not a directory"),
         ("new/", "Is a directory"),
         ("new/.", "Is a directory"),
@@ -47,7 +47,7 @@ def test_input_at_fault(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("kept")
     done = run(HUGEALIGN, "fix", tmp_path / "missing", "-o", tmp_path / "out")
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith(f"hugealign: error: {tmp_path}/missing: it cannot be read")
+    assert done.stderr.startswith(f"hugealign: error: {tmp_path}/missing: {worded('file.unreadable', error='ENOENT')}")
     assert (tmp_path / "out").read_text() == "kept"
 
 

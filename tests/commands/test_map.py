@@ -14,7 +14,7 @@ from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError
 from hugealign.map import picture, report
 from tests.commands.profiles import SAMPLES, build
-from tests.support import HUGEALIGN, ROOT, run
+from tests.support import HUGEALIGN, ROOT, run, worded
 from tests.unit.map.test_map import SVG, drawn, matched, parse
 
 SCHEMA = json.loads((ROOT / "hugealign/map/map-1.schema.json").read_text())
@@ -107,7 +107,7 @@ def test_a_pipe_is_no_program(prog: Path) -> None:
         words = ("pipe", "--profile", "list") if command == "map" else ("list", "-b", "pipe", "-o", "made")
         done = run(HUGEALIGN, command, *words, cwd=prog.parent)
         assert (done.returncode, done.stdout) == (3, "")
-        assert done.stderr == "hugealign: error: pipe: not a regular file\n"
+        assert done.stderr == f"hugealign: error: pipe: {worded('file.special')}\n"
 
 
 def test_damaged_programs(prog: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hugealign.errors import HugealignError
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import report
 from tests.commands.profiles import SAMPLES, addressed, build
-from tests.support import HUGEALIGN, ROOT, need, run
+from tests.support import HUGEALIGN, ROOT, need, run, worded
 
 # The command.
 
@@ -182,7 +182,7 @@ def test_a_build_that_has_none_of_the_functions(prog: Path, tmp_path: Path) -> N
         (["order"], 2, "order: no profile; example"),
         (["order", "absent", "-b", "prog"], 3, "absent: No such file"),
         (["order", "list", "-b", "absent"], 3, "absent: No such file"),
-        (["order", "list", "-b", "list"], 3, "list: not an ELF file"),
+        (["order", "list", "-b", "list"], 3, f"list: {worded('file.not-elf')}"),
         (["order", "list", "-b", "object.o"], 3, "not linked"),
         (["order", "empty", "-b", "prog"], 3, "empty: is empty"),
         (["order", "prog", "-b", "prog"], 3, "prog: is a program"),
@@ -197,7 +197,7 @@ def test_a_build_that_has_none_of_the_functions(prog: Path, tmp_path: Path) -> N
         (["order", "list", "-b", "prog", "--old-binary="], 2, "order: --old-binary: no file"),
         (["order", "list", "-b", "prog", "--old-binary=absent"], 3, "absent: No such file"),
         (["order", "list", "-b", "absent", "--old-binary=prog"], 3, "absent: No such file"),
-        (["order", "list", "-b", "list", "--old-binary=prog"], 3, "list: not an ELF file"),
+        (["order", "list", "-b", "list", "--old-binary=prog"], 3, f"list: {worded('file.not-elf')}"),
     ],
 )
 def test_what_the_command_refuses(prog: Path, words: list[str], status: int, message: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.kernels import debian, denied, machine
 from tests.kernels.claims import WINDOW_KIB, WINDOWS
+from tests.support import worded
 
 pytestmark = [pytest.mark.kernels, pytest.mark.timeout(3 * machine.SECONDS)]
 ALL = WINDOWS["pie"] * WINDOW_KIB
@@ -51,7 +52,7 @@ def test_apparmor(system: Path) -> None:
         assert (confined["context"], confined["huge_kib"]) == ("confined (enforce)", ALL)
     run = found["copy denied"]["run"]
     assert (run["status"], run["said"].count("\n")) == (0, 1)
-    assert run["said"].endswith("0 of 3 windows huge: not staged: the kernel refused to copy it (EACCES)\n")
+    assert run["said"].endswith(f"0 of 3 windows huge: {worded('copy.failed', error='EACCES')}\n")
 
 
 def test_selinux(system: Path) -> None:

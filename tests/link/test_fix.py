@@ -298,7 +298,7 @@ def test_a_directory_is_no_output(plain: Path, tmp_path: Path) -> None:
     (tmp_path / "dir").mkdir()
     done = run(HUGEALIGN, "fix", plain, "-o", tmp_path / "dir")
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.endswith("not a regular file\n")
+    assert done.stderr.endswith(f"{worded('file.special')}\n")
 
 
 def test_dry_run_writes_nothing(plain: Path) -> None:
@@ -688,5 +688,5 @@ def test_report(plain: Path, tmp_path: Path) -> None:
     done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "no")
     assert (done.returncode, done.stderr) == (
         3,
-        f"hugealign: error: {tmp_path}/no: it cannot be read: No such file or directory\n",
+        f"hugealign: error: {tmp_path}/no: {worded('file.unreadable', error='ENOENT')}\n",
     )

@@ -16,7 +16,7 @@ from hugealign.elf.fixrecord import ALIGN, SEPARATE, SHIFT
 from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
 from hugealign.run import copies
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, PAGE, ROOT, Elf, need_compiler, run
+from tests.support import HUGEALIGN, PAGE, ROOT, Elf, need_compiler, run, worded
 
 LLD = ("-fuse-ld=lld", "-B/usr/lib/llvm-19/bin")
 PLAIN = "-Wl,-z,max-page-size=0x1000"
@@ -136,7 +136,7 @@ def test_both_are_shown_side_by_side(make: Callable[[str], Path]) -> None:
     said = run(HUGEALIGN, "fix", "--dry-run", make("bfd"), check=True).stdout
     assert [line.split()[0] for line in said.splitlines()[-3:]] == ["--level", SEPARATE, SHIFT]
     said = run(HUGEALIGN, "fix", "--dry-run", make("bfd fixed"), check=True).stdout
-    assert "  separate  it is linked to a fixed address: nothing in it can move" in said.splitlines()
+    assert f"  separate  {worded('fix.fixed-address')}" in said.splitlines()
 
 
 def test_text_of_less_than_a_window(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from elftools.dwarf.callframe import FDE
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection, RelrRelocationSection
@@ -15,6 +16,8 @@ from elftools.elf.sections import SymbolTableSection
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import SEPARATE
+from hugealign.elf.image import read_image
+from hugealign.elf.symbols import function_starts
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
 from hugealign.fixing.plan import Step
@@ -489,6 +492,22 @@ def in_language(language: str, directory: Path) -> Path:
     cache = str(directory / "cache")
     run(*command, "-o", path, directory / name, cwd=directory, check=True, GOFLAGS="", GOCACHE=cache)
     return path
+
+
+@pytest.mark.parametrize("options", [(), ("-Wl,--no-eh-frame-hdr",), ("-s",), ("-s", "-Wl,--no-eh-frame-hdr")])
+def test_function_starts(options: tuple[str, ...], tmp_path: Path) -> None:
+    """Functions begin where symbols and unwinding entries say, with the sorted table of these or without."""
+    path = tmp_path / "program"
+    run("g++", "-O1", "-fPIC", SRC / "features.cc", bulk_object(tmp_path), *options, "-o", path, check=True)
+    with path.open("rb") as stream:
+        file = ELFFile(stream)
+        frames = [e["initial_location"] for e in file.get_dwarf_info().EH_CFI_entries() if isinstance(e, FDE)]
+        tables = [s for s in file.iter_sections() if isinstance(s, SymbolTableSection)]
+        kinds = ("STT_FUNC", "STT_LOOS")  # the second is IFUNC
+        symbols = [s["st_value"] for table in tables for s in table.iter_symbols() if s["st_info"]["type"] in kinds]
+    with path.open("rb") as stream:
+        assert function_starts(read_image(stream.fileno()), stream.fileno()) == {*frames, *symbols} - {0}
+    assert frames
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from hugealign.watch import adapt as module
 from hugealign.watch.adapt import AdaptOptions, keep_adapting, undo
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, Programs, chill, hugealign
 from tests.live.programs import running as started
-from tests.support import need, worded
+from tests.support import advised, need, worded
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "adapt-1.schema.json").read_text(encoding="utf-8"))
 SHORT = AdaptOptions(windows=2, seconds=0.4, rate=100)
@@ -370,7 +370,10 @@ def test_text_of_files_where_the_kernel_collapses_it(tmp_path: Path, staged: boo
     if staged or not done.returncode:  # some kernels collapse both
         assert (done.returncode, "text: small -> huge" in done.stdout) == (0, True)
     else:
-        assert done.stdout.count(f"{worded('thp.refused', error='EINVAL')}\n  start it with: hugealign run ") == 1
+        assert (
+            done.stdout.count(f"{worded('thp.refused', error='EINVAL')}\n  {advised('start', 'hugealign', 'run')} ")
+            == 1
+        )
 
 
 def test_api_and_undo(arena: Path) -> None:

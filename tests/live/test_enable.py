@@ -209,7 +209,8 @@ def test_files_of_others_and_names_that_are_none(demo: System) -> None:
     for words in (("enable", "demo"), ("disable", "demo")):
         done = demo.hugealign(*words)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        assert "somebody else wrote " in done.stderr
+        path = "/etc/systemd/system/demo.service.d/hugealign.conf"
+        assert worded("service.foreign-file", file=path) in done.stderr
     assert theirs.read_text() == "[Service]\n"
     theirs.unlink()
     theirs.parent.rmdir()

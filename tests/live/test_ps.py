@@ -17,7 +17,7 @@ from hugealign.diagnosis import render
 from hugealign.diagnosis.catalogue import REMEDIES
 from hugealign.diagnosis.values import Remedy
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
-from tests.support import refused, worded
+from tests.support import advised, refused, worded
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_not_warmed(warmed: Path) -> None:
         assert done.stdout.splitlines()[-3:] == [
             f"{warmed.name}[{child.pid}]: 0 of 3 windows are huge",
             f"  {worded('cache.small-pages')}",
-            f"  start it with: hugealign run -- {warmed} [ARG]... (0 -> 3 windows)",
+            f"  {advised('start', 'hugealign', 'run', '--', warmed, needs='arguments', before=0, after=3)}",
         ]
 
 
@@ -121,7 +121,8 @@ def test_program_that_is_not_aligned(built: Programs) -> None:
             break
     assert done.returncode == 1
     assert f"plain[{child.pid}]: no window can be huge\n" in done.stdout
-    assert f"  start it with: hugealign run --fix -- {built.plain} [ARG]... (0 -> " in done.stdout
+    start = advised("start", "hugealign", "run", "--fix", "--", built.plain, needs="arguments")
+    assert f"  {start} (0 -> " in done.stdout
     assert row(done.stdout, str(built.plain))[-2].strip() == "--"
 
 

@@ -18,7 +18,7 @@ import pytest
 from hugealign.io import mounts
 from hugealign.process import processes
 from tests.live.programs import NOBODY, ROOT, WINDOWS, Programs, chill, hugealign, running
-from tests.support import worded
+from tests.support import advised, worded
 
 PS = (sys.executable, "-m", "hugealign", "ps")
 
@@ -182,7 +182,7 @@ def test_other_mount_namespace(warmed: Path, tmp_path: Path) -> None:
     assert seen.inner_pids[-1] < seen.pid  # the first processes of a namespace of its own
     assert done.stdout.splitlines()[-2:] == [
         f"  {worded('cache.small-pages')}",
-        f"  in its container, start it with: hugealign run -- {warmed.name} [ARG]... (0 -> 3 windows)",
+        f"  {advised('start-inside', 'hugealign', 'run', '--', warmed.name, needs='arguments', before=0, after=3)}",
     ]
     assert f"{warmed.name}[{pid}]: " in done.stdout
 

@@ -63,12 +63,11 @@ def test_file_in_use_is_replaced_and_the_process_keeps_the_old_one(place: Path) 
     content, old = path.read_bytes(), path.stat().st_ino
     with running(path, "5") as child:
         done = hugealign("warm", "--replace", path)
-        name = f"{child.pid} (good)"
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.splitlines() == [
             f"{path}: 3 of 3 windows huge (6.0 MiB)",
             f"  {worded('cache.copied')}",
-            f"  process {name} keeps the old file until it is started again",
+            f"  {worded('cache.replaced', process=child.pid, name='good')}",
         ]
         assert child.poll() is None
         assert Path(f"/proc/{child.pid}/exe").stat().st_ino == old != path.stat().st_ino

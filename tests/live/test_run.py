@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, huge_kib
-from tests.support import HUGEALIGN, ROOT, environment, worded
+from tests.support import HUGEALIGN, ROOT, advised, environment, worded
 
 ALL = WINDOWS * WINDOW >> 10
 
@@ -74,7 +74,8 @@ def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> Non
     plain = subprocess.run(words, check=False, capture_output=True, text=True, env=environ, cwd=tmp_path)
     ours = hugealign_run("--", *words, env=environ, cwd=tmp_path)
     assert (ours.returncode, ours.stderr.count("\n")) == (41, 1)
-    assert "no whole 2.0 MiB window of text; run: hugealign run --fix -- COMMAND (0 -> " in ours.stderr
+    run = advised("run", "hugealign", "run", "--fix", "--", needs="command")
+    assert f"{worded('text.no-window', page_size=2 << 20)}; {run} (0 -> " in ours.stderr
     assert ours.stdout == plain.stdout
     assert hugealign_run(sys.executable, "-c", "print(5)").stdout == "5\n"
     assert hugealign_run("-v", "--libs", "--", sys.executable, "-c", "print(5)").stdout == "5\n"

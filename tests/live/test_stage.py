@@ -20,7 +20,7 @@ from tests.live import stock as stocks
 from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, fault_happened, huge_kib
 from tests.live.stock import USER, command, mounts
 from tests.live.test_bad_input import in_group
-from tests.support import environment, need, refused, worded
+from tests.support import advised, environment, need, refused, worded
 
 ALL = WINDOWS * WINDOW >> 10
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount a file system without huge folios")
@@ -121,8 +121,8 @@ def test_auto_takes_a_copy_where_the_file_system_has_none(stock: Path, user: boo
         with running(command("run", f"--how={how}", "--", stock / "good", "5", user=user)) as child:
             assert huge_kib(child.pid, stock / "good") == kib
     done = said(command("run", "--how=in-place", "--", stock / "good", user=user))
-    run = f"hugealign run --file {stock}/good -- COMMAND"
-    one_line(done, f"0 of 3 windows huge: the file system (btrfs) gives this file no huge folios; run: {run}")
+    run = advised("run", "hugealign", "run", "--file", stock / "good", "--", needs="command")
+    one_line(done, f"0 of 3 windows huge: {worded('file-system.no-huge-pages', file_system='btrfs')}; {run}")
 
 
 def test_copy_in_memory(stock: Path, user: bool) -> None:
@@ -255,7 +255,7 @@ def test_mount_options_stay_in_force(stock: Path, option: str) -> None:
         assert done.returncode == 126
         assert "Permission denied" in done.stderr
     else:
-        one_line(done, "not staged: it lies on a file system with nosuid")
+        one_line(done, worded("copy.mount-option", option="nosuid"))
 
 
 def test_unreadable_program(stock: Path) -> None:
@@ -312,7 +312,7 @@ def test_limits_that_prevent_a_copy(stock: Path, user: bool) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
     done = said(command("run", "--how=stage", "--", stock / "good", user=user), preexec_fn=limit)
-    one_line(done, "0 of 3 windows huge: not staged: the kernel refused to copy it (EFBIG)")
+    one_line(done, f"0 of 3 windows huge: {worded('copy.failed', error='EFBIG')}")
 
 
 def test_control_group_without_the_memory(stock: Path) -> None:
@@ -331,7 +331,7 @@ def test_control_group_without_the_memory(stock: Path) -> None:
     os.truncate(program, 100 << 20)
     try:
         done = said([*prefix, *command("run", "--how=stage", "--", program)])
-        one_line(done, "0 of 3 windows huge: not staged: its copy of 100.0 MiB does not fit into", "of memory")
+        one_line(done, f"0 of 3 windows huge: {worded('copy.no-room', size=100 << 20, room=0).partition('0 B')[0]}")
     finally:
         group.rmdir()
 
@@ -425,7 +425,8 @@ def test_fixed_copy(stock: Path, user: bool) -> None:
         huge = huge_kib(child.pid, program)
         assert huge >= 2 * WINDOW >> 10
     done = said(command("run", "--", program, user=user))
-    one_line(done, "no whole 2.0 MiB window of text; run: hugealign run --fix -- COMMAND (0 -> 3 windows)")
+    run = advised("run", "hugealign", "run", "--fix", "--", needs="command", before=0, after=3)
+    one_line(done, f"{worded('text.no-window', page_size=2 << 20)}; {run}")
     assert program.read_bytes() == before
 
 

@@ -17,7 +17,7 @@ import pytest
 from tests.live import stock as stocks
 from tests.live.programs import ROOT, WINDOW, WINDOWS, fault_happened, huge_kib, hugealign, running
 from tests.live.stock import USER, command, mounts
-from tests.support import need, worded
+from tests.support import advised, need, worded
 
 ALL = WINDOWS * WINDOW >> 10
 SCHEMA = json.loads((ROOT / "hugealign/run/stage-1.schema.json").read_text(encoding="utf-8"))
@@ -184,9 +184,11 @@ def test_drop(store: Path, program: Path, stock: Path) -> None:
 def test_no_window_and_fixed(store: Path, stock: Path) -> None:
     done = stage(store, stock / "plain")
     assert (done.returncode, store.exists()) == (1, False)
-    assert (
-        f"not staged: no whole 2.0 MiB window of text; run: hugealign stage --fix {stock}/plain (0 -> " in done.stdout
+    why, run = (
+        worded("text.no-window", page_size=WINDOW),
+        advised("run", "hugealign", "stage", "--fix", stock / "plain"),
     )
+    assert f"not staged: {why}; {run} (0 -> " in done.stdout
     found = document(stage(store, "--fix", "--json", stock / "plain"))["files"][0]
     assert found["fixed"] is True
     assert found["windows_huge"] == found["windows"] > 0

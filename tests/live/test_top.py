@@ -5,7 +5,6 @@ import json
 import os
 import pty
 import select
-import shlex
 import shutil
 import signal
 import subprocess
@@ -23,6 +22,7 @@ from tests.live import filesystems
 from tests.live.filesystems import MissingError
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.test_hung import Hung, hung  # noqa: F401 - a fixture
+from tests.support import advised
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "top-1.schema.json").read_text(encoding="utf-8"))
 # An arena of 8 MiB of code, written to, and argv[1] more mappings that are executable, every second one.
@@ -107,7 +107,7 @@ def test_file_that_was_replaced(program: Path) -> None:
         assert told(row) == ("file.replaced", "restart")
         done = hugealign("top")
         (line,) = (line for line in done.stdout.splitlines() if program.name in line)
-        assert line.endswith("start it again")
+        assert line.endswith(advised("restart"))
 
 
 def test_name_that_ends_as_if_it_were_deleted(programs: Programs) -> None:
@@ -270,7 +270,7 @@ def test_the_command_that_is_named_mends_a_library_that_is_opened_later(
         said = hugealign("ps", str(child.pid)).stdout
     words = typed(row)
     assert words == ["hugealign", "run", "--fix", "--file", str(library), "--", str(loader)]
-    assert f"start it with: {shlex.join(words)} [ARG]... (" in said
+    assert f"{advised('start', *words, needs='arguments')} (" in said
     with started([*words, library]) as child:
         (after,) = rows(top(), child.pid)
         assert "windows are huge" in hugealign("ps", "--all", str(child.pid)).stdout
@@ -285,7 +285,7 @@ def test_windows_that_the_cache_has_small_are_mended_on_a_file_system_without_hu
     shutil.copy(built.good, program)
     with running(program, "5") as child:
         (row,) = rows(top(), child.pid)
-        assert f"start it with: {shlex.join(typed(row))} [ARG]..." in hugealign("ps", str(child.pid)).stdout
+        assert advised("start", *typed(row), needs="arguments") in hugealign("ps", str(child.pid)).stdout
     with started([*typed(row), "5"]) as child:
         done = hugealign("ps", str(child.pid))
     assert (done.returncode, "all 3 windows are huge" in done.stdout) == (0, True)

@@ -235,6 +235,30 @@ def test_fix_of_a_tree_and_back(venv: Path, made: Path) -> None:
     assert record(venv) == []
 
 
+@needs_root
+def test_names_in_a_lower_layer_of_an_image(venv: Path, made: Path) -> None:
+    """On overlayfs a file with several names is another inode as soon as it is copied up, as by an exchange."""
+    layers = made / f"layers-{venv.name}"
+    for name in ("upper", "work", "merged"):
+        (layers / name).mkdir(parents=True)
+    merged = layers / "merged"
+    options = f"lowerdir={venv},upperdir={layers / 'upper'},workdir={layers / 'work'}"
+    before = library(venv).read_bytes()
+    subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", merged], check=True)
+    try:
+        done = hugealign("fix", "-r", merged)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "2 files fixed" in done.stdout
+        assert library(merged).samefile(library(merged).with_name("again.so"))
+        assert library(merged).read_bytes() != library(venv).read_bytes() == before
+        assert record(merged) == []
+        assert hugealign("fix", "-r", "--undo", merged).returncode == 0
+        assert library(merged).read_bytes() == before
+    finally:
+        subprocess.run(["umount", "--lazy", merged], check=True)
+        shutil.rmtree(layers)
+
+
 def test_fix_of_a_tree_within_bounds(venv: Path) -> None:
     def fixed(*words: str) -> list[str]:
         done = hugealign("fix", "-r", "--json", *words)

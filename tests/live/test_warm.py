@@ -23,7 +23,7 @@ from hugealign.pagecache import warming
 from hugealign.system import kernel
 from tests.link.bulk import bulk_object
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
-from tests.support import HUGEALIGN, worded
+from tests.support import HUGEALIGN, advised, worded
 
 ALL = f"{WINDOWS} of {WINDOWS} windows huge (6.0 MiB)"
 NONE = f"0 of {WINDOWS} windows huge (0 B)"
@@ -42,7 +42,7 @@ def test_warm_makes_every_window_huge_in_a_process(cold: Path) -> None:
     before = hugealign("warm", "--check", cold)
     assert (before.returncode, before.stdout) == (
         1,
-        f"{cold}: {NONE}\n  not warmed; run: hugealign warm {cold}\n",
+        f"{cold}: {NONE}\n  {worded('cache.not-warmed')}; {advised('run', 'hugealign', 'warm', cold)}\n",
     )
     done = hugealign("warm", cold)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{cold}: {ALL}\n", "")
@@ -102,16 +102,16 @@ def test_as_many_windows_as_the_build_meant(programs: Programs) -> None:
     subprocess.run([HUGEALIGN, profile, "gcc", *objects, "-o", meant], check=True)
     chill(meant)
     assert hugealign("warm", meant).stdout == (
-        f"{meant}: 1 of 1 windows huge (2.0 MiB)\n  its build asks for 1 window; --windows asks for others\n"
+        f"{meant}: 1 of 1 windows huge (2.0 MiB)\n  {worded('text.windows-meant', windows=1)}\n"
     )
     done = hugealign("ps", "--wait", "10", "--", meant, "pause")
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(r"\bmeant\[\d+\]: the one window that its build asks for is huge \(it has \d\)\n", done.stdout)
+    assert re.search(r"\bmeant\[\d+\]: the one window that its build requests is huge \(it has \d\)\n", done.stdout)
     assert hugealign("warm", "--windows", "2", meant).stdout == f"{meant}: 2 of 2 windows huge (4.0 MiB)\n"
     chill(meant)
     done = hugealign("ps", "--wait", "0.2", "--", meant, "pause")
     assert done.returncode == 1
-    assert "0 of 1 windows that its build asks for are huge" in done.stdout
+    assert "0 of 1 windows that its build requests are huge" in done.stdout
 
 
 def test_budget_is_exact_where_nothing_was_cached(cold: Path) -> None:
@@ -262,21 +262,21 @@ def odd(tmp_path: Path, built: Programs) -> dict[str, Path]:
     cut.write_bytes(built.good.read_bytes()[:80])
     short.write_bytes(built.good.read_bytes()[:40])
     return {
-        "not a regular file": fifo,
-        "no program or shared library in it": empty,
-        "not an ELF file": text,
-        "damaged: e_shnum": cut,
-        "damaged: e_ident": short,
+        worded("file.special"): fifo,
+        worded("file.empty"): empty,
+        worded("file.not-elf"): text,
+        worded("file.damaged", part="e_shnum"): cut,
+        worded("file.damaged", part="e_ident"): short,
     }
 
 
 def test_what_is_no_program_is_an_error_of_one_line(odd: dict[str, Path], tmp_path: Path) -> None:
     cases = {
         **odd,
-        "No such file or directory": tmp_path / "missing",
-        "Not a directory": odd["not an ELF file"] / "x",
+        worded("file.unreadable", error="ENOENT"): tmp_path / "missing",
+        worded("file.unreadable", error="ENOTDIR"): odd[worded("file.not-elf")] / "x",
     }
-    for message, path in (*cases.items(), ("not a regular file", tmp_path), ("not a regular file", Path("/dev/zero"))):
+    for message, path in (*cases.items(), *((worded("file.special"), path) for path in (tmp_path, Path("/dev/zero")))):
         done = hugealign("warm", path)
         assert (done.returncode, done.stdout) == (3, "")
         assert done.stderr.startswith(f"hugealign: error: {path}: ")
@@ -285,7 +285,7 @@ def test_what_is_no_program_is_an_error_of_one_line(odd: dict[str, Path], tmp_pa
 
 
 def test_one_bad_file_does_not_hide_the_others(odd: dict[str, Path], cold: Path) -> None:
-    fifo = odd["not a regular file"]
+    fifo = odd[worded("file.special")]
     done = hugealign("warm", fifo, cold)
     assert (done.returncode, done.stdout) == (3, f"{cold}: {ALL}\n")
     chill(cold)
@@ -316,7 +316,7 @@ def test_huge_hostile_file_is_refused_at_once(tmp_path: Path) -> None:
     for words in ((), ("--check",)):
         done = hugealign("warm", *words, path)
         assert done.returncode == 1
-        assert "2097152 windows would not fit into the" in done.stderr
+        assert worded("memory.few", windows=1 << 21, room=0).partition("0 B")[0] in done.stderr
     assert " of 1 windows huge " in hugealign("warm", "--windows", "1", path).stdout
 
 

@@ -13,7 +13,7 @@ from hugealign.pagecache import measure as pagecache
 from hugealign.pagecache import warming
 from hugealign.system import kernel
 from tests.live.programs import WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
-from tests.support import worded
+from tests.support import advised, worded
 
 ALL = WINDOWS * WINDOW >> 10
 
@@ -60,10 +60,9 @@ def test_file_in_use_stays_huge_and_names_the_process(warmed: Path) -> None:
     with running(warmed, "5") as child:
         done = hugealign("warm", "--undo", warmed)
         assert done.returncode == 1
-        name = f"{child.pid} ({warmed.name[:15]})"
         assert done.stdout.splitlines() == [
             f"{warmed}: 3 of 3 windows huge (6.0 MiB)",
-            f"  in use by process {name}; stop it and try again",
+            f"  {worded('cache.in-use', process=child.pid, name=warmed.name[:15])}; {advised('stop')}",
         ]
         assert huge_kib(child.pid, warmed) == ALL
     assert hugealign("warm", "--undo", warmed).returncode == 0
@@ -97,9 +96,9 @@ def test_tmpfs_keeps_its_pages(programs: Programs) -> None:
 
 def test_what_is_no_program(tmp_path: Path, built: Programs) -> None:
     for path, message in (
-        (tmp_path, "not a regular file"),
-        (tmp_path / "no", "No such file"),
-        (Path("/etc/passwd"), "not an ELF"),
+        (tmp_path, worded("file.special")),
+        (tmp_path / "no", worded("file.unreadable", error="ENOENT")),
+        (Path("/etc/passwd"), worded("file.not-elf")),
     ):
         done = hugealign("warm", "--undo", path, built.plain)
         assert done.returncode == 3

@@ -57,5 +57,5 @@ def test_words_decide_nothing(words: Iterator[str], monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(render, "row", reworded)
     for kind in catalogue.REMEDIES:
         monkeypatch.setitem(catalogue.REMEDIES, kind, next(words))
-    assert render.text(Diagnosis("thp.unchanged", "", {})) != "the kernel reported success, but it stayed as it was"
+    assert render.text(Diagnosis("thp.unchanged", "", {})) != "the kernel reported success but changed nothing"
     assert (ranked(), grouped(), checked()) == before

@@ -15,7 +15,7 @@ from hugealign.pagecache.measure import CacheState
 from hugealign.pagecache.report import document, ranges, shortened, total
 from hugealign.pagecache.text import CachedText
 from hugealign.pagecache.warming import Warmth
-from tests.support import worded
+from tests.support import advised, worded
 
 SCHEMA = json.loads((Path(report.__file__).with_name("warm-1.schema.json")).read_text(encoding="utf-8"))
 W = 2 << 20
@@ -45,7 +45,7 @@ def test_lines() -> None:
     assert lines(part) == [
         "a\\nb: 1 of 3 windows huge (2.0 MiB)",
         f"  {worded('text.windows-meant', windows=1)}",
-        f"  {worded('cache.in-use', process=7, name='x')}; stop it and try again",
+        f"  {worded('cache.in-use', process=7, name='x')}; {advised('stop')}",
         "  not huge: file offsets 0x200000-0x600000",
     ]
     assert lines(CachedText("f", W, [0], Warmth((True,)))) == ["f: 1 of 1 windows huge (2.0 MiB)"]

@@ -11,6 +11,7 @@ from hugealign.watch import top_report as report
 from hugealign.watch.adapt import Adapted
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.top import Machine, ProgramRow
+from tests.support import advised
 
 M = 1 << 20
 HOSTILE = 'x"\\\n\x1b[2J{y="\udcff"} 1'
@@ -63,7 +64,7 @@ def test_actions_are_read_on_a_narrow_screen() -> None:
     lines = table(replace(MACHINE, rows=rows), width=80)
     assert lines[-4].endswith("  HUGE  CAN  COULD")
     assert lines[-3].split()[2:4] == ["…dk-amd64/bin/java", "libstdc++.so.6.0.30"]
-    assert lines[-2] == "       start it with: hugealign run --fix -- java"
+    assert lines[-2] == f"       {advised('start', 'hugealign', 'run', '--fix', '--', 'java')}"
     assert lines[-1].split()[-3:] == ["2", "6", "6"]
     assert max(map(len, lines[3:])) <= 80
     for height in range(1, 12):

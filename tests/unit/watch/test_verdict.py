@@ -91,7 +91,7 @@ def test_windows_that_a_build_does_not_ask_for(leading_huge: bool, exact: bool) 
     assert (verdict.windows, verdict.possible, verdict.wanted) == (1, 3, 1)
     good = leading_huge or not exact  # which one it is cannot be known from counts
     assert verdict.met is good
-    head = "the one window that its build asks for is" if good else "0 of 1 windows that its build asks for are"
+    head = "the one window that its build requests is" if good else "0 of 1 windows that its build requests are"
     assert plain(lines(verdict)[0]) == f"app[7]: {head} huge (it has 3)"
     assert [count for count, _ in codes(verdict)] == ([] if good else [1])
     if exact:
