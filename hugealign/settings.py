@@ -26,16 +26,21 @@ PAGE_SIZE, MIN_TEXT, PAD_THRESHOLD = 2 << 20, 256 << 10, 4 << 10
 
 #: variable: kind, the field of Settings that it sets (empty: the launcher reads it), example for the help, meaning.
 VARIABLES = {
-    "HUGEALIGN_DISABLE": (BOOLEAN, "", "1", "be the bare compiler"),
+    "HUGEALIGN_DISABLE": (BOOLEAN, "", "1", "run the plain compiler and linker"),
     "HUGEALIGN_PAGE_SIZE": (PAGE_SIZE_KIND, "page_size", DEFAULT_PAGE_SIZE, "the huge page size"),
-    "HUGEALIGN_MIN_TEXT": (SIZE, "min_text", DEFAULT_MIN_TEXT, "smaller text is linked as without hugealign"),
-    "HUGEALIGN_ONLY": (GLOBS, "only", "GLOB:GLOB", "only these output names"),
-    "HUGEALIGN_SKIP": (GLOBS, "skip", "GLOB:GLOB", "not these output names"),
-    "HUGEALIGN_PROFILE": (FILE, "profile", "FILE", "an order (hugealign order): hot functions first"),
-    "HUGEALIGN_ORDER_OBJECTS": (BOOLEAN, "order_objects", "1", "objects without -ffunction-sections: place them whole"),
-    "HUGEALIGN_PLUGIN": (BOOLEAN, "", "0", "compile without the LLVM plugin that was built"),
-    "HUGEALIGN_CHECK": (MODE, "check", "warn", "after each link: off, warn or error"),
-    "HUGEALIGN_DEBUG": (BOOLEAN, "debug", "1", "say on stderr what each link does"),
+    "HUGEALIGN_MIN_TEXT": (SIZE, "min_text", DEFAULT_MIN_TEXT, "link programs with less text unchanged"),
+    "HUGEALIGN_ONLY": (GLOBS, "only", "GLOB:GLOB", "lay out only outputs with these names"),
+    "HUGEALIGN_SKIP": (GLOBS, "skip", "GLOB:GLOB", "leave outputs with these names unchanged"),
+    "HUGEALIGN_PROFILE": (FILE, "profile", "FILE", "put hot functions first, by the order file of hugealign order"),
+    "HUGEALIGN_ORDER_OBJECTS": (
+        BOOLEAN,
+        "order_objects",
+        "1",
+        "order whole objects where they lack -ffunction-sections",
+    ),
+    "HUGEALIGN_PLUGIN": (BOOLEAN, "", "0", "do not use the LLVM plugin"),
+    "HUGEALIGN_CHECK": (MODE, "check", "warn", "check each output: off, warn (default) or error"),
+    "HUGEALIGN_DEBUG": (BOOLEAN, "debug", "1", "print on stderr what each link does"),
 }
 
 

@@ -103,10 +103,10 @@ def seconds(text: str) -> float:
 
 
 def interval(text: str) -> float:
-    """Return the number in ``0.5``, at least 0.01; raises ValueError."""
+    """Return the number in ``0.5``, at least 0.01; raises ValueError or ArgumentTypeError."""
     number = seconds(text)
     if number < 0.01:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text} is too short; give at least 0.01 (seconds)")
     return number
 
 

@@ -1,4 +1,4 @@
-"""The command ``hugealign fix``: make the text of a linked file whole by editing its headers."""
+"""The command ``hugealign fix``: prepare a linked file for huge pages, without relinking it."""
 
 import argparse
 import json
@@ -18,37 +18,36 @@ if TYPE_CHECKING:
 _LEVELS = ("align", "shift", "separate")
 EPILOG = """\
 levels, from the least invasive to the most:
-  align   only the alignment of the text segment
-  shift   the text segment grows to window boundaries; the read-only data in
-          between become executable, no more than --max-executable
-  separate
-          the text, and all that follows it, moves away from what only the
-          loader reads; traps fill its windows, no data become executable, and
-          text of less than a window is whole, too.  Needs capstone, which makes
-          sure that no code reaches across.  The build ID becomes another
+  align     change only the alignment of the text segment
+  shift     extend the text segment to window boundaries; the read-only data in
+            between become executable, at most --max-executable
+  separate  move the text, and all that follows it, away from what only the
+            loader reads, and fill its windows with traps; no data become
+            executable, and text of less than a window gets one.  Needs capstone,
+            to check that no code reaches across; changes the build ID
 
-Without --level, a file gets separate where nothing reaches across, else shift;
-fix says which, and why.  Where shift would cost too much, the text begins or
-ends as with align.
+Without --level, fix uses separate if nothing reaches across, else shift, and
+says which and why.  Where shift would cost too much at one end of the text, that
+end stays as it is.
 
-Only separate changes addresses, in relocations, symbols and debug information,
-too: --debug-file-of PROGRAM makes the same of the separate debug FILE of a
-program, for the separated PROGRAM.
+Only separate changes addresses, also in relocations, symbols and debug
+information.  --debug-file-of PROGRAM changes FILE, the separate debug file, so
+that it matches the separated PROGRAM.
 
-If the linker packed the file, contents move in it.  fix prints how much becomes
+If the linker packed the file, fix moves contents in it.  It prints how much becomes
 executable.  --undo restores the file byte for byte.  fix refuses a file that
 might behave differently afterwards, or lose a protection.
 
--r fixes what is below each DIR in place, the files with the most to gain first,
-and leaves out what fix refuses; run it again to go on after an interruption. Of
-a file with several names (hard links, as from uv's or pnpm's cache) only the
-name below DIR gets the fixed file. A wheel's RECORD gets the new hashes. With
---undo, -r undoes all fixes below DIR.
+-r fixes the files below each DIR in place, those with the most to gain first, and
+skips those that fix refuses.  After an interruption run it again.  If a file has
+names outside DIR (hard links into the cache of uv or pnpm), those keep the old
+file.  The RECORD of a wheel gets the new hashes.  With --undo, -r undoes all
+fixes below DIR.
 
 --in-place puts the fixed file in the place of FILE when it is complete and on
-the disk, with owner, mode, times, ACLs, capabilities and holes; running
-processes keep the old one.  A kill at any moment leaves one or the other.  An
-error message says which of them is there.
+the disk, with the same owner, mode, times, ACLs, capabilities and holes.
+Running processes keep the old one.  Killed at any moment, fix leaves the old file
+or the new one; an error message says which.
 
 examples:
   hugealign fix --dry-run /usr/sbin/mariadbd      what it would do
@@ -73,27 +72,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "files", nargs="+", metavar="FILE", help="a program or shared library; with -r or --dry-run also DIR"
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with its mode; - is stdout")
-    what.add_argument("--in-place", action="store_true", help="put the result in the place of FILE")
     what.add_argument(
-        "--dry-run", action="store_true", help="only print what fix would do; rank what a directory holds by its gain"
+        "-o", "--output", metavar="OUT", help="write the fixed file to OUT, with the mode of FILE; - is stdout"
     )
-    parser.add_argument(
-        "--undo", action="store_true", help="restore the file as it was before fix, in place without -o"
+    what.add_argument("--in-place", action="store_true", help="replace FILE by the fixed file")
+    what.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only print what fix would do; of a directory, rank the files by their gain",
     )
-    parser.add_argument("-r", "--recursive", action="store_true", help="fix in place what gains below a DIR")
-    parser.add_argument("--max", metavar="SIZE", help="with -r, leave no more than SIZE of text in whole windows")
-    parser.add_argument("--level", choices=_LEVELS, default="", help="do just this (default: see below)")
+    parser.add_argument("--undo", action="store_true", help="restore FILE as it was before fix; in place without -o")
+    parser.add_argument("-r", "--recursive", action="store_true", help="fix the files below DIR in place")
+    parser.add_argument("--max", metavar="SIZE", help="with -r, put no more than SIZE of text into whole windows")
+    parser.add_argument("--level", choices=_LEVELS, default="", help="fix at this level (default: see below)")
     parser.add_argument(
         "--max-executable",
         metavar="SIZE",
-        help="the most read-only data that may become executable (default: a quarter of the text that the file gains)",
+        help="let at most SIZE of read-only data become executable (default: a quarter of the text in new windows)",
     )
     parser.add_argument(
-        "--debug-file-of", metavar="PROGRAM", help="FILE is the debug file of a program that was separated as PROGRAM"
+        "--debug-file-of",
+        metavar="PROGRAM",
+        help="change FILE, a separate debug file, so that it matches the separated PROGRAM",
     )
     add_page_size(parser.add_argument)
-    add_json(parser.add_argument, "schema hugealign.fix/1, of a directory hugealign.fix-report/1")
+    add_json(parser.add_argument, "schema hugealign.fix/1 (directories: hugealign.fix-report/1)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -107,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         return _rank(args, options)
     if args.output is None and not args.in_place and not args.dry_run:
         if not args.undo:
-            raise UsageError("fix: where to? give -o OUT, --in-place, or --dry-run to see what it would do")
+            raise UsageError("fix: no output; give -o OUT, --in-place, or --dry-run to see what it would do")
         options = options.changed(in_place=True)
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
@@ -142,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _warn(done: "Fixed") -> None:
-    """Say what goes with a fix, if it could not be done."""
+    """Warn of what a fix should have done as well and could not."""
     for note in done.notes:
         from hugealign.diagnosis import render
 
@@ -152,7 +155,7 @@ def _warn(done: "Fixed") -> None:
 def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
     """Fix what gains below directories, or undo that."""
     if args.output is not None or args.debug_file_of is not None:
-        raise UsageError("fix: -r fixes in place; leave -o and --debug-file-of out")
+        raise UsageError("fix: -r cannot be combined with -o or --debug-file-of")
     from hugealign.fixing import report, trees
 
     most = None if args.max is None else parse_size(args.max, "--max")
@@ -173,7 +176,7 @@ def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
         print(json.dumps(report.document(fixed, failures), indent=1))
     else:
         print(report.tree_line(steps))
-    # Of many files some are always refused; they keep nobody from using the others.
+    # Some of many files are always refused; the others are good to use.
     return max((step.error.exit_status for step in steps if step.error and step.error.exit_status > 1), default=0)
 
 
@@ -224,7 +227,7 @@ def _to_stdout(args: argparse.Namespace, options: "FixOptions") -> int:
 
     (path,) = args.files
     if args.json:
-        raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --json")
+        raise UsageError("fix: -o - and --json both write to standard output; give -o a file")
     with unnamed_file() as file:
         try:
             done = fix_into(path, file.fileno(), options)

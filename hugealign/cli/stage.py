@@ -12,21 +12,21 @@ from hugealign.io.units import format_size, printable
 
 EPILOG = """\
 Some file systems keep no huge pages (ext4 before Linux 6.16, btrfs, overlayfs).
-For them stage copies each FILE to a tmpfs with huge files, once for all
-services. The copy of /usr/sbin/mariadbd is then at
+For them stage copies each FILE once, for all processes, to a tmpfs with huge
+pages. The copy of /usr/sbin/mariadbd is then
 
   /run/hugealign/path/usr/sbin/mariadbd
 
-A service binds it over the file (`hugealign enable` writes the unit), and
-`hugealign run` finds it there. If the file has changed since, it gets a new
-copy, and the old one is removed. The copy keeps owner, mode, times,
-capabilities, ACLs and labels, or stage refuses the file. The copies take as much
-memory as the files, once for the machine, and at most half of it. --drop of the
-last copy also unmounts the store. Processes that run from a copy keep it.
+A service mounts it over the file (`hugealign enable` writes the unit), and
+`hugealign run` uses it. If the file has changed, stage replaces the copy. A copy
+has the owner, mode, times, capabilities, ACLs and labels of its file; if it
+cannot have them, stage refuses the file. Copies take as much memory as the
+files, at most half of the machine's. --drop of the last copy also unmounts the
+store. Processes that run from a copy keep it.
 """
 STATUS = {
     0: "done",
-    1: "some windows are not huge, or a file has none or is refused",
+    1: "some windows are not huge, or a file has no window or is refused",
 }
 
 
@@ -36,22 +36,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="a program or shared library; with -r also DIR")
-    add("--list", action="store_true", help="list the copies, and which files have changed since")
+    add("--list", action="store_true", help="list the copies, and whether their files have changed")
     add("--drop", action="store_true", help="remove the copies of the files, or all copies")
     add(
         "--fix",
         action="store_true",
-        help="fix the copy of a file that a fix gives more windows; the file stays as it is",
+        help="fix the copy of each file that fix gives more windows; the file does not change",
     )
     add(
         "-r",
         "--recursive",
         action="store_true",
-        help="stage what has windows below a DIR, what has the most text first",
+        help="stage the files with windows below DIR, those with the most text first",
     )
-    add("--libs", action="store_true", help="also the shared libraries that the files need")
-    add("--store", metavar="DIR", default=store.DEFAULT, help=f"the store's directory (default: {store.DEFAULT})")
-    add("--owner", metavar="NAME", default="", help="link to the copies below for/NAME in the store, not below path")
+    add("--libs", action="store_true", help="include the shared libraries that the files need")
+    add("--store", metavar="DIR", default=store.DEFAULT, help=f"the directory of the copies (default: {store.DEFAULT})")
+    add("--owner", metavar="NAME", default="", help="put the paths of the copies below for/NAME in DIR, not below path")
     add_json(add, "schema hugealign.stage/1")
 
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     """Stage, list or drop, and return the exit status."""
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     if args.list and (args.drop or args.files):
-        raise UsageError("--list: goes with neither --drop nor FILE")
+        raise UsageError("stage: --list cannot be combined with --drop or FILE")
     if not (args.list or args.drop or args.files):
         raise UsageError("stage: no file; example: hugealign stage /usr/sbin/mariadbd")
     if args.list or args.drop:

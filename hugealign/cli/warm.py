@@ -1,4 +1,4 @@
-"""The command ``hugealign warm``: bring the text of files into the page cache in huge folios."""
+"""The command ``hugealign warm``: load the text of files into the page cache in huge pages."""
 
 import argparse
 import json
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from hugealign.pagecache.text import CachedText
 
 EPILOG = """\
-Afterwards every process that maps the text gets huge pages, without any change
-to the process, until the kernel needs the memory or somebody replaces the file.
-So warm a file after each boot and each installation, before the program starts.
-warm prints the memory that it costs.  It needs no privileges, never writes to
-the file, and leaves alone what is huge already, even under a running program.
+Every process that then maps the text gets huge pages, without any change to the
+process, until the kernel needs the memory or the file is replaced.  So warm a
+file after each boot and each installation, before the program starts.  warm
+prints how much memory it takes.  It needs no privileges, never writes to the
+file, and does not touch text that is huge already.
 
-A program linked with a profile says how many leading windows should be huge.
-warm takes only these unless --windows gives another number.
+A program that was linked with an order contains the number of leading windows to
+make huge.  warm loads only those unless --windows gives another number.
 
---libs finds the libraries as the dynamic linker would, and runs nothing.
-Libraries without a whole window are named and do not change the status.
+--libs finds libraries as the dynamic linker does, but runs nothing.  Libraries
+without a whole window are listed and do not change the status.
 
 --replace is for a file in use.  It warms a copy with the same owner, mode,
 times, ACLs, capabilities and holes, then renames it over the file.  Running
 processes keep the old file.  It replaces the named files, not their libraries.
 
--r warms what has whole windows below each DIR, the files with the most text
-first, as far as they fit into the memory that is available, or into --max.
+-r warms the files with whole windows below each DIR, those with the most text
+first, until the available memory or --max is used up.
 
 --wait is for kernels from 5.14 to 6.0 with CONFIG_READ_ONLY_THP_FOR_FS and THP
 "always" or "madvise".  There only khugepaged can make the text huge, and it
-runs every ten seconds or so.  It does not help before 5.14, where khugepaged
-looks only at the text of running programs: see hugealign run.
+runs about every ten seconds.  Before 5.14 khugepaged handles only the text of
+running programs: use hugealign run.
 
---undo brings the text back into small pages, so that you can compare the two
-without a rebuild: a process that starts afterwards has its text in 4 KiB pages.
-Pages that a process maps stay as they are, and so do those of tmpfs.
+--undo brings the text back into small pages, for example to compare the two: a
+process that starts afterwards has its text on 4 KiB pages.  Pages that a process
+maps, and pages of tmpfs, stay huge.
 """
 STATUS = {
     0: "all windows are huge (--undo: none is)",
@@ -56,12 +56,14 @@ STATUS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``warm`` to *parser*."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library; with -r also DIR")
-    parser.add_argument("-r", "--recursive", action="store_true", help="warm what has whole windows below a DIR")
-    parser.add_argument("--max", metavar="SIZE", help="with -r, the most memory to take (default: what is available)")
-    parser.add_argument("--libs", action="store_true", help="also the shared libraries that the files need")
-    parser.add_argument("--windows", metavar="N", type=count, help="only the leading N windows of each file")
+    parser.add_argument("-r", "--recursive", action="store_true", help="warm the files with whole windows below DIR")
+    parser.add_argument(
+        "--max", metavar="SIZE", help="with -r, use at most SIZE of memory (default: what is available)"
+    )
+    parser.add_argument("--libs", action="store_true", help="include the shared libraries that the files need")
+    parser.add_argument("--windows", metavar="N", type=count, help="load only the first N windows of each file")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--check", action="store_true", help="only measure; evict and read nothing")
+    how.add_argument("--check", action="store_true", help="only report what is huge")
     how.add_argument("--replace", action="store_true", help="replace a file in use by a warm copy")
     how.add_argument("--undo", action="store_true", help="bring the text back into small pages")
     parser.add_argument(
@@ -126,11 +128,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for options that cannot be combined."""
     if args.undo and (args.windows, args.wait) != (None, None):
-        raise UsageError("warm: --undo goes with -r, --libs and --json alone")
+        raise UsageError("warm: --undo cannot be combined with --windows or --wait")
     if args.recursive and (args.replace or args.libs):
-        raise UsageError("warm: -r goes with neither --replace nor --libs")
+        raise UsageError("warm: -r cannot be combined with --replace or --libs")
     if args.max is not None and not args.recursive:
         raise UsageError("warm: --max requires -r")
 
@@ -168,7 +170,7 @@ class _Room:
         """Return the line about what was left out."""
         if self._left_out:
             return [f"{counted(self._left_out, 'file')} left out: more than {format_size(self._most)} (--max)"]
-        return [] if self._taken else ["nothing below has a window that became huge"]
+        return [] if self._taken else ["no window below became huge"]
 
     def take(self, done: "CachedText") -> None:
         """Count what was *done*."""
