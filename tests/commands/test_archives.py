@@ -337,9 +337,14 @@ def test_a_member_that_is_no_program_is_read_once(tmp_path: Path, monkeypatch: p
     members = [*classes, ("true", program), ("n" * 2000, program), ("short", b"\x7fELF"), ("random", os.urandom(4000))]
     path = tmp_path / "x"
     path.write_bytes(zipped(*members))
-    reads = []
+    reads: list[int] = []
     pread = os.pread
-    monkeypatch.setattr(os, "pread", lambda fd, size, at: reads.append(at) or pread(fd, size, at))
+
+    def counted(fd: int, size: int, at: int) -> bytes:
+        reads.append(at)
+        return pread(fd, size, at)
+
+    monkeypatch.setattr(os, "pread", counted)
     passed: Counter[str] = Counter()
     reports = check(path, passed)
     assert names(reports) == ["n" * 2000, "true"]
