@@ -72,16 +72,22 @@ def prepared(command: str, args: argparse.Namespace) -> tuple[str, Mapping[bytes
         if done.tunable:
             environ = launch.with_tunable(environ)
         lines += [_line(text, args.verbose) for text in (done.texts if args.verbose else done.worst)]
-    except HugealignError as error:
-        lines.append(f"{printable(command)}: {error}")
-    except OSError as error:
-        lines.append(f"{printable(command)}: its text is as it was: {error.strerror}")
+    except (HugealignError, OSError) as error:
+        lines.append(f"{printable(command)}: {_not_prepared(command, error)}")
     except Exception as error:  # noqa: BLE001  # the command runs anyway
         lines.append(f"{printable(command)}: {type(error).__name__}: {printable(str(error))}")
     with contextlib.suppress(OSError):
         for line in lines:
             print(f"hugealign: {line}", file=sys.stderr, flush=True)
     return program, environ
+
+
+def _not_prepared(command: str, error: Exception) -> str:
+    """Return why the text of *command* stays as it is."""
+    from hugealign.diagnosis.refusal import DiagnosedError, error_name, words
+
+    failure = DiagnosedError("program.unchanged", error=error_name(error)) if isinstance(error, OSError) else error
+    return words(command, failure)
 
 
 def _line(text: "TextResult", verbose: bool) -> str:

@@ -6,12 +6,11 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from hugealign.diagnosis import render
+from hugealign.diagnosis.refusal import DiagnosedError, diagnosed
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FIX, FixOptions, made, refuse_copy
 from hugealign.io.progress import silent
 from hugealign.io.regular import opened
-from hugealign.io.units import printable
 from hugealign.process import processes, smaps
 from hugealign.records import Record
 from hugealign.verification import inputs
@@ -64,7 +63,7 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
         try:
             named = not stat.S_ISDIR(os.stat(top).st_mode)
         except OSError as error:
-            raise HugealignError(f"{printable(top)}: {error.strerror}") from error
+            raise DiagnosedError.of(diagnosed(top, error)) from error
         if named:
             yield top
             continue
@@ -72,7 +71,7 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
             if not task.problem:
                 yield task.path
             elif task.path == top:
-                raise HugealignError(f"{printable(top)}: {render.text(task.problem)}")
+                raise DiagnosedError.of(task.problem)
 
 
 def _running() -> "Counter[object]":
