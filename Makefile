@@ -35,12 +35,13 @@ test-lab: setup ## the tests of the laboratory
 	$(PYTEST) $(PARALLEL) -m 'not matrix' lab/tests $(ARGS)
 
 test-links: setup ## the long link matrix
+	tests/setup.sh $(VENV) gcc-powerpc64le-linux-gnu g++-powerpc64le-linux-gnu g++-riscv64-linux-gnu g++-s390x-linux-gnu
 	$(PYTEST) $(PARALLEL) -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
 
-test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/kernels.md
+test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/measured/kernels.md
 	tests/setup.sh $(VENV) $(KERNEL_PACKAGES)
 	$(PYTEST) -m kernels tests/kernels $(ARGS)
-	$(PYTHON) -m tests.kernels --write docs/kernels.md
+	$(PYTHON) -m tests.kernels --write docs/measured/kernels.md
 
 test-live: setup ## every file system, THP mode, writer and user; as root
 	tests/setup.sh $(VENV) mmdebstrap podman crun containerd runc php-cli luajit default-jdk-headless
@@ -52,12 +53,12 @@ test-postgres: ## build PostgreSQL with hugealign, run its tests, warm it, look 
 test-mysql: ## the same with MariaDB: built once, linked four ways; a cold build takes half an hour or more
 	examples/mysql/run.py
 
-test-prebuilt: setup ## fix what Debian and others built, run it; writes docs/prebuilt.md (2 GB of downloads)
+test-prebuilt: setup ## fix what Debian and others built, run it; writes docs/measured/prebuilt.md (2 GB of downloads)
 	tests/setup.sh $(VENV) mmdebstrap buildah
-	$(PYTHON) -m tests.prebuilt --write docs/prebuilt.md
+	$(PYTHON) -m tests.prebuilt --write docs/measured/prebuilt.md
 	$(PYTEST) -m matrix tests/prebuilt
 
-test-fresh: setup ## type the manual in a fresh Debian 12 and 13; writes docs/results/typed.md; as root
+test-fresh: setup ## type the manual in a fresh Debian 12 and 13; writes docs/measured/typed.md; as root
 	tests/setup.sh $(VENV) mmdebstrap
 	$(PYTHON) -m tests.fresh $(ARGS)
 
@@ -89,31 +90,31 @@ coverage: setup ## lines and branches that tests/unit and tests/commands reach, 
 bench: setup ## benchmarks: ratios, side by side
 	$(PYTHON) -m tests.bench
 
-docs: setup ## write docs/rules.md and docs/api.md, renew the samples, and write docs/links.md from a run of the link tests
-	python3 -c 'from hugealign.diagnosis import catalogue; print(catalogue.markdown(), end="")' >docs/rules.md
-	$(PYTHON) -m tests.api >docs/api.md
-	$(PYTHON) -m tests.samples docs/verify.md docs/first-steps.md README.md
+docs: setup ## write docs/reference/rules.md and docs/reference/api.md, renew the samples, and write docs/measured/links.md from a run of the link tests
+	python3 -c 'from hugealign.diagnosis import catalogue; print(catalogue.markdown(), end="")' >docs/reference/rules.md
+	$(PYTHON) -m tests.api >docs/reference/api.md
+	$(PYTHON) -m tests.samples docs/reference/verify.md docs/tutorials/first-steps.md README.md
 	$(PYTHON) -m tests.picture docs/before-after.svg
 	$(PYTEST) -m 'not matrix' $(JUNIT)build/junit.xml tests/link
-	$(PYTHON) -m tests.table docs/links.md build/junit.xml $(wildcard build/matrix.xml)
+	$(PYTHON) -m tests.table docs/measured/links.md build/junit.xml $(wildcard build/matrix.xml)
 
 manual: $(SPHINX)/installed ## the manual as a site, build/manual; a broken link or any other warning is an error
 	$(SPHINX)/bin/sphinx-build -q -E -W --keep-going -b html -d build/manual.doctrees -c docs . build/manual
-	@echo build/manual/docs/index.html
+	@echo build/manual/index.html
 
-docs-live: setup ## write docs/huge.md: what this kernel does, by file system; as root
-	$(PYTHON) -m tests.live_table docs/huge.md
+docs-live: setup ## write docs/measured/huge.md: what this kernel does, by file system; as root
+	$(PYTHON) -m tests.live_table docs/measured/huge.md
 
 tables: ## write what hugealign/sh has of Python's tables
 	$(PYTHON) packaging/tables.py
 
-share: setup ## write the completions in share/, and docs/commands.md
+share: setup ## write the completions in share/, and docs/reference/commands.md
 	$(PYTHON) packaging/completions.py
-	$(PYTHON) -m tests.samples docs/commands.md
+	$(PYTHON) -m tests.samples docs/reference/commands.md
 
 pad: ## write ld-scripts/pad-x86_64.o
 	python3 -c 'from hugealign.elf import image, objectfile; import sys; \
-	  sys.stdout.buffer.write(objectfile.pad_object(objectfile.Pad(image.EM_X86_64, ".hugealign.pad")))' >ld-scripts/pad-x86_64.o
+	  sys.stdout.buffer.write(objectfile.pad_object(objectfile.Pad(machines.X86_64, ".hugealign.pad")))' >ld-scripts/pad-x86_64.o
 
 # PREFIX and DESTDIR go through the environment, so no character in them means anything to make or to the shell.
 export PREFIX ?= /usr/local

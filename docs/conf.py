@@ -4,7 +4,8 @@ project = "hugealign"
 author = "the hugealign authors"
 html_title = "hugealign"
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
+copybutton_prompt_text = "$ "
 # The documents stay where people find them in the checkout; the links between them are the site's, too.
 include_patterns = [
     "docs/**.md",
@@ -24,3 +25,8 @@ root_doc = "docs/index"
 myst_heading_anchors = 4  # as GitHub makes them
 nitpicky = True
 html_theme = "furo"
+html_show_copyright = False
+html_static_path = ["static"]
+html_css_files = ["manual.css"]
+templates_path = ["templates"]
+html_extra_path = ["site"]  # index.html at the root, which leads to docs/index.html

@@ -6,9 +6,9 @@ import errno
 #: for SIGINT and SIGPIPE.
 STATUSES = {
     0: "done",
-    1: "findings, or less than was asked for",
+    1: "findings, or less than requested",
     2: "wrong usage",
-    3: "something could not be read, looked at or written",
+    3: "something could not be read or written",
     125: "hugealign failed before the command ran",
     126: "the command is not executable",
     127: "the command was not found",

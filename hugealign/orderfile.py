@@ -1,4 +1,4 @@
-"""Read and write order files, ``hugealign.order/1``; docs/order-file.md has the grammar.
+"""Read and write order files, ``hugealign.order/1``; docs/reference/order-file.md has the grammar.
 
 A link reads a long order in the time that it may cost: this module imports nothing that costs more than the link, and
 `symbol_lines` handles lines in bulk, each distinct text after a name once.

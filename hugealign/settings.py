@@ -17,50 +17,54 @@ if TYPE_CHECKING:
 CHECK_MODES = ("off", "warn", "error")
 BOOLEAN, SIZE, PAGE_SIZE_KIND, GLOBS, FILE, MODE = "boolean", "size", "page size", "globs", "file", "mode"
 
-#: The huge page size, and the least text worth a window, as people write them.
+#: A size that is not given: what the processor of the link or of the file has (`elf.machines`).
+OWN = -1
+#: The huge page size, and the least text worth a window, as people write them; those of most processors.
 DEFAULT_PAGE_SIZE, DEFAULT_MIN_TEXT = "2M", "256K"
 #: The same in bytes, and the tail of text up to which a window is not worth a pad.
 PAGE_SIZE, MIN_TEXT, PAD_THRESHOLD = 2 << 20, 256 << 10, 4 << 10
 
 #: variable: kind, the field of Settings that it sets (empty: the launcher reads it), example for the help, meaning.
 VARIABLES = {
-    "HUGEALIGN_DISABLE": (BOOLEAN, "", "1", "be the bare compiler"),
+    "HUGEALIGN_DISABLE": (BOOLEAN, "", "1", "run the plain compiler and linker"),
     "HUGEALIGN_PAGE_SIZE": (PAGE_SIZE_KIND, "page_size", DEFAULT_PAGE_SIZE, "the huge page size"),
-    "HUGEALIGN_MIN_TEXT": (SIZE, "min_text", DEFAULT_MIN_TEXT, "smaller text is linked as without hugealign"),
-    "HUGEALIGN_ONLY": (GLOBS, "only", "GLOB:GLOB", "only these output names"),
-    "HUGEALIGN_SKIP": (GLOBS, "skip", "GLOB:GLOB", "not these output names"),
-    "HUGEALIGN_PROFILE": (FILE, "profile", "FILE", "an order (hugealign order): hot functions first"),
-    "HUGEALIGN_ORDER_OBJECTS": (BOOLEAN, "order_objects", "1", "objects without -ffunction-sections: place them whole"),
-    "HUGEALIGN_PLUGIN": (BOOLEAN, "", "0", "compile without the LLVM plugin that was built"),
-    "HUGEALIGN_CHECK": (MODE, "check", "warn", "after each link: off, warn or error"),
-    "HUGEALIGN_DEBUG": (BOOLEAN, "debug", "1", "say on stderr what each link does"),
+    "HUGEALIGN_MIN_TEXT": (SIZE, "min_text", DEFAULT_MIN_TEXT, "link programs with less text unchanged"),
+    "HUGEALIGN_ONLY": (GLOBS, "only", "GLOB:GLOB", "lay out only outputs with these names"),
+    "HUGEALIGN_SKIP": (GLOBS, "skip", "GLOB:GLOB", "leave outputs with these names unchanged"),
+    "HUGEALIGN_PROFILE": (FILE, "profile", "FILE", "put hot functions first, by the order file of hugealign order"),
+    "HUGEALIGN_ORDER_OBJECTS": (
+        BOOLEAN,
+        "order_objects",
+        "1",
+        "order whole objects where they lack -ffunction-sections",
+    ),
+    "HUGEALIGN_PLUGIN": (BOOLEAN, "", "0", "do not use the LLVM plugin"),
+    "HUGEALIGN_CHECK": (MODE, "check", "warn", "check each output: off, warn (default) or error"),
+    "HUGEALIGN_DEBUG": (BOOLEAN, "debug", "1", "print on stderr what each link does"),
 }
 
 
 class Settings(Record):
-    """The settings of one link.  Sizes are in bytes; *only* and *skip* are tuples of globs of output names.
+    """The settings of one link.  Sizes are in bytes or OWN; *only* and *skip* are tuples of globs of output names.
 
     *profile* is the path of an order file, empty without one.  With *order_objects*, a function without a section of
     its own pulls in the object that contains it.
     """
 
-    page_size: int = PAGE_SIZE
-    min_text: int = MIN_TEXT
+    page_size: int = OWN
+    min_text: int = OWN
     check: str = "warn"
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     debug: bool = False
     profile: str = ""
     order_objects: bool = False
-
-    @property
-    def pad_threshold(self) -> int:
-        """The bytes of tail up to which a window is not worth a pad."""
-        return min(PAD_THRESHOLD, self.min_text)
+    #: The bytes of tail up to which a window is not worth a pad; no variable sets it.
+    pad_threshold: int = PAD_THRESHOLD
 
 
 def min_text() -> int:
-    """Return the least text worth a window, in bytes, from HUGEALIGN_MIN_TEXT.  Raises UsageError."""
+    """Return the least text worth a window, in bytes or OWN, from HUGEALIGN_MIN_TEXT.  Raises UsageError."""
     name = "HUGEALIGN_MIN_TEXT"
     return from_environ({name: os.environ.get(name, "")}).min_text
 

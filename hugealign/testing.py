@@ -11,7 +11,7 @@ It works with pytest, unittest or neither, and imports neither.
 import os
 
 from hugealign.io.units import counted, format_size
-from hugealign.settings import PAGE_SIZE
+from hugealign.settings import OWN
 from hugealign.verification.formats.text import Style, percent, render_text
 from hugealign.verification.result import OK
 from hugealign.verification.rules import Policy
@@ -20,13 +20,18 @@ from hugealign.verification.verify import verify
 
 
 def assert_huge_text(
-    path: str | os.PathLike[str], *, page_size: int = PAGE_SIZE, windows: int = 0, strict: bool = False
+    path: str | os.PathLike[str], *, page_size: int = OWN, windows: int = 0, strict: bool = False
 ) -> None:
-    """Raise AssertionError unless `hugealign verify` finds the file at *path* ok and its text has enough windows.
+    """Assert that `hugealign verify` finds a file ok and that its text has enough windows.
 
-    *page_size* is the size of a huge page in bytes.  *windows* is the minimum number of whole windows; without it,
-    small text passes because there is nothing to check.  *strict* makes warnings fail as well.  In an archive, every
-    program and library must be ok.
+    Args:
+        path: A program, a library, or an archive, in which every program and library must be ok.
+        page_size: The size of a huge page in bytes; by default that of the file's processor.
+        windows: The least number of whole windows.  Without it small text passes, because there is nothing to check.
+        strict: Whether warnings fail, too.
+
+    Raises:
+        AssertionError: The file is not ok, or has too few windows; the message is the report.
     """
     __tracebackhide__ = True  # pytest shows the caller's line
     found = verify(path, Policy(page_size), Selection(fail_on="warning" if strict else "error"))
@@ -35,6 +40,6 @@ def assert_huge_text(
     coverage = found.coverage()
     if coverage.windows < windows:
         raise AssertionError(
-            f"{counted(coverage.windows, 'window')} of {format_size(page_size)}, not {windows}: "
+            f"{counted(coverage.windows, 'window')}, not {windows}: "
             f"{percent(coverage)} of {format_size(coverage.text)} of text\n{render_text(found, Style())}"
         )

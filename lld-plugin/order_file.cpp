@@ -11,7 +11,7 @@ using namespace llvm;
 namespace hugealign {
 namespace {
 
-// docs/order-file.md has the grammar; tests/orders has files that every reader has to take or to refuse.
+// docs/reference/order-file.md has the grammar; tests/orders has files that every reader has to take or to refuse.
 constexpr uint64_t Limit = 256 << 20;
 constexpr size_t MostLines = 1 << 21;
 constexpr size_t WindowDigits = 8, SampleDigits = 30, AddressDigits = 16, ThinLtoDigits = 30;

@@ -1,10 +1,11 @@
-"""Write docs/api.md, what other programs may use of hugealign, from the docstrings: run by ``make docs``.
+"""Write docs/reference/api.md, what other programs may use of hugealign, from the docstrings: run by ``make docs``.
 
 It reads the source, not the objects, so that every version of Python writes the same.
 """
 
 import ast
 import inspect
+import re
 from importlib import import_module
 from types import ModuleType
 
@@ -33,12 +34,13 @@ print([(verdict.process.pid, verdict.diagnoses) for verdict in hugealign.process
 
 Every error is a `hugealign.errors.HugealignError`. Its text is one line for people, safe to print; its `exit_status`
 is that of the command. Sizes, addresses and offsets are integers, in bytes. What is not on this page may change in any
-release; what is on it changes as [RELEASING.md](../RELEASING.md) says. For pytest and unittest there is
-`hugealign.testing.assert_huge_text` ([verify.md](verify.md)).
+release; what is on it changes as [RELEASING.md](../../RELEASING.md) says. For pytest and unittest there is
+`hugealign.testing.assert_huge_text` ([Check every build, in CI and with CMake](../guides/ci.md)).
 
 Written by `make docs` from the docstrings.
 """
 
+_SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:")
 #: The records that come back, in the order of the page, with their modules.
 RESULTS = {
     "Verification": "verification.result",
@@ -80,7 +82,7 @@ def names(*, functions: bool) -> list[str]:
 
 
 def document() -> str:
-    """Return docs/api.md."""
+    """Return docs/reference/api.md."""
     parts = [HEAD, "## Functions\n", *map(_public, names(functions=True))]
     parts += ["## Options\n", *map(_public, names(functions=False))]
     parts += ["## Results\n", *(_entry(import_module(f"hugealign.{module}"), name) for name, module in RESULTS.items())]
@@ -169,7 +171,22 @@ def _annotation(node: ast.expr) -> str:
 
 
 def _text(node: ast.FunctionDef | ast.ClassDef) -> str:
-    return ast.get_docstring(node) or ""
+    """Return the docstring of *node*, the sections that Google's style gives it as lists of Markdown."""
+    lines: list[str] = []
+    listed = ""
+    for line in (ast.get_docstring(node) or "").splitlines():
+        if line in _SECTIONS:
+            listed = line
+            lines += [f"**{line}**" if line == "Returns:" else f"**{line}**\n"]
+        elif listed == "Returns:" and line:
+            lines[-1] += f" {line.strip()}"
+        elif match := re.match(r"    (\w+): (.*)", line) if listed else None:
+            lines.append(f"- `{match[1]}`: {match[2]}")
+        elif listed and line.startswith("        "):
+            lines.append(line[6:])
+        else:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import importlib.util
 import os
 import signal
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -25,8 +25,12 @@ if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
     settings.register_profile("tests", deadline=None)  # how long an example takes is the machine's business
     settings.load_profile("tests")
 
+_Case = TypeVar("_Case")
 _LIVE, _LINK = "tests/live/", "tests/link/"
 _TURNS = 2  # toolchains or linkers of each test in `make test`
+_MANY, _SHARE = 4, 3  # of a test with so many cases or more, one in so many
+#: All cases of these: the first two start few processes, and take a minute together; the corpus is a third already.
+_WHOLE = ("tests/unit/", "tests/properties/", "tests/link/test_corpus.py")
 _NAMES = [toolchain.name for toolchain in TOOLCHAINS]
 
 
@@ -38,19 +42,34 @@ def journal_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m is obeyed
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave each test of links with two linkers, those whose turn it is; its others are of the long matrix."""
-    tests: dict[str, dict[str, list[pytest.Item]]] = {}
+    """Leave `make test` some cases of each test that starts programs; all others are of the long matrix."""
+    cases: dict[str, list[pytest.Item]] = {}
+    linkers: dict[str, dict[str, list[pytest.Item]]] = {}
     for item in items:
         parameters = getattr(item, "callspec", None)
-        for key, value in parameters.params.items() if parameters else ():
+        if parameters is None or item.nodeid.startswith(_WHOLE) or item.get_closest_marker("matrix"):
+            continue
+        test = item.nodeid.partition("[")[0]
+        for key, value in parameters.params.items():
             name = getattr(value, "name", value)
             if name in _NAMES or (key == "linker" and item.nodeid.startswith(_LINK)):
-                tests.setdefault(item.nodeid.partition("[")[0], {}).setdefault(name, []).append(item)
-    for test, linkers in tests.items():
-        turn, step = zlib.crc32(test.encode()), -(-len(linkers) // _TURNS)
-        for number, cases in enumerate(linkers.values()):
-            for case in cases if (number + turn) % step else ():
-                case.add_marker("matrix")
+                linkers.setdefault(test, {}).setdefault(name, []).append(item)
+        cases.setdefault(test, []).append(item)
+    for test, by_linker in linkers.items():
+        for name in _of_the_matrix(test, list(by_linker), -(-len(by_linker) // _TURNS)):
+            for item in by_linker[name]:
+                item.add_marker("matrix")
+    for test, those in cases.items():
+        left = [item for item in those if not item.get_closest_marker("matrix")]
+        if len(left) >= _MANY:
+            for item in _of_the_matrix(test, left, _SHARE):
+                item.add_marker("matrix")
+
+
+def _of_the_matrix(test: str, those: list[_Case], step: int) -> list[_Case]:
+    """Return all but every *step*th of *those*, beginning at a place that the name of the *test* chooses."""
+    turn = zlib.crc32(test.encode())
+    return [case for number, case in enumerate(those) if (number + turn) % step]
 
 
 @pytest.hookimpl(optionalhook=True)  # `pytest` alone needs no xdist

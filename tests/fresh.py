@@ -1,11 +1,11 @@
 """``python -m tests.fresh``: type the manual in a fresh Debian 12 and 13, and write down what came of it.
 
-README.md and docs/install.md are typed first, in a clone of this checkout, with the packages that they name and no
-others.  Then come the packages of the table in docs/install.md, QEMU as docs/trace.md builds it where the package takes
-no plugins, and with them the blocks of all pages, typed by
-tests/build/test_manual.py, test_samples.py and tests/live/test_tour.py.  What is printed is kept below build/fresh, to
-be read.  A release that has been typed at this commit is left out.  With --tests the README's other command is typed
-too, `make test`, which takes a quarter of an hour.  As root, with a network.
+README.md and docs/guides/install.md are typed first, in a clone of this checkout, with the packages that they name and
+no others.  Then come the packages of the table in docs/guides/install.md, QEMU as docs/explanation/trace.md builds it
+where the package takes no plugins, and with them the blocks of all pages, typed by tests/build/test_manual.py,
+test_samples.py and tests/live/test_tour.py.  What is printed is kept below build/fresh, to be read.  A release that has
+been typed at this commit is left out.  With --tests the README's other command is typed too, `make test`, which takes a
+quarter of an hour.  As root, with a network.
 """
 
 import argparse
@@ -24,9 +24,9 @@ from tests import debian
 from tests.build.manual import blocks
 from tests.support import ROOT, run
 
-STATE = ROOT / "docs" / "results" / "typed.json"
-INSTALL = ROOT / "docs" / "install.md"
-TRACE = ROOT / "docs" / "trace.md"
+STATE = ROOT / "docs" / "measured" / "typed.json"
+INSTALL = ROOT / "docs" / "guides" / "install.md"
+TRACE = ROOT / "docs" / "explanation" / "trace.md"
 RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 _PLACE = ROOT / "build" / "fresh"
 _CLONE = "/srv/hugealign"  # where other users can read it
@@ -87,7 +87,7 @@ class Fresh:
 
 
 def needed() -> list[str]:
-    """Return the packages of the table in docs/install.md."""
+    """Return the packages of the table in docs/guides/install.md."""
     rows = re.findall(r"^\| .* \| (.*) \|$", INSTALL.read_text(encoding="utf-8"), re.MULTILINE)
     return sorted({name for row in rows for name in re.findall(r"`([a-z][a-z0-9.+-]+)`", row)})
 
@@ -150,15 +150,16 @@ def tested(results: Path) -> dict[str, str]:
 
 
 def page(records: dict[str, Any]) -> str:
-    """Return docs/results/typed.md."""
+    """Return docs/measured/typed.md."""
     releases = [release for release in RELEASES if release in records]
     lines = [
         "# Typed on fresh systems",
         "",
         "Written by `make test-fresh`, which types the manual's commands in a freshly unpacked Debian. Only what",
-        "[Installing](../install.md) names is installed there, and pytest, which types the pages' blocks. The kernel",
-        "and file system are those of the host. `tests/prebuilt/test_debian.py` types section 2 of the README and",
-        "[fix.md](../fix.md) in a Debian of their own. Blocks that nothing types say why in their documents.",
+        "[Install](../guides/install.md) names is installed there, and pytest, which types the pages' blocks. The",
+        "kernel and file system are those of the host. `tests/prebuilt/test_debian.py` types section 2 of the README",
+        "and [Finished programs](../guides/fix.md) in a Debian of their own. Blocks that nothing types say why where",
+        "they stand.",
         "",
         f"| | {' | '.join(RELEASES[release] for release in releases)} |",
         f"|---|{'---|' * len(releases)}",

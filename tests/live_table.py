@@ -1,4 +1,4 @@
-"""Write docs/huge.md: what this machine's kernel does with a program's text, by file system.
+"""Write docs/measured/huge.md: what this machine's kernel does with a program's text, by file system.
 
 Run by ``make docs-live``, as root on a machine with loop devices.  The cells are measured there and then, in a process
 that makes no madvise call of its own.

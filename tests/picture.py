@@ -23,7 +23,7 @@ _CELL, _GAP, _LEFT, _ROW = 5, 15, 150, 125  # all multiples of a cell, which the
 _STYLE = """
 text { font: 14px system-ui, sans-serif; fill: #24292f }
 .note { font-size: 12px; fill: #57606a }
-.huge { fill: #1a7f37 } .small { fill: url(#small) } .page { fill: #cf222e } .none { fill: #eaeef2 }
+.huge { fill: #0072b2 } .small { fill: url(#small) } .page { fill: #d55e00 } .none { fill: #eaeef2 }
 @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .note { fill: #8b949e } .none { fill: #21262d } }
 """
 # A page of its own for each cell.

@@ -1,7 +1,7 @@
 """Keep the samples in the documents true: run the commands in their ``console`` blocks and write down what they print.
 
-    python -m tests.samples docs/verify.md          # run by `make docs`
-    python -m tests.samples --check docs/verify.md  # status 1, and the difference, if they print something else
+    python -m tests.samples docs/reference/verify.md          # run by `make docs`
+    python -m tests.samples --check docs/reference/verify.md  # status 1, and the difference, if they print another
 
 In such a block a line that begins with ``$ `` is a command for bash, run in a scratch directory with the files that
 `prepare` links; what follows is what it prints, on both streams.  ``$?`` is the status of the command before.

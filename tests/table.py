@@ -1,4 +1,4 @@
-"""Write docs/links.md: every link situation that the tests try, by linker, from runs of the tests.
+"""Write docs/measured/links.md: every link situation that the tests try, by linker, from runs of the tests.
 
 ``make docs`` runs it over the JUnit file of the short tests and, where there is one, that of ``make test-links``.  A
 cell is the number of cases that passed, and for those skipped the number of the reason below the table.  Tables of
@@ -172,20 +172,29 @@ def cell(marks: list[str]) -> str:
     return " ".join(shown) or "--"
 
 
+_FOLDED = re.compile(r"<details><summary>[^\n]*</summary>\n\n(.*)\n</details>\n", re.DOTALL)
+
+
+def folded(table: str) -> str:
+    """Return *table* behind a line that a reader opens, with how many of its cases passed."""
+    return f"<details><summary>{passed(table):,} cases passed</summary>\n\n{table}\n</details>\n"
+
+
 def main() -> None:
     """Turn the JUnit files, all arguments but the first, into the document that the first one names."""
     target, *runs = map(Path, sys.argv[1:])
     old = sections.split(target.read_text()) if target.exists() else {}
+    old = {title: _FOLDED.sub(r"\1", text) for title, text in old.items()}
     found = old | tables([case for junit in runs for case in cases(junit)])
     shown = {title: found[title] for title in FILES.values() if title in found}
     head = (
-        "# Links that are tested\n\nWritten by `make docs` from a run of the tests, and from one of `make test-links` "
-        "where there is one; not by hand.\n`ok`: the program runs as without hugealign and its text is whole windows, "
-        "or the link is left alone where that is\nthe promise. `--`: not tried with that linker; a number in brackets: "
-        "skipped, for the reason below the table. Here\n"
-        f"{sum(map(passed, shown.values()))} cases passed. A table is of the last run that had its tests.\n"
+        f"# Links that are tested\n\nHere {sum(map(passed, shown.values())):,} cases passed; what was skipped has its "
+        "reason below its table.\n\nWritten by `make docs` from a run of the tests, and from one of `make test-links` "
+        "where there is one; not by hand. A table\nis of the last run that had its tests. `ok`: the program runs as "
+        "without hugealign and its text is whole windows, or the\nlink is left alone where that is the promise. `--`: "
+        "not tried with that linker; a number in brackets: skipped.\n"
     )
-    target.write_text("\n".join((head, *(f"## {title}\n\n{text}" for title, text in shown.items()))))
+    target.write_text("\n".join((head, *(f"## {title}\n\n{folded(text)}" for title, text in shown.items()))))
 
 
 if __name__ == "__main__":

@@ -225,8 +225,8 @@ class Instance:
     def start(self) -> None:
         """Warm its text, start it and wait until it answers; raises Failed.
 
-        Before each start: text that nobody runs may have been evicted, and comes back small (docs/staying-huge.md).
-        It ends with this process, however that ends.
+        Before each start: text that nobody runs may have been evicted, and comes back small
+        (docs/measured/staying-huge.md).  It ends with this process, however that ends.
         """
         steps, server = self.example.steps, self.example.server
         if self.variant in VARIANTS[1:]:

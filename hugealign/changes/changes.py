@@ -257,7 +257,7 @@ def _fix_of(entry: Entry) -> Mapping[str, int | str] | None:
 
 
 def _restore(change: Change) -> None:
-    fix(change.subject, FixOptions(undo=True, in_place=True))
+    fix(change.subject, FixOptions(undo=True, in_place=True, one_name=True))
 
 
 def _replaced() -> Iterator[_Fields]:

@@ -27,38 +27,38 @@ if TYPE_CHECKING:
 #: What a person wants -> command -> one line for ``--help``; the module of the command's name does the work.
 GROUPS = {
     "build a program": {
-        "build": "run a build whose links are laid out, without changing its compiler",
+        "build": "run a build and lay out its links, without changing its compiler",
         "plugin": "build or find the LLVM plugin that gives hot functions their own sections",
-        "path": "print the paths of CMake files, linker scripts and shims",
+        "path": "print the path of the CMake files, the linker scripts or the linker shims",
     },
     "check it": {
-        "verify": "check that the text of files lies in whole huge-page windows",
+        "verify": "check that programs and libraries are laid out for huge pages",
         "diff": "compare an old and a new program, package, directory or order",
-        "explain": "explain a code that a report shows",
+        "explain": "explain the code of a diagnosis, such as HA001",
     },
     "change a finished program": {
-        "fix": "align the text of a finished program or library by editing its headers",
+        "fix": "prepare a finished program or library for huge pages, without relinking it",
     },
     "put hot code first": {
-        "order": "compute an order of functions and a number of windows from a profile",
-        "map": "draw the heat of a profile by window, before and after an order",
+        "order": "compute a function order and a number of huge windows from a profile",
+        "map": "show which windows of the text a profile hits, before and after an order",
         "profile": "collect and merge profiles of many hosts, and watch them for drift",
     },
     "run it from huge pages": {
-        "run": "run a command with huge text, by the best means that this machine has",
+        "run": "run a command with its text on huge pages",
         "warm": "load a file's text into the page cache in huge pages",
-        "stage": "keep huge copies of files, where the file system keeps no huge pages",
-        "enable": "run a systemd service from huge text, now and after each upgrade",
-        "disable": "run a systemd service from its own files again",
-        "oci-hook": "run a container's programs from huge copies (for container engines)",
+        "stage": "keep copies of files in huge pages, where the file system supports none",
+        "enable": "run a systemd service with its text on huge pages, also after upgrades",
+        "disable": "undo enable: run a systemd service from its own files again",
+        "oci-hook": "run a container's programs from huge copies (a hook for container engines)",
     },
     "look at what runs": {
         "ps": "show which text of a process is on huge pages, and why the rest is not",
-        "top": "rank the running programs by what huge text would gain them",
-        "advise": "estimate what a command or a process would gain",
-        "adapt": "make the hottest code of a running process huge, JIT code included",
-        "doctor": "check this machine for what huge text needs",
-        "status": "list what hugealign has changed on this machine, and undo it",
+        "top": "rank the running programs by what huge pages would gain them",
+        "advise": "estimate what a command or a process would gain from huge pages",
+        "adapt": "put the hottest code of a running process on huge pages, JIT code included",
+        "doctor": "check that this machine can put text on huge pages",
+        "status": "list or undo what hugealign has changed on this machine",
         "help": "print the options of a command",
     },
 }
@@ -68,20 +68,20 @@ COMMANDS = {name: summary for group in GROUPS.values() for name, summary in grou
 #: The commands of hugealign-lab, a distribution of its own (hugealign/cli/laboratory.py).
 LABORATORY = {
     "trace": "record which code a command runs",
-    "simulate": "count the TLB misses of a trace, under any layout, on any processor",
-    "order-trace": "order the functions of a trace, with the number of huge windows that misses least",
+    "simulate": "count the TLB misses of a trace, for any layout and processor",
+    "order-trace": "compute a function order and a number of huge windows from a trace",
 }
 
 _EPILOG = """\
 as a compiler:
   hugealign [--page-size=SIZE] [--profile=FILE] COMPILER [ARGUMENT ...]
   hugealign-gcc, -g++, -clang, -clang++, -cc, -c++  [ARGUMENT ...]
-      run COMPILER with its links laid out for huge pages; any other option
-      as first word goes to cc.  In a build: CC="hugealign gcc".
+      Run COMPILER with its links laid out for huge pages.  COMPILER is cc if
+      the first word is any other option.  In a build: CC="hugealign gcc".
 
 exit status (as a compiler: the compiler's own, or 125 to 127):
 {statuses}
-environment (booleans are 0 or 1; sizes take K, M, G):
+environment (with an example each; booleans are 0 or 1; sizes take K, M, G):
 """
 
 
@@ -202,7 +202,7 @@ def main(argv: list[str]) -> int:
 
 
 class _Lossy(io.FileIO):
-    """A stream whose errors are nobody's concern: what it cannot write is lost."""
+    """A stream that discards what it cannot write, without an error."""
 
     def write(self, data: "Any", /) -> int:
         try:
@@ -215,7 +215,7 @@ class _Lossy(io.FileIO):
 def _complete_streams() -> None:
     """Make the standard streams usable: open them if closed, and let them print any name in any locale.
 
-    A message that nobody can read, on a full disk or for a reader that has gone, changes neither work nor status.
+    A message that cannot be written, because the disk is full or its reader has gone, changes neither work nor status.
     """
     # A stream that our parent closed (`>&-`) is None, and print(file=None) would print our messages on stdout.
     if sys.stdin is None:

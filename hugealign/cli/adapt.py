@@ -13,21 +13,20 @@ from hugealign.watch import adapt_report as report
 from hugealign.watch.adapt import SECONDS, Adapted, AdaptOptions, adapt, keep_adapting, undo
 
 EPILOG = """\
-adapt samples for some seconds where the processes run. Then it has the kernel
-collapse the hottest windows of their code into huge pages: JIT code, staged
-copies, and files where the kernel can collapse them. Windows that are already
-huge count. If there is room left, code without a file that no sample hit becomes
-huge, too. If more than N are huge, adapt splits the coldest of those windows
-again. With --watch the windows follow the heat, and adapt finds a target
-again after a restart.
+adapt samples which code the processes run. Then the kernel collapses the hottest
+windows of that code into huge pages: JIT code, staged copies, and files on file
+systems that allow it. Windows that are already huge count towards N. If fewer
+than N are huge, code without a file becomes huge even if no sample hit it. If
+more are, adapt splits the coldest again where it can. With --watch it
+repeats this as the load changes, and finds a target again after a restart.
 
-N=auto is as many as the processor can keep: its entries for 2 MiB instruction
-pages, less one for others. More huge windows than entries make code slower, not
-faster. adapt needs Linux 6.1 and root (CAP_SYS_NICE, CAP_SYS_PTRACE).
+N=auto is what the processor can hold: its TLB entries for 2 MiB pages of
+instructions, less one. More huge windows than entries make code slower.
+adapt needs Linux 6.1 and root (CAP_SYS_NICE, CAP_SYS_PTRACE).
 
 examples:
-  hugealign adapt java                             once, as many as the processor keeps
-  hugealign adapt --watch 60 php8.2-fpm.service    again and again
+  hugealign adapt java                             once, as many windows as the processor holds
+  hugealign adapt --watch 60 php8.2-fpm.service    every minute, until ^C
   hugealign adapt --undo java
 """
 STATUS = {
@@ -48,20 +47,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``adapt`` to *parser*."""
     add = parser.add_argument
     add("targets", nargs="+", metavar=TARGET, help="a process, or all processes of a program or of a service")
-    add("--windows", metavar="N", type=windows, help="at most N huge windows for each process (default: auto)")
+    add("--windows", metavar="N", type=windows, help="make at most N windows of each process huge (default: auto)")
     add(
         "--seconds", metavar="SECONDS", type=interval, default=SECONDS, help="sample for SECONDS (default: %(default)s)"
     )
     add("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS")
-    add("--undo", action="store_true", help="split the huge windows of code without a file")
-    add("-v", "--verbose", action="store_true", help="list all windows that are hot or huge")
+    add("--undo", action="store_true", help="split the huge windows of code without a file again")
+    add("-v", "--verbose", action="store_true", help="list the windows that are hot or huge")
     add_json(add, f"schema {report.SCHEMA}; one line per round with --watch")
 
 
 def run(args: argparse.Namespace) -> int:
     """Adapt the processes that *args* names, print the outcome and return the exit status."""
     if args.undo and (args.watch is not None or args.windows is not None):
-        raise UsageError("adapt: --undo goes with no other option")
+        raise UsageError("adapt: --undo cannot be combined with --watch or --windows")
     if args.undo:
         return _show(args, undo(args.targets))
     options = AdaptOptions(args.windows, args.seconds)
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             _show(args, done, line=True)
         elif not waiting:
             names = ", ".join(map(printable, args.targets))
-            messages.warning(f"adapt: no process is named {names} now; looking again every {args.watch:g} s")
+            messages.warning(f"adapt: no process is named {names} now; retrying every {args.watch:g} s")
         waiting = not done
     return 0
 

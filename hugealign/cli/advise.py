@@ -16,12 +16,13 @@ from hugealign.watch.advise_verdict import Answer
 PARSER = SplitParser
 USAGE = f"hugealign advise [OPTION]... {TARGET}\n       hugealign advise [OPTION]... -- CMD [ARG]..."
 EPILOG = """\
-advise watches CMD, and all that it starts, until CMD ends; it watches a running
-process for some seconds. Where the processor counts page walks, their share of
-the cycles decides. Elsewhere samples decide: the share of the running time on
-4 KiB pages beyond those that the first instruction TLB holds.
+advise samples CMD and all that it starts until CMD ends, or a running process
+for --seconds. If the processor can count page walks, the answer depends on their
+share of the cycles. Otherwise it depends on samples: the share of the running
+time that is spent on 4 KiB pages beyond those that the first-level instruction
+TLB holds.
 
-CMD's own output goes to standard output, too; -o FILE keeps the answer apart.
+CMD also writes to standard output; use -o FILE to keep the answer apart.
 
 examples:
   hugealign advise mariadbd
@@ -30,9 +31,9 @@ examples:
   hugealign advise --json -o answer.json -- ./server --benchmark
 """
 STATUS = {
-    0: "yes, or perhaps",
-    1: "no, or it is done already",
-    3: "too little was seen to tell",
+    0: "it would gain, or perhaps",
+    1: "it would not gain, or its text is huge already",
+    3: "too few samples for an answer",
     126: STATUSES[126],
     127: STATUSES[127],
 }
@@ -41,14 +42,14 @@ STATUS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``advise`` to *parser*."""
     add = parser.add_argument
-    add("target", nargs="?", metavar=TARGET, help="a process; of several, the one that has run the most")
-    unless = f"(default: {SECONDS:.0f}; CMD: until it ends)"
+    add("target", nargs="?", metavar=TARGET, help="a process; if several match, the one with the most processor time")
+    unless = f"(default: {SECONDS:.0f}; with CMD: until it ends)"
     add("--seconds", metavar="SECONDS", type=interval, help=f"sample for SECONDS {unless}")
     add("--frequency", metavar="HZ", type=count, default=FREQUENCY, help="samples per second (default: %(default)s)")
-    add("--cpu", metavar="NAME", help="judge for this processor (default: this machine's)")
-    add("-v", "--verbose", action="store_true", help="say what the answer rests on")
+    add("--cpu", metavar="NAME", help="estimate for this processor (default: this machine's)")
+    add("-v", "--verbose", action="store_true", help="show the measurements behind the answer")
     add_json(add, f"schema {report.SCHEMA}")
-    add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
+    add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
 
 
 def run(args: argparse.Namespace) -> int:

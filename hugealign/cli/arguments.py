@@ -6,12 +6,13 @@ import re
 import sys
 
 from hugealign.io.numbers import decimal
-from hugealign.io.units import printable
-from hugealign.settings import DEFAULT_PAGE_SIZE
+from hugealign.io.units import parse_page_size, printable
+from hugealign.settings import OWN
 
 #: How processes are named.
 TARGET = "PID|NAME|UNIT.service"
 
+_PAGE_SIZE = "the huge page size (default: that of the file's processor: 1M for s390x, 32M for LoongArch, else 2M)"
 _COUNT_LIMIT = 10**9
 _SECONDS_LIMIT = 10**6
 
@@ -74,7 +75,12 @@ def add_json(add: "Callable[..., Any]", summary: str) -> None:
 
 def add_page_size(add: "Callable[..., Any]") -> None:
     """Add ``--page-size``, the window size of the layout, by calling *add*."""
-    add("--page-size", default=DEFAULT_PAGE_SIZE, metavar="SIZE", help="the huge page size (default: %(default)s)")
+    add("--page-size", metavar="SIZE", help=_PAGE_SIZE)
+
+
+def page_size(text: str | None, where: str = "--page-size") -> int:
+    """Return the bytes of a page size that is given at *where*, OWN if there is none.  Raises UsageError."""
+    return parse_page_size(text, where) if text else OWN
 
 
 # argparse shows the names of these functions when they raise ValueError.
@@ -97,10 +103,10 @@ def seconds(text: str) -> float:
 
 
 def interval(text: str) -> float:
-    """Return the number in ``0.5``, at least 0.01; raises ValueError."""
+    """Return the number in ``0.5``, at least 0.01; raises ValueError or ArgumentTypeError."""
     number = seconds(text)
     if number < 0.01:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text} is too short; give at least 0.01 (seconds)")
     return number
 
 

@@ -14,24 +14,31 @@ from hugealign.io.execution import execute
 
 USAGE = "hugealign build [-h] [--] COMMAND [ARGUMENT ...]"
 EPILOG = """\
-COMPILER_PATH leads every gcc and clang that COMMAND runs to the linker shims.
-CC and the compilers' arguments stay as they are.  Example:
+build sets COMPILER_PATH, where every gcc and clang that COMMAND runs finds the
+linker shims.  CC and the compilers' arguments do not change.
 
+These links do not use COMPILER_PATH and stay unchanged:
+  by ld itself, not by a compiler
+  with -B and a directory that contains a linker, such as -B/usr/libexec/mold
+    (CC="hugealign gcc" handles this) or that of rustc 1.90 and newer (unless
+    it gets -Clinker-features=-lld)
+  with a path as clang's --ld-path=
+  in a build that clears its environment
+
+ccache treats a new COMPILER_PATH as a new compiler: the first build misses the
+cache.
+
+example:
   hugealign build -- make -j8
-
-Some links never look there and stay as they are: links with a -B to a directory
-that has a linker in it (-B/usr/libexec/mold; rustc 1.90 and newer, unless it
-gets -Clinker-features=-lld), with a path for clang's --ld-path=, or by ld
-directly, and links in builds that empty the environment.  CC="hugealign gcc" also works with a
--B.  ccache takes a new COMPILER_PATH for another compiler, so the first build
-misses its cache.
 """
 STATUS = COMMAND_STATUSES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command to run."""
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the build, for example make")
+    parser.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command that builds, such as make"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,10 +4,8 @@ import argparse
 import os
 import sys
 
-from hugealign.cli.arguments import add_json
+from hugealign.cli.arguments import add_json, add_page_size, page_size
 from hugealign.errors import UsageError
-from hugealign.io.units import parse_page_size
-from hugealign.settings import DEFAULT_PAGE_SIZE
 
 EPILOG = """\
 examples:
@@ -16,11 +14,12 @@ examples:
   hugealign diff server_1.0_amd64.deb server_1.1_amd64.deb
   hugealign diff old.order server.order
 
-Programs are compared by findings, coverage and sizes, packages and directories by
-the names inside them, order files by their functions and windows.
+diff compares the findings, coverage and sizes of programs and libraries; in
+packages and directories, of those with the same name. Of order files it compares
+the functions and the number of windows.
 """
 STATUS = {
-    0: "NEW is not worse than OLD (orders: they are the same)",
+    0: "NEW is not worse than OLD (orders: no difference)",
     1: "NEW has findings that OLD lacks, or less coverage (orders: they differ)",
     3: "something could not be checked",
 }
@@ -30,17 +29,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("old", metavar="OLD", help="a program, library, archive, directory with -r, or order file")
-    add("new", metavar="NEW", help="the same, as it is now")
-    add("-r", "--recursive", action="store_true", help="compare every program and library below two directories")
-    add("--page-size", metavar="SIZE", default=DEFAULT_PAGE_SIZE, help="the huge page size (default: %(default)s)")
+    add("new", metavar="NEW", help="the new version of OLD")
+    add("-r", "--recursive", action="store_true", help="compare the programs and libraries below two directories")
+    add_page_size(add)
     add(
         "--fail-on",
         choices=("error", "warning", "note", "never"),
         default="error",
-        help="the mildest new finding that makes NEW worse (default: error)",
+        help="the lowest severity of a new finding that makes NEW worse (default: error)",
     )
-    add_json(add, "schema hugealign.compare/1, of orders hugealign.order-diff/1")
-    add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
+    add_json(add, "schema hugealign.compare/1 (orders: hugealign.order-diff/1)")
+    add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     compared = compare(
         args.old,
         args.new,
-        Policy(parse_page_size(args.page_size, "--page-size")),
+        Policy(page_size(args.page_size)),
         Selection(fail_on=args.fail_on),
         recursive=args.recursive,
     )

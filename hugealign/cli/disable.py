@@ -7,15 +7,15 @@ from hugealign.cli.arguments import add_json
 from hugealign.io.units import printable
 
 EPILOG = """\
-disable removes the files that `hugealign enable` wrote for each UNIT, and its copies
-in /run/hugealign.  A running service keeps its copies until it is restarted.
+disable removes what `hugealign enable` wrote for each UNIT and the copies that
+only UNIT uses.  A running service keeps its copies until it is restarted.
 
 example:
   hugealign disable mariadb && systemctl restart mariadb
 """
 STATUS = {
     0: "done",
-    1: "a UNIT was left as it is, for the reason given",
+    1: "a UNIT was left unchanged; the message says why",
 }
 
 

@@ -1,4 +1,4 @@
-"""The command ``hugealign doctor``: find what stands in the way of huge text on this machine."""
+"""The command ``hugealign doctor``: check that this machine can put text on huge pages."""
 
 import argparse
 import os
@@ -7,24 +7,28 @@ import sys
 from hugealign.cli.arguments import add_json
 
 EPILOG = """\
-To find out whether a file system keeps files in huge folios, doctor writes an
-unnamed file of two windows, which is gone afterwards.  It writes nothing else,
-and needs no privileges.
+To test whether a file system supports huge pages, doctor writes an unnamed file
+of two windows, which disappears when doctor ends.  It writes nothing else and
+needs no privileges.
 
-+ fine   x in the way, with its fix   - not in the way   ? could not look
-(in Unicode unless the output's encoding lacks it)
+Marks (Unicode if the output can encode it):
+
+  +  fine
+  x  prevents huge text; the line names a remedy
+  -  missing, but not needed
+  ?  could not be checked
 """
 STATUS = {
-    0: "nothing is in the way",
-    1: "something is",
-    3: "a PATH could not be tried",
+    0: "nothing prevents huge text",
+    1: "something prevents it",
+    3: "a PATH could not be checked",
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="where programs will run from (default: the current directory)"
+        "paths", nargs="*", metavar="PATH", help="a directory that programs run from (default: the current directory)"
     )
     add_json(parser.add_argument, "schema hugealign.doctor/1")
 

@@ -9,25 +9,30 @@ from hugealign.io.units import printable
 
 EPILOG = """\
 enable writes two files into /etc/systemd/system for each UNIT: a service that
-makes the text huge before UNIT starts, and a drop-in that makes UNIT wait for
-it. Where the file system keeps huge pages, the service warms the text in place.
-Elsewhere it binds a copy in /run/hugealign over the file, in the mount namespace
-of UNIT only. The package's files stay as they are. Every start looks at them
+puts the text on huge pages before UNIT starts, and a drop-in that makes UNIT
+wait for it. If the file system keeps huge pages, the service warms the text in
+place. Otherwise it mounts a copy in /run/hugealign over the file, where only
+UNIT sees it. The package's files do not change. Each start of UNIT reads them
 again, so an upgrade that restarts UNIT needs nothing more. If anything fails,
 UNIT starts as before.
 
-UNIT gets a mount namespace of its own, so nobody else sees what it mounts. Do
-not enable this for services that mount for others, such as dockerd.
+--file names programs and libraries that the service starts or opens later. Of a
+directory, such as a Python virtual environment, enable takes the files below it
+that have a whole window, or get one by --fix. Run enable again after you have
+added a package there.
+
+UNIT gets its own mount namespace: other processes do not see what it mounts. Do
+not enable services that mount for others, such as dockerd.
 
 examples:
-  hugealign enable --dry-run mariadb     show what would be written
+  hugealign enable --dry-run mariadb     print what it would write
   hugealign enable --fix mariadb && systemctl restart mariadb
   hugealign ps mariadbd
   hugealign disable mariadb && systemctl restart mariadb
 """
 STATUS = {
     0: "done",
-    1: "a UNIT was left as it is, for the reason given",
+    1: "a UNIT was left unchanged; the message says why",
 }
 
 
@@ -35,10 +40,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
-    add("--dry-run", action="store_true", help="only print the files that would be written")
-    add("--fix", action="store_true", help="run from fixed copies of files that a fix gives more windows")
-    add("--libs", action="store_true", help="also shared libraries; of a running service, all that it has loaded")
-    add("--file", metavar="FILE", action="append", default=[], help="another program or library that the service runs")
+    add("--dry-run", action="store_true", help="only print the files that enable would write")
+    add("--fix", action="store_true", help="run from fixed copies of the files that fix gives more windows")
+    add("--libs", action="store_true", help="include shared libraries; of a running service, all that it has loaded")
+    about = "include this program or library, or those below this directory; may be repeated"
+    add("--file", metavar="PATH", action="append", default=[], help=about)
     add_json(add, "schema hugealign.enable/1")
 
 

@@ -8,7 +8,7 @@ from hugealign.errors import UsageError
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("code", nargs="*", metavar="CODE", help="the code of a diagnosis; without one, all are listed")
+    parser.add_argument("code", nargs="*", metavar="CODE", help="the code of a diagnosis; without one, list all codes")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The command ``hugealign fix``: make the text of a linked file whole by editing its headers."""
+"""The command ``hugealign fix``: prepare a linked file for huge pages, without relinking it."""
 
 import argparse
 import json
@@ -6,43 +6,48 @@ import os
 import sys
 
 from hugealign.cli import messages, output
-from hugealign.cli.arguments import add_json, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size, page_size
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
-from hugealign.io.units import parse_page_size, parse_size, printable
+from hugealign.io.units import parse_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hugealign.fixing.fix import FixOptions
+    from hugealign.fixing.fix import Fixed, FixOptions
 
 _LEVELS = ("align", "shift", "separate")
 EPILOG = """\
 levels, from the least invasive to the most:
-  align   only the alignment of the text segment
-  shift   the text segment grows to window boundaries; the read-only data in
-          between become executable, no more than --max-executable
-  separate
-          the text, and all that follows it, moves away from what only the
-          loader reads; traps fill its windows, no data become executable, and
-          text of less than a window is whole, too.  Needs capstone, which makes
-          sure that no code reaches across.  The build ID becomes another
+  align     change only the alignment of the text segment
+  shift     extend the text segment to window boundaries; the read-only data in
+            between become executable, at most --max-executable
+  separate  move the text, and all that follows it, away from what only the
+            loader reads, and fill its windows with traps; no data become
+            executable, and text of less than a window gets one.  Needs capstone,
+            to check that no code reaches across; changes the build ID
 
-Without --level, a file gets separate where nothing reaches across, else shift;
-fix says which, and why.  Where shift would cost too much, the text begins or
-ends as with align.
+Without --level, fix uses separate if nothing reaches across, else shift, and
+says which and why.  Where shift would cost too much at one end of the text, that
+end stays as it is.
 
-Only separate changes addresses, in relocations, symbols and debug information,
-too: --debug-file-of PROGRAM makes the same of the separate debug FILE of a
-program, for the separated PROGRAM.
+Only separate changes addresses, also in relocations, symbols and debug
+information.  --debug-file-of PROGRAM changes FILE, the separate debug file, so
+that it matches the separated PROGRAM.
 
-If the linker packed the file, contents move in it.  fix prints how much becomes
+If the linker packed the file, fix moves contents in it.  It prints how much becomes
 executable.  --undo restores the file byte for byte.  fix refuses a file that
 might behave differently afterwards, or lose a protection.
 
+-r fixes the files below each DIR in place, those with the most to gain first, and
+skips those that fix refuses.  After an interruption run it again.  If a file has
+names outside DIR (hard links into the cache of uv or pnpm), those keep the old
+file.  The RECORD of a wheel gets the new hashes.  With --undo, -r undoes all
+fixes below DIR.
+
 --in-place puts the fixed file in the place of FILE when it is complete and on
-the disk, with owner, mode, times, ACLs, capabilities and holes; running
-processes keep the old one.  A kill at any moment leaves one or the other.  An
-error message says which of them is there.
+the disk, with the same owner, mode, times, ACLs, capabilities and holes.
+Running processes keep the old one.  Killed at any moment, fix leaves the old file
+or the new one; an error message says which.
 
 examples:
   hugealign fix --dry-run /usr/sbin/mariadbd      what it would do
@@ -50,6 +55,7 @@ examples:
   hugealign fix --in-place /usr/sbin/mariadbd
   hugealign fix --undo /usr/sbin/mariadbd
   hugealign fix --dry-run /usr/sbin /usr/lib      who would gain the most
+  hugealign fix -r .venv                          all libraries of its wheels
 """
 #: Of these another link would have as many: a boot loader's addresses, and a copy that ended too soon.
 _NOT_OF_THE_LINK = ("file.truncated", "fix.physical-addresses")
@@ -62,37 +68,49 @@ STATUS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``fix`` to *parser*."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a program or shared library; with --dry-run also DIR")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("-o", "--output", metavar="OUT", help="write the result to OUT, with its mode; - is stdout")
-    what.add_argument("--in-place", action="store_true", help="put the result in the place of FILE")
-    what.add_argument(
-        "--dry-run", action="store_true", help="only print what fix would do; rank what a directory holds by its gain"
-    )
     parser.add_argument(
-        "--undo", action="store_true", help="restore the file as it was before fix, in place without -o"
+        "files", nargs="+", metavar="FILE", help="a program or shared library; with -r or --dry-run also DIR"
     )
-    parser.add_argument("--level", choices=_LEVELS, default="", help="do just this (default: see below)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "-o", "--output", metavar="OUT", help="write the fixed file to OUT, with the mode of FILE; - is stdout"
+    )
+    what.add_argument("--in-place", action="store_true", help="replace FILE by the fixed file")
+    what.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only print what fix would do; of a directory, rank the files by their gain",
+    )
+    parser.add_argument("--undo", action="store_true", help="restore FILE as it was before fix; in place without -o")
+    parser.add_argument("-r", "--recursive", action="store_true", help="fix the files below DIR in place")
+    parser.add_argument("--max", metavar="SIZE", help="with -r, put no more than SIZE of text into whole windows")
+    parser.add_argument("--level", choices=_LEVELS, default="", help="fix at this level (default: see below)")
     parser.add_argument(
         "--max-executable",
         metavar="SIZE",
-        help="the most read-only data that may become executable (default: a quarter of the text that the file gains)",
+        help="let at most SIZE of read-only data become executable (default: a quarter of the text in new windows)",
     )
     parser.add_argument(
-        "--debug-file-of", metavar="PROGRAM", help="FILE is the debug file of a program that was separated as PROGRAM"
+        "--debug-file-of",
+        metavar="PROGRAM",
+        help="change FILE, a separate debug file, so that it matches the separated PROGRAM",
     )
     add_page_size(parser.add_argument)
-    add_json(parser.add_argument, "schema hugealign.fix/1, of a directory hugealign.fix-report/1")
+    add_json(parser.add_argument, "schema hugealign.fix/1 (directories: hugealign.fix-report/1)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Fix, undo or rank, and return the exit status: the largest one of all files."""
     options = _options(args)
+    if args.recursive and not args.dry_run:
+        return _recursive(args, options)
+    if args.max is not None:
+        raise UsageError("fix: --max requires -r")
     if args.dry_run and any(map(os.path.isdir, args.files)):
         return _rank(args, options)
     if args.output is None and not args.in_place and not args.dry_run:
         if not args.undo:
-            raise UsageError("fix: where to? give -o OUT, --in-place, or --dry-run to see what it would do")
+            raise UsageError("fix: no output; give -o OUT, --in-place, or --dry-run to see what it would do")
         options = options.changed(in_place=True)
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
@@ -118,10 +136,7 @@ def run(args: argparse.Namespace) -> int:
                 messages.failed(*failures[-1])
             continue
         fixed.append(done)
-        if done.note:
-            from hugealign.diagnosis import render
-
-            messages.warning(f"{printable(path)}: {render.text(done.note)}")
+        _warn(done)
         if not args.json:
             output.show(report.lines(done))
     if args.json:
@@ -129,13 +144,48 @@ def run(args: argparse.Namespace) -> int:
     return status
 
 
+def _warn(done: "Fixed") -> None:
+    """Warn of what a fix should have done as well and could not."""
+    for note in done.notes:
+        from hugealign.diagnosis import render
+
+        messages.warning(f"{printable(done.path)}: {render.text(note)}")
+
+
+def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
+    """Fix what gains below directories, or undo that."""
+    if args.output is not None or args.debug_file_of is not None:
+        raise UsageError("fix: -r cannot be combined with -o or --debug-file-of")
+    from hugealign.fixing import report, trees
+
+    most = None if args.max is None else parse_size(args.max, "--max")
+    steps = []
+    with Progress("hugealign: fix") as progress:
+        for step in trees.fix_below(args.files, options, most, progress.say):
+            steps.append(step)
+            progress.clear()
+            if step.done:
+                _warn(step.done)
+                if not args.json:
+                    output.show(report.lines(step.done)[:1])
+            elif step.error and not args.json:
+                messages.failed(step.path, step.error)
+    if args.json:
+        fixed = [step.done for step in steps if step.done]
+        failures = [(step.path, step.error) for step in steps if step.error]
+        print(json.dumps(report.document(fixed, failures), indent=1))
+    else:
+        print(report.tree_line(steps))
+    # Some of many files are always refused; the others are good to use.
+    return max((step.error.exit_status for step in steps if step.error and step.error.exit_status > 1), default=0)
+
+
 def _options(args: argparse.Namespace) -> "FixOptions":
     """Return what *args* ask for.  Raises UsageError."""
     from hugealign.fixing.fix import FixOptions
 
     most = None if args.max_executable is None else parse_size(args.max_executable, "--max-executable")
-    page_size = parse_page_size(args.page_size, "--page-size")
-    return FixOptions(args.level, page_size, args.undo, args.output, args.in_place, most)
+    return FixOptions(args.level, page_size(args.page_size), args.undo, args.output, args.in_place, most)
 
 
 def _debug_file(args: argparse.Namespace) -> int:
@@ -177,7 +227,7 @@ def _to_stdout(args: argparse.Namespace, options: "FixOptions") -> int:
 
     (path,) = args.files
     if args.json:
-        raise UsageError("fix: only one thing goes to standard output; give -o a file, or leave out --json")
+        raise UsageError("fix: -o - and --json both write to standard output; give -o a file")
     with unnamed_file() as file:
         try:
             done = fix_into(path, file.fileno(), options)
@@ -199,9 +249,9 @@ def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
     from hugealign.fixing import gains, report
 
     with Progress("hugealign: fix") as progress:
-        found = gains.gather(args.files, options, progress.say)
+        found = gains.gather(args.files, options.changed(one_name=True), progress.say)
     if args.json:
-        print(json.dumps(report.report_document(found, options.page_size), indent=1))
+        print(json.dumps(report.report_document(found), indent=1))
     else:
-        print(output.painted(report.gains_table(found, options.page_size)))
+        print(output.painted(report.gains_table(found)))
     return 0

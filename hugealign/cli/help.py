@@ -5,7 +5,7 @@ import argparse
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the command to explain."""
-    parser.add_argument("topic", nargs="?", metavar="COMMAND", help="without one, all commands are listed")
+    parser.add_argument("topic", nargs="?", metavar="COMMAND", help="the command; without one, list all commands")
 
 
 def run(args: argparse.Namespace) -> int:

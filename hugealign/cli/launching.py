@@ -28,29 +28,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from hugealign.run import store
 
     add = parser.add_argument
-    add("-v", "--verbose", action="store_true", help="say on stderr how much of each file is huge")
+    add("-v", "--verbose", action="store_true", help="print on stderr how much of each file is huge")
     ways = ("auto", "in-place", "stage", "copy")
-    add("--how", choices=ways, default=ways[0], help="how to make it huge (default: auto)")
-    add("--libs", action="store_true", help="also the shared libraries that it is linked with")
+    add("--how", choices=ways, default=ways[0], help="the way to put text on huge pages (default: auto)")
+    add("--libs", action="store_true", help="include the shared libraries that COMMAND is linked with")
     add(
         "--file",
         metavar="PATH",
         action="append",
         default=[],
-        help="also this program or library, which COMMAND starts or opens later; may be repeated",
+        help="include this program or library, or those below this directory, which COMMAND starts or opens later; may "
+        "be repeated",
     )
     add(
         "--fix",
         action="store_true",
-        help="stage a fixed copy of a file that a fix gives more windows; the file stays as it is",
+        help="run from a fixed copy of each file that fix gives more windows; the file does not change",
     )
-    add("--store", metavar="DIR", default=store.DEFAULT, help=f"look for copies here (default: {store.DEFAULT})")
+    add("--store", metavar="DIR", default=store.DEFAULT, help=f"use the copies in DIR (default: {store.DEFAULT})")
     add(
         "--wait",
         metavar="SECONDS",
         type=seconds,
         default=0,
-        help="wait up to SECONDS for khugepaged to make it huge in place",
+        help="wait up to SECONDS until khugepaged makes the text huge in place (default: 0)",
     )
     add("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
 
@@ -71,7 +72,12 @@ def prepared(command: str, args: argparse.Namespace) -> tuple[str, Mapping[bytes
         program = done.program
         if done.tunable:
             environ = launch.with_tunable(environ)
-        lines += [_line(text, args.verbose) for text in (done.texts if args.verbose else done.worst)]
+        shown = done.texts if args.verbose else done.worst
+        lines += [_line(text, args.verbose) for text in shown]
+        counted = [text for text in done.texts if text.windows]
+        if shown and len(counted) > 1 and not args.verbose:
+            huge, windows = sum(text.huge for text in counted), sum(text.windows for text in counted)
+            lines[-1] = f"{huge} of {windows} windows huge in {len(counted)} files; {lines[-1]}"
     except (HugealignError, OSError) as error:
         lines.append(f"{printable(command)}: {_not_prepared(command, error)}")
     except Exception as error:  # noqa: BLE001  # the command runs anyway

@@ -1,13 +1,12 @@
-"""``hugealign map``: the heat of a file's text by window, as linked and under an order."""
+"""``hugealign map``: show which windows of a file's text a profile hits, as linked and with an order."""
 
 import argparse
 import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_json, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size, page_size
 from hugealign.errors import UsageError
-from hugealign.io.units import parse_page_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,12 +17,12 @@ examples:
   hugealign map ./server --profile perf.data
   hugealign map ./server --profile perf.data --order server.order --svg heat.svg
 
-Each row is a window.  Each cell of a picture is a 512th of it, 4 KiB of 2 MiB.
-The first strip shows the file as it is, the second as a link with an order would
-make it: the order of --order, or else the one that `hugealign order` makes.  A
-picture also shows the share of samples outside the first N windows.
+Each row is a window.  In a picture each cell is 1/512 of the window: 4 KiB of
+2 MiB.  The first strip shows the file as it is; the second, as linked with an
+order: that of --order, or the one that `hugealign order` computes.  A picture
+also shows the share of samples outside the first N windows.
 
-The samples of a function are spread evenly over its bytes.
+map spreads the samples of a function evenly over its bytes.
 """
 STATUS = {
     0: "shown",
@@ -36,10 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("file", metavar="FILE", help="the program or library")
-    add("--profile", action="append", metavar="PROFILE", help="a profile, as for `hugealign order`; may be repeated")
-    add("--order", metavar="ORDER", help="an order file; default: make the order from the profile")
+    add("--profile", action="append", metavar="PROFILE", help="a profile that `hugealign order` reads; may be repeated")
+    add("--order", metavar="ORDER", help="an order file (default: compute the order from the profile)")
     add("--svg", metavar="OUT", help="write a picture to OUT; - is stdout")
-    add_json(add, "schema hugealign.map/1 (default: text, nothing with --svg)")
+    add_json(add, "schema hugealign.map/1")
     profiled.add_debuginfo(add)
     add_page_size(add)
 
@@ -50,16 +49,16 @@ def run(args: argparse.Namespace) -> int:
     if not args.profile:
         raise UsageError("map: needs --profile; example: hugealign map ./server --profile perf.data")
     if args.svg == "-" and args.json:
-        raise UsageError("map: only one thing goes to standard output")
+        raise UsageError("map: --svg - and --json both write to standard output; give --svg a file")
     from hugealign.cli import output
     from hugealign.map.draw import heat_map
     from hugealign.profile.ran import ProfileOptions, what_ran
 
     output.keep_apart({"--svg": args.svg}, [args.file, *args.profile, args.order])
 
-    page_size = parse_page_size(args.page_size, "--page-size")
+    size = page_size(args.page_size)
     ran = what_ran(args.file, args.profile, ProfileOptions(debuginfo=args.debuginfo), warn=messages.warning)
-    _show(args, heat_map(ran, page_size, args.order))
+    _show(args, heat_map(ran, size, args.order))
     return 0
 
 

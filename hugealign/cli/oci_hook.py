@@ -8,19 +8,22 @@ from hugealign.io.units import printable
 
 EPILOG = """\
 A container engine runs this hook as root before the container's first process,
-at the stage createRuntime, with the container's state on standard input. If the
-container has the annotation hugealign.text, the hook binds huge copies over its
-programs: "auto" means those that its command names, else give paths with colons
-between them. With hugealign.fix=true it fixes the copy of a program that a fix gives
-more windows. The image stays as it is. Containers of one image share the copies,
-which are in /run/hugealign-containers.
+at the stage createRuntime, with the container's state on standard input. The
+image does not change. Containers of one image share the copies, which are in
+/run/hugealign-containers. Annotations of the container decide:
 
+  hugealign.text=auto      copy the programs that the container's command names
+  hugealign.text=PATH:...  copy these programs and libraries; of a directory,
+                           those below it
+  hugealign.fix=true       fix the copy of each file that fix gives more windows
+
+Programs that are not staged within 20 s run from the image, because engines end
+hooks that take long.
+
+example:
   install -D -m 644 examples/containers/hugealign.json \\
       /etc/containers/oci/hooks.d/hugealign.json
   podman run --annotation hugealign.text=auto IMAGE
-
-Programs that are not staged after 20 s run from the image: an engine ends hooks
-that take long.
 """
 STATUS = {0: "always: if a program cannot be staged, the container starts as before", 2: "", 3: ""}
 
@@ -30,9 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from hugealign.services import oci
 
     parser.add_argument(
-        "--store", metavar="DIR", default=oci.STORE, help=f"where the copies are (default: {oci.STORE})"
+        "--store", metavar="DIR", default=oci.STORE, help=f"the directory of the copies (default: {oci.STORE})"
     )
-    parser.add_argument("-v", "--verbose", action="store_true", help="also say what was staged")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also print what was staged")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,10 +5,10 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_json, add_page_size
+from hugealign.cli.arguments import add_json, add_page_size, page_size
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
-from hugealign.io.units import parse_page_size, without_commands
+from hugealign.io.units import without_commands
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,42 +27,41 @@ examples:
   hugealign order perf.data -b ./server -o server.order
   hugealign order --cpu skylake a.fdata b.fdata -b ./server
 
-A profile may be: perf.data, perf script's text, BOLT fdata and YAML, folded
-stacks, callgrind, LLVM's (raw, indexed, sample, AutoFDO), gcda, pprof,
-OpenTelemetry's profiles, a fleet's counts, a list of symbols, an order file.
-Its first bytes tell which; gzip and zstd are unpacked.
+order reads perf.data, the text of perf script, BOLT fdata and YAML, folded
+stacks, callgrind, LLVM profiles (raw, indexed, sample, AutoFDO), gcda, pprof,
+OpenTelemetry profiles, counts (hugealign profile), lists of symbols and order
+files.  It detects the format and decompresses gzip and zstd.
 
-The order asks for as many huge windows as the functions that ran need, but for
-no more than the processor has 2 MiB instruction TLB entries, less one for others.
-A text with fewer windows than that is huge as a whole.  Likely functions fill
-the room that is left, though the profile missed them: those that call functions
-it saw, are called by them, or lie beside them.
+The order requests enough huge windows for the functions that ran, but at most
+one less than the processor has instruction TLB entries for 2 MiB pages.  If all
+of the text has fewer windows than that, all of it becomes huge.  Likely functions
+that the profile missed fill the last window: callers, callees and neighbours of
+those that it saw.
 
-With --old-binary OLD -b NEW, the profile is of OLD, and the order is for NEW,
-another build of the same program.  `order` finds functions by name, and with
---blocks their blocks by their code, so a profile outlives changes of the
-sources.
+With --old-binary OLD -b NEW the profile is of OLD and the order is for NEW, a
+later build of the same program.  order matches functions by name and, with
+--blocks, their blocks by code, so a profile stays useful as sources change.
 """
 STATUS = {
-    0: "the order is written",
-    1: "no order: less than half of the samples are in EXE, or too few samples",
-    3: "a profile or EXE could not be read, or no C compiler is there to sort by",
+    0: "the order was computed",
+    1: "no order: fewer than half of the samples are in EXE, or there are too few",
+    3: "a profile or EXE could not be read, or there is no C compiler",
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("profiles", nargs="*", metavar="PROFILE", help="a profile; several are added together")
+    add("profiles", nargs="*", metavar="PROFILE", help="a profile; several are added up")
     add(
         "-b",
         "--binary",
         metavar="EXE",
-        help="the program or library, or its debug file, that the profile is of (default: the one program here that a "
+        help="the program or library to order, or its debug file (default: the only program on this machine that a "
         "perf.data or callgrind profile names)",
     )
-    add("--old-binary", metavar="OLD", help="the build that the profile is of, if EXE is another build of the program")
-    add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
+    add("--old-binary", metavar="OLD", help="the build that was profiled, if it is not EXE")
+    add("-o", "--output", metavar="FILE", help="write the order to FILE; - is stdout")
     add(
         "--emit",
         choices=("order", "lld"),
@@ -73,10 +72,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--blocks",
         action="store_true",
-        help="split functions into hot and cold blocks; EXE needs clang's map of basic blocks",
+        help="split functions into hot and cold blocks; EXE must have clang's basic block map",
     )
-    add("--type", metavar="FORMAT", help="the format of the profiles (default: detect it)")
-    add("--force", action="store_true", help="go on even if most samples match nothing, or there are too few")
+    add("--type", metavar="FORMAT", help="the format of the profiles (default: detected)")
+    add("--force", action="store_true", help="compute an order even if there are few samples, or most are not in EXE")
     profiled.add_max_unpacked(add)
     profiled.add_debuginfo(add)
     group = parser.add_argument_group("windows")
@@ -86,8 +85,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_budget(add: "Callable[..., object]") -> None:
     """Declare the options that say how many windows may be huge, by calling *add*."""
-    add("--cpu", metavar="NAME", help="as many huge windows as this processor can hold (default: this machine's)")
-    add("--windows", metavar="N", help="at most N huge windows; 0: an order for small pages")
+    add(
+        "--cpu",
+        metavar="NAME",
+        help="request at most as many huge windows as this processor can hold (default: this machine's)",
+    )
+    add("--windows", metavar="N", help="request at most N huge windows; 0: an order for small pages")
 
 
 def budget(args: argparse.Namespace) -> "Budget":
@@ -132,7 +135,7 @@ def _from_profiles(args: argparse.Namespace) -> int:
         max_unpacked=profiled.max_unpacked(args),
         debuginfo=args.debuginfo,
         force=args.force,
-        page_size=parse_page_size(args.page_size, "--page-size"),
+        page_size=page_size(args.page_size),
         budget=budget(args),  # it asks in a child process, so do it before a thread starts
         blocks=args.blocks,
         old_binary=args.old_binary,

@@ -9,10 +9,10 @@ from hugealign.io.resources import PACKAGE, directory
 def _parts() -> dict[str, tuple[str, str]]:
     """Return the path and the description of each part."""
     return {
-        "toolchain": (os.path.join(directory("cmake"), "hugealign-toolchain.cmake"), "CMake toolchain file"),
-        "cmake": (directory("cmake"), "directory of CMake files"),
-        "ldscripts": (directory("ld-scripts"), "linker scripts"),
-        "shims": (os.path.join(PACKAGE, "libexec"), "linker shims, for -B"),
+        "toolchain": (os.path.join(directory("cmake"), "hugealign-toolchain.cmake"), "the CMake toolchain file"),
+        "cmake": (directory("cmake"), "the directory of CMake files"),
+        "ldscripts": (directory("ld-scripts"), "the linker scripts"),
+        "shims": (os.path.join(PACKAGE, "libexec"), "the linker shims, for the compiler's -B"),
     }
 
 

@@ -6,21 +6,21 @@ import sys
 EPILOG = """\
 examples:
   hugealign plugin build clang-19
-  make CC="hugealign --profile=$PWD/server.order clang-19"    # uses it by itself
+  make CC="hugealign --profile=$PWD/server.order clang-19"    # uses it
 
 by hand:
   HUGEALIGN_PROFILE=$PWD/server.order clang-19 -O2 \\
       -fpass-plugin=$(hugealign plugin path clang-19) -c server.c
   ld.lld-19 --load-pass-plugin=$(hugealign plugin path ld.lld-19) ...
 
-Each LLVM needs a plugin of its own, for exactly its version.  They are kept in
-~/.cache/hugealign/lld-plugin (or in XDG_CACHE_HOME).  "hugealign clang" uses a
-plugin only with the very clang that it was built for, so build it again after
-an upgrade.  HUGEALIGN_PLUGIN=0 turns it off.
+Each version of LLVM needs its own plugin.  Plugins are in
+~/.cache/hugealign/lld-plugin (or below XDG_CACHE_HOME).  "hugealign clang" uses a
+plugin only with the clang that it was built for: build it again after an
+upgrade.  HUGEALIGN_PLUGIN=0 disables it.
 """
 STATUS = {
     0: "done",
-    3: "there is no plugin for this compiler, or it could not be built",
+    3: "this compiler has no plugin, or it could not be built",
 }
 
 
@@ -28,10 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     build = actions.add_parser("build", help="build the plugin unless it exists, and print its path")
-    path = actions.add_parser("path", help="print the plugin's path, for $(...)")
-    actions.add_parser("list", help="print all LLVMs found, and their plugins")
-    which = "the clang or ld.lld that it is for (default: clang)"
-    build.add_argument("tools", nargs="*", metavar="TOOL", default=["clang"], help=f"{which}; of several, one for each")
+    path = actions.add_parser("path", help="print the path of the plugin, for $(...)")
+    actions.add_parser("list", help="list the installed LLVMs and their plugins")
+    which = "the clang or ld.lld to build for (default: clang)"
+    build.add_argument("tools", nargs="*", metavar="TOOL", default=["clang"], help=f"{which}; may be several")
     path.add_argument("tool", nargs="?", metavar="TOOL", default="clang", help=which)
 
 
@@ -65,8 +65,8 @@ def _path(tool: str) -> int:
     llvm = building.of_tool(tool)
     path = llvm.plugin()
     if not os.path.exists(path):
-        mend = f"run: hugealign plugin build {shlex.quote(printable(tool))}"
-        raise building.PluginError(f"the plugin for LLVM {llvm.version} is not built; {mend}")
+        remedy = f"run: hugealign plugin build {shlex.quote(printable(tool))}"
+        raise building.PluginError(f"the plugin for LLVM {llvm.version} is not built; {remedy}")
     print(path)
     return 0
 

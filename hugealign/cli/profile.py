@@ -18,15 +18,15 @@ examples:
   hugealign order all.counts -b ./server -o server.order
   hugealign profile drift server.order all.counts -b ./server --threshold 5%
 
-Counts are text, sorted, one count a line, by build-id.  Merging adds them up, in
-any order and any number of steps.  FILE is packed if its name ends in .gz.
+Counts are sorted text, one count a line, by build ID.  merge adds them up, in any
+order and in any number of steps.  Output to a FILE.gz is compressed.
 
-drift says what share of the heat the leading windows of ORDER still hold, and what
-share those of a new order would.
+drift compares the share of the samples in the leading windows of ORDER with the
+share in those of a new order.
 """
 STATUS = {
-    0: "done (drift: ORDER is still good)",
-    1: "merge left out files (--keep-going); drift: ORDER is stale",
+    0: "done (drift: ORDER still fits)",
+    1: "merge skipped files (--keep-going); drift: ORDER is out of date",
     3: "a file could not be read, and nothing was written",
 }
 _MOST = 10**18 - 1
@@ -35,7 +35,9 @@ _MOST = 10**18 - 1
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _configure_reduce(actions.add_parser("reduce", help="count what ran, by build-id: functions, calls, blocks"))
+    _configure_reduce(
+        actions.add_parser("reduce", help="reduce profiles to counts of functions, calls and blocks, by build ID")
+    )
     _configure_merge(actions.add_parser("merge", help="add up the counts of many hosts"))
     _configure_drift(actions.add_parser("drift", help="check how well an order still fits new profiles"))
 
@@ -49,9 +51,9 @@ def _configure_reduce(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="EXE",
-        help="a program or library that ran; may be repeated (default: all here that the profiles name)",
+        help="a program or library that ran; may be repeated (default: those on this machine that the profiles name)",
     )
-    add("-o", "--output", metavar="FILE", help="write the counts to FILE, whole or not at all (default: stdout)")
+    add("-o", "--output", metavar="FILE", help="write the counts to FILE (default: stdout)")
     add("--blocks", action="store_true", help="also count blocks within functions, for `order --blocks`")
     profiled.add_max_unpacked(add)
     profiled.add_debuginfo(add)
@@ -59,30 +61,35 @@ def _configure_reduce(parser: argparse.ArgumentParser) -> None:
 
 def _configure_merge(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("files", nargs="+", metavar="FILE", help="counts, packed or not")
-    add("-o", "--output", metavar="FILE", help="write the sum to FILE, whole or not at all (default: stdout)")
+    add("files", nargs="+", metavar="FILE", help="a file of counts, compressed or not")
+    add("-o", "--output", metavar="FILE", help="write the sum to FILE (default: stdout)")
     add(
         "--weight",
         action="append",
         default=[],
         metavar="PATTERN=N",
-        help="count files that match PATTERN N times; 0: not at all (* and ? as in a shell; the first match counts)",
+        help="count files that match PATTERN N times, 0: not at all (* and ? as in a shell; the first match wins)",
     )
-    add("--cap", metavar="N", help="scale down a file with more than N samples, or with more of any other count")
-    add("--keep-going", action="store_true", help="skip files that are damaged, foreign or newer, and name them")
+    add("--cap", metavar="N", help="scale down a file in which any kind of count adds up to more than N")
+    add("--keep-going", action="store_true", help="skip files that cannot be read, and name them")
 
 
 def _configure_drift(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("order", metavar="ORDER", help="an order file")
-    add("profiles", nargs="+", metavar="PROFILE", help="a profile; several are added together")
-    add("-b", "--binary", metavar="EXE", help="the program or library (default: the one program the profiles name)")
+    add("profiles", nargs="+", metavar="PROFILE", help="a profile; several are added up")
+    add(
+        "-b",
+        "--binary",
+        metavar="EXE",
+        help="the program or library (default: the only program that the profiles name)",
+    )
     add(
         "--threshold",
         type=percentage,
         default=5.0,
         metavar="P",
-        help="out of date if the windows of a new order would hold over P %% more of all heat (default: 5)",
+        help="end with status 1 if a new order's windows would hold over P %% more of the samples (default: 5)",
     )
     add_json(add, "schema hugealign.order-drift/1")
     profiled.add_debuginfo(add)

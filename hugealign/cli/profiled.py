@@ -14,8 +14,8 @@ def add_debuginfo(add: Callable[..., object]) -> None:
         "--debuginfo",
         action="append",
         metavar="DIR",
-        help="debug files, by build-id, with the names that strip removed; may be repeated (default: /usr/lib/debug, "
-        "and the cache of debuginfod's clients)",
+        help="search DIR for the debug files of stripped programs, by build ID; may be repeated (default: "
+        "/usr/lib/debug and the cache of debuginfod's clients)",
     )
 
 
@@ -24,7 +24,7 @@ def add_max_unpacked(add: Callable[..., object]) -> None:
     add(
         "--max-unpacked",
         metavar="SIZE",
-        help="refuse packed profiles that unpack to more (default: 64M, and 128 times their own size)",
+        help="refuse profiles that decompress to more (default: 64M plus 128 times their own size)",
     )
 
 

@@ -17,14 +17,14 @@ from hugealign.watch.ps import Seen
 PARSER = SplitParser
 USAGE = "hugealign ps [OPTION]... PID|NAME|UNIT.service...\n       hugealign ps [OPTION]... -- CMD [ARG]..."
 EPILOG = """\
-With -- CMD, ps starts CMD, looks at it every 20 ms until it ends, and shows the
-last look.  It looks only at CMD itself, not at the processes that CMD starts.
-CMD's own output goes to standard output, too; -o FILE keeps the report apart.
+With -- CMD, ps starts CMD, samples it every 20 ms and, when CMD ends, shows the
+last sample.  It does not show processes that CMD starts.  CMD also writes to
+standard output; use -o FILE to keep the report apart.
 """
 STATUS = {
-    0: "all windows are huge, or as much text as --min-coverage asks for",
-    1: "fewer are, or none can be",
-    3: "a process could not be looked at",
+    0: "all windows are huge, or as much text as --min-coverage requires",
+    1: "fewer are huge, or none can be",
+    3: "a process could not be read",
     130: STATUSES[130],
 }
 
@@ -34,15 +34,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("targets", nargs="*", metavar=TARGET, help="a process, or all processes of a program or of a service")
     add("-v", "--verbose", action="store_true", help="show each window, and why it is not huge")
-    add("--all", action="store_true", help="count libraries and code without a file (JIT, remapped text) as well")
-    add("--min-coverage", metavar="PCT", type=percentage, help="require PCT per cent of the bytes, not all windows")
+    add("--all", action="store_true", help="also count libraries and code without a file (JIT, remapped text)")
+    add(
+        "--min-coverage",
+        metavar="PCT",
+        type=percentage,
+        help="require that PCT per cent of the text is huge (default: every window)",
+    )
     times = parser.add_mutually_exclusive_group()
     times.add_argument(
-        "--wait", metavar="SECONDS", type=seconds, help="retry for up to SECONDS until enough is huge; then end CMD"
+        "--wait", metavar="SECONDS", type=seconds, help="wait up to SECONDS until enough is huge, and then end CMD"
     )
-    times.add_argument("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS until all have ended")
-    add_json(add, f"schema {report.SCHEMA}; one line per look with --watch")
-    add("-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)")
+    times.add_argument("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS until the processes end")
+    add_json(add, f"schema {report.SCHEMA}; with --watch one line per report")
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the report to FILE (default: stdout); with --watch, replace it each time",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -50,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if bool(args.targets) == bool(args.after):
         raise UsageError("ps: give either processes or -- and a command")
     if args.output not in (None, "-") and args.watch is not None and args.json:
-        raise UsageError("ps: --watch in JSON is for a pipe; a FILE has one document")
+        raise UsageError("ps: --watch --json writes many documents; write to a pipe, not to a FILE")
     options = ps.PsOptions(args.all, args.min_coverage)
     if args.watch is None:
         seen = ps.command(args.after, options, args.wait) if args.after else None

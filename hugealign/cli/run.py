@@ -13,38 +13,39 @@ USAGE = (
     "                     [--] COMMAND [ARGUMENT ...]"
 )
 EPILOG = """\
-run finds COMMAND as the shell does and makes its text huge. COMMAND then takes
-the place of this process, with the same pid, environment, signals, descriptors
-and name. For a script, the interpreter's text counts. Whatever goes wrong,
-COMMAND runs. If not all of its text is huge, one line on stderr says why.
+run finds COMMAND as the shell does, puts its text on huge pages and becomes
+COMMAND, with the same pid, environment, signals, descriptors and name. Of a
+script it is the interpreter's text. If anything fails, COMMAND runs unchanged.
+If not all of its text is huge, one line on stderr says why.
 
---libs adds the libraries that COMMAND is linked with. What it starts, as a
-shell, make or npm does, and what it opens later, as Python does with a wheel's
-libraries, is named by --file; hugealign advise -- COMMAND says what to name.
+--libs adds the libraries that COMMAND is linked with. --file adds what COMMAND
+starts (a shell, make, npm) or opens later (Python, the libraries of a wheel);
+hugealign advise -- COMMAND says what to add. Of a directory, such as a virtual
+environment, run takes the files that have a whole window, or get one by --fix.
+COMMAND and its children also use what `hugealign stage` has staged.
 
---how=auto      in place, like `hugealign warm`; where the file system keeps no
-                huge pages, by a copy that is mounted over the file
+--how=auto      in place, like `hugealign warm`, if the file system keeps huge
+                pages; else by a copy that is mounted over the file
 --how=in-place  only like `hugealign warm`
 --how=stage     only by a mounted copy
 --how=copy      by a copy in memory without a path, for containers that may not
                 mount. /proc/PID/exe and $ORIGIN then lead nowhere, and the
                 process has another name for ps and pgrep
 
-A staged copy lies on a tmpfs in a mount namespace that only COMMAND and its
-children see, like the mounts that they make. It has the file's path. If
-`hugealign stage` has made a copy, that one is used. An ordinary user also gets
-a user namespace, in which sudo and other set-user-ID programs do not work, and
-files of other users belong to nobody. Use --how=in-place for a command that
-needs them.
+A staged copy is on a tmpfs, mounted over the file in a mount namespace that only
+COMMAND and its children see. Other processes do not see mounts that these make.
+If `hugealign stage` has made a copy, run uses that one, and all processes share
+it. For an ordinary user run also makes a user namespace: in it sudo and other
+set-user-ID programs do not work, and files of other users show the owner nobody.
+Use --how=in-place for a command that needs these.
 
 If COMMAND uses the loader of glibc 2.44 or newer, run also adds glibc.elf.thp=1
-to GLIBC_TUNABLES: with it the text becomes huge again after the kernel took it
-away. A value of your own for it stays.
+to GLIBC_TUNABLES unless it is set there: the text then becomes huge again after
+the kernel has split it.
 
-Example:
-
+examples:
   hugealign run --libs -- postgres -D /var/lib/postgresql
-  hugealign run --fix --file lib/python3.11/site-packages/a.so -- python t.py
+  hugealign run --fix --file .venv -- .venv/bin/python train.py
   hugealign run --file ./server -- sh -c './server --port 80'
 """
 STATUS = COMMAND_STATUSES
@@ -57,6 +58,6 @@ def run(args: argparse.Namespace) -> int:
     """Make the command's text huge and become the command; return 126 or 127 if that fails."""
     words = command_words(args.words, "hugealign run -- python3 script.py")
     if args.file and args.how == "copy":
-        raise UsageError("--file: a copy without a path cannot take the place of a file; leave --how=copy out")
+        raise UsageError("run: --file cannot be combined with --how=copy, whose copies have no path")
     program, environ = launching.prepared(words[0], args)
     return execute(words, environ, program)

@@ -12,21 +12,21 @@ from hugealign.io.units import format_size, printable
 
 EPILOG = """\
 Some file systems keep no huge pages (ext4 before Linux 6.16, btrfs, overlayfs).
-For them stage copies each FILE to a tmpfs with huge files, once for all
-services. The copy of /usr/sbin/mariadbd is then at
+For them stage copies each FILE once, for all processes, to a tmpfs with huge
+pages. The copy of /usr/sbin/mariadbd is then
 
   /run/hugealign/path/usr/sbin/mariadbd
 
-A service binds it over the file (`hugealign enable` writes the unit), and
-`hugealign run` finds it there. If the file has changed since, it gets a new
-copy, and the old one is removed. The copy keeps owner, mode, times,
-capabilities, ACLs and labels, or stage refuses the file. The copies take as much
-memory as the files, once for the machine, and at most half of it. --drop of the
-last copy also unmounts the store. Processes that run from a copy keep it.
+A service mounts it over the file (`hugealign enable` writes the unit), and
+`hugealign run` uses it. If the file has changed, stage replaces the copy. A copy
+has the owner, mode, times, capabilities, ACLs and labels of its file; if it
+cannot have them, stage refuses the file. Copies take as much memory as the
+files, at most half of the machine's. --drop of the last copy also unmounts the
+store. Processes that run from a copy keep it.
 """
 STATUS = {
     0: "done",
-    1: "some windows are not huge, or a file has none or is refused",
+    1: "some windows are not huge, or a file has no window or is refused",
 }
 
 
@@ -35,17 +35,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     from hugealign.run import store
 
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="a program or shared library")
-    add("--list", action="store_true", help="list the copies, and which files have changed since")
+    add("files", nargs="*", metavar="FILE", help="a program or shared library; with -r also DIR")
+    add("--list", action="store_true", help="list the copies, and whether their files have changed")
     add("--drop", action="store_true", help="remove the copies of the files, or all copies")
     add(
         "--fix",
         action="store_true",
-        help="fix the copy of a file that a fix gives more windows; the file stays as it is",
+        help="fix the copy of each file that fix gives more windows; the file does not change",
     )
-    add("--libs", action="store_true", help="also the shared libraries that the files need")
-    add("--store", metavar="DIR", default=store.DEFAULT, help=f"the store's directory (default: {store.DEFAULT})")
-    add("--owner", metavar="NAME", default="", help="link to the copies below for/NAME in the store, not below path")
+    add(
+        "-r",
+        "--recursive",
+        action="store_true",
+        help="stage the files with windows below DIR, those with the most text first",
+    )
+    add("--libs", action="store_true", help="include the shared libraries that the files need")
+    add("--store", metavar="DIR", default=store.DEFAULT, help=f"the directory of the copies (default: {store.DEFAULT})")
+    add("--owner", metavar="NAME", default="", help="put the paths of the copies below for/NAME in DIR, not below path")
     add_json(add, "schema hugealign.stage/1")
 
 
@@ -53,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     """Stage, list or drop, and return the exit status."""
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     if args.list and (args.drop or args.files):
-        raise UsageError("--list: goes with neither --drop nor FILE")
+        raise UsageError("stage: --list cannot be combined with --drop or FILE")
     if not (args.list or args.drop or args.files):
         raise UsageError("stage: no file; example: hugealign stage /usr/sbin/mariadbd")
     if args.list or args.drop:
@@ -77,12 +83,17 @@ def _show(args: argparse.Namespace) -> int:
 def _stage(args: argparse.Namespace) -> int:
     from hugealign.run import report, store
 
-    done, errors, status = [], [], 0
+    done, errors, status, left_out = [], [], 0, 0
     named = dict.fromkeys(args.files, False)
+    if args.recursive:
+        from hugealign.elf.machines import least_text, native
+        from hugealign.verification import inputs
+
+        named = dict.fromkeys(inputs.programs(args.files, least_text(native())), True)
     if args.libs:
         from hugealign.system import libraries
 
-        for path in args.files:
+        for path in tuple(named):
             with suppress(HugealignError):  # reported below, for the file itself
                 named |= {library: True for library in libraries.resolve(path).paths if library not in named}
     for path, library in named.items():
@@ -93,7 +104,10 @@ def _stage(args: argparse.Namespace) -> int:
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, error))
-            messages.failed(path, error)
+            full = library and _is_full(error)
+            left_out += full
+            if not full or left_out == 1:
+                messages.failed(path, error)
             continue
         if staged.state == store.NO_WINDOW and library:
             continue
@@ -101,6 +115,17 @@ def _stage(args: argparse.Namespace) -> int:
         status = max(status, int(not staged.whole))
         if not args.json:
             output.show(report.lines(staged))
+    if left_out > 1:
+        messages.error(f"no room for {left_out - 1} more")
     if args.json:
         print(report.document(args.store, done, errors))
     return status
+
+
+def _is_full(error: HugealignError) -> bool:
+    """Return whether there was no room for a copy."""
+    from hugealign.diagnosis.refusal import RefusalError
+
+    if not isinstance(error, RefusalError):
+        return False
+    return error.diagnosis.code == "copy.no-room" or error.diagnosis.facts.get("error") == "ENOSPC"

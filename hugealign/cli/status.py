@@ -8,21 +8,21 @@ from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_json
 
 EPILOG = """\
-status lists, each with the command that undoes it: services that run from huge
-text (enable), hooks and runtimes that start hugealign for containers, units and
-scripts from hugealign's examples, stores of copies (stage, enable, oci-hook),
-files fixed in place (fix), files replaced by warm copies (warm --replace), and
-your cache of what was compiled on demand.  As an ordinary user it lists
-the files that you have fixed or replaced, not those of root.
+status lists, each with the command that undoes it:
+  services (enable), and container hooks and runtimes that start hugealign
+  units and scripts from hugealign's examples
+  stores of copies (stage, enable, oci-hook)
+  files fixed in place (fix) or replaced by warm copies (warm --replace)
+  your cache of what hugealign compiled
 
-Files that were fixed or replaced are noted before they are changed, in
-/var/lib/hugealign or, for ordinary users, in ~/.local/state/hugealign (or
-hugealign in XDG_STATE_HOME).  Everything else is found by looking.  What has
-gone, or is no longer fixed, is not listed, and its note is removed.
+An ordinary user sees only the files that he or she has fixed or replaced.
+hugealign records such files in /var/lib/hugealign/journal, or for an ordinary user in
+~/.local/state/hugealign/journal (or below XDG_STATE_HOME), before it changes
+them.
 
---undo undoes all of it, and says what is left and who must do what.  A process
-keeps what it runs from until it is restarted.  What adapt has made huge in a
-process, hugealign adapt --undo makes small.
+--undo undoes everything that is listed and says what remains to be done, and by
+whom.  A process keeps its text until it is restarted.  For the pages of a
+running process there is hugealign adapt --undo.
 
 examples:
   sudo hugealign status
@@ -30,7 +30,7 @@ examples:
 """
 STATUS = {
     0: "listed; with --undo: nothing is left",
-    1: "something is left that could not be undone, for the reason given",
+    1: "something could not be undone; the message says why",
 }
 
 

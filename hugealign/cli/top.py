@@ -1,4 +1,4 @@
-"""The command ``hugealign top``: what all processes run from, sorted by what they could gain."""
+"""The command ``hugealign top``: rank the running programs by what huge pages would gain them."""
 
 import argparse
 import sys
@@ -10,23 +10,27 @@ from hugealign.watch import top_report as report
 from hugealign.watch.top import Machine, TopOptions, top, watch
 
 EPILOG = """\
-A row is a part of a program: its text, a large library, or code without a file,
-over all of its processes. HUGE counts the windows that are huge now, CAN those
-that can be with the file as it is, COULD those that can be after the ACTION.
-CPU% is of one processor, since the previous look; in the first look, since the
-process started. hugealign ps -v PID looks at one process more closely.
+Each row is a part of a program, over all of its processes: its text, a large
+library, or code without a file.
 
-On a terminal top redraws the table, without --watch as often as 1 % of one
-processor allows; elsewhere it prints the table once, or each below the last.
+  HUGE   windows that are huge now
+  CAN    windows that can be huge with the file as it is
+  COULD  windows that can be huge after the ACTION
+  CPU%   processor time in per cent of one processor, since the last table; in
+         the first table, since the process started
+
+On a terminal top redraws the table: every --watch SECONDS, else as often as 1 %
+of one processor allows. Elsewhere it prints the table once, or with --watch one
+below the other. hugealign ps -v PID shows a process in detail.
 
 examples:
   hugealign top                                        ^C ends it
-  hugealign top --seconds 5                            processor time of 5 seconds
-  hugealign top --watch 60 >>/var/log/hugealign.log    with the time of each look
+  hugealign top --seconds 5                            CPU% of these 5 seconds
+  hugealign top --watch 60 >>/var/log/hugealign.log    a log, with the time of each table
   hugealign top --format prometheus -o /var/lib/prometheus/node-exporter/hugealign.prom
 """
 STATUS = {
-    0: "shown",
+    0: "done",
     130: STATUSES[130],
 }
 
@@ -38,15 +42,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     times.add_argument("--once", action="store_true", help="print the table once, even on a terminal")
     times.add_argument("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS")
     times.add_argument(
-        "--seconds", metavar="SECONDS", type=interval, help="count processor time for SECONDS, then print"
+        "--seconds", metavar="SECONDS", type=interval, help="measure CPU%% for SECONDS, then print the table once"
     )
-    add("--containers", action="store_true", help="list containers and pods separately")
+    add("--containers", action="store_true", help="show containers and pods in rows of their own")
     form = parser.add_mutually_exclusive_group()
-    add_json(form.add_argument, f"schema {report.SCHEMA}; one line per look with --watch")
+    add_json(form.add_argument, f"schema {report.SCHEMA}; with --watch one line per table")
     form.add_argument(
-        "--format", choices=("text", "prometheus"), default="text", help="prometheus: for the textfile collector"
+        "--format",
+        choices=("text", "prometheus"),
+        default="text",
+        help="format of the table (default: text); prometheus: for the textfile collector of node_exporter",
     )
-    add("-o", "--output", metavar="FILE", help="write to FILE, replaced as a whole each time (default: -)")
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write the table to FILE (default: stdout); with --watch, replace it each time",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     options = TopOptions(args.seconds, args.containers)
     to_file = args.output not in (None, "-")
     if to_file and args.watch and args.json:
-        raise UsageError("top: --watch in JSON is for a pipe; a FILE has one document")
+        raise UsageError("top: --watch --json writes many documents; write to a pipe, not to a FILE")
     as_text = not args.json and args.format == "text"
     draw = not (to_file or args.once or args.seconds) and as_text and sys.stdout.isatty()
     if not (draw or args.watch):

@@ -5,11 +5,11 @@ import os
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import StrictParser, add_json
+from hugealign.cli.arguments import StrictParser, add_json, add_page_size, page_size
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
-from hugealign.io.units import parse_page_size, parse_size
-from hugealign.settings import DEFAULT_MIN_TEXT, DEFAULT_PAGE_SIZE
+from hugealign.io.units import parse_size
+from hugealign.settings import DEFAULT_MIN_TEXT, OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,17 +28,17 @@ _FORMS = ("text", "sarif", "github", "junit", "gcc")  # of hugealign.verificatio
 PARSER = StrictParser
 EPILOG = """\
 examples:
-  hugealign verify ./server libfoo.so        each file, in words
-  hugealign verify -q -r build/              a tree; only what is not ok
+  hugealign verify ./server libfoo.so                 a report on each file
+  hugealign verify -q -r build/                       only what is not ok
   find . -name '*.so' -print0 | hugealign verify -0 -
   hugealign verify --format sarif -o result.sarif ./server
-  hugealign verify --json -o known.json ./server; later:
-  hugealign verify --baseline known.json ./server
+  hugealign verify --json -o known.json ./server      record the findings
+  hugealign verify --baseline known.json ./server     report only new ones
 """
 STATUS = {
     0: "ok",
     1: "findings at or above --fail-on",
-    3: "something could not be checked, and nothing was found",
+    3: "no findings, but something could not be checked",
 }
 
 
@@ -54,8 +54,8 @@ def _add_inputs(add: "Callable[..., object]") -> None:
         "paths",
         nargs="*",
         metavar="FILE",
-        help="a program, library, archive (.deb, .rpm, .whl, .zip, .tar, container image), directory with -r, "
-        "or - for a list on standard input",
+        help="a program, library or archive (.deb, .rpm, .whl, .zip, .tar, container image); with -r a directory; "
+        "- reads names from standard input",
     )
     add(
         "-r",
@@ -63,7 +63,7 @@ def _add_inputs(add: "Callable[..., object]") -> None:
         action="store_true",
         help="check every program and library below a directory; symbolic links in it are not followed",
     )
-    add("-0", "--null", action="store_true", help="names on standard input end with a NUL byte (find -print0)")
+    add("-0", "--null", action="store_true", help="read names that end with a NUL byte, as find -print0 prints")
     add(
         "-j",
         "--jobs",
@@ -73,7 +73,7 @@ def _add_inputs(add: "Callable[..., object]") -> None:
     add(
         "--max-unpacked",
         metavar="SIZE",
-        help="give up on an archive that unpacks to more (default: 64M, and 128 times its own size)",
+        help="refuse an archive that decompresses to more (default: 64M plus 128 times its own size)",
     )
     add(
         "--allow-empty",
@@ -85,26 +85,25 @@ def _add_inputs(add: "Callable[..., object]") -> None:
 
 def _add_demands(group: "argparse._ArgumentGroup") -> None:
     add = group.add_argument
-    add("--page-size", metavar="SIZE", help=f"the huge page size (default: {DEFAULT_PAGE_SIZE})")
+    add_page_size(add)
     add(
         "--min-text",
         metavar="SIZE",
-        help=f"files with less text are ok wherever it lies (default: {DEFAULT_MIN_TEXT}, which a 64-entry 4 KiB iTLB "
-        "covers)",
+        help=f"do not check files with less text (default: {DEFAULT_MIN_TEXT}, which 64 TLB entries for 4 KiB cover)",
     )
     add("--min-windows", metavar="N", help="fail files with fewer whole windows of text (HA030; default: 0)")
-    add("--select", action="append", metavar="IDS", help="only these rules, as HA001,HA004 (default: all)")
-    add("--ignore", action="append", metavar="IDS", help="not these rules")
+    add("--select", action="append", metavar="IDS", help="check only these rules, such as HA001,HA004 (default: all)")
+    add("--ignore", action="append", metavar="IDS", help="do not check these rules")
     add(
         "--fail-on",
         choices=_FAIL_ON,
-        help="the mildest finding that fails a file (default: error)",
+        help="the lowest severity that fails a file (default: error)",
     )
-    add("--baseline", metavar="FILE", help="accept the findings in FILE, an earlier run's --json")
+    add("--baseline", metavar="FILE", help="accept the findings in FILE, the --json of an earlier run")
     add(
         "--config",
         metavar="FILE",
-        help="read defaults from FILE, none from /dev/null (default: hugealign.toml, or [tool.hugealign] of "
+        help="read options from FILE; /dev/null: none (default: hugealign.toml, or [tool.hugealign] of "
         "pyproject.toml, in this directory or the nearest above it)",
     )
 
@@ -114,16 +113,16 @@ def _add_output(group: "argparse._ArgumentGroup") -> None:
     form = group.add_mutually_exclusive_group()
     add_json(form.add_argument, "schema hugealign.verify/1")
     form.add_argument("--format", choices=_FORMS, default="text", help="format of the report (default: text)")
-    add("-o", "--output", metavar="FILE", help="write the report to FILE, whole or not at all; - is stdout")
+    add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
     volume = group.add_mutually_exclusive_group()
-    volume.add_argument("-q", "--quiet", action="store_true", help="text: only files that are not ok")
+    volume.add_argument("-q", "--quiet", action="store_true", help="text: leave out files that are ok")
     volume.add_argument(
         "-v",
         "--verbose",
         action="store_true",
-        help="text: add a table of coverage by file and segment, what is fixed since the baseline, what was skipped",
+        help="text: add coverage by file and segment, what was fixed since the baseline, and what was skipped",
     )
-    add("--kernels", action="store_true", help="text: say what each known kernel and loader would do with the text")
+    add("--kernels", action="store_true", help="text: add what each kernel and loader would do with the files")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -142,8 +141,8 @@ def run(args: argparse.Namespace) -> int:
     config = _configuration(args)
     selection = _selection(args, config)
     policy = Policy(
-        parse_page_size(*config.chosen("page-size", args.page_size, DEFAULT_PAGE_SIZE)),
-        parse_size(*config.chosen("min-text", args.min_text, DEFAULT_MIN_TEXT)),
+        page_size(*config.chosen("page-size", args.page_size)),
+        parse_size(*least) if (least := config.chosen("min-text", args.min_text)).value else OWN,
         _number(*config.chosen("min-windows", args.min_windows, "0")),
     )
     jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
@@ -170,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
         output.keep_apart({"-o": args.output}, programs)
     form = "json" if args.json else args.format
     if form in ("text", "json"):  # the others annotate a build, in which the link is to change
-        found = _with_edits(found, policy.page_size)
+        found = _with_edits(found)
     base = os.getcwd() if form in formats.WITH_BASE else ""
     text, status = formats.render(form, found, style, base), found.status
     output.write(text, args.output, utf8=form != "text")
@@ -214,7 +213,7 @@ def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection"
     return Selection(select.value, ignore.value, level.value, config.exceptions, places)
 
 
-def _with_edits(found: "Verification", page_size: int) -> "Verification":
+def _with_edits(found: "Verification") -> "Verification":
     """Return *found* with the edit for each file that lacks windows; only for the first few, since it takes trials."""
     from hugealign.verification.rules import LACK_WINDOWS, PLACEMENT
 
@@ -231,11 +230,12 @@ def _with_edits(found: "Verification", page_size: int) -> "Verification":
     def with_edit(file: "FileReport") -> "FileReport":
         if id(file) not in tried:
             return file
-        edit = remedies.edit(file.path, page_size)
+        edit, link = remedies.edit(file.path, file.policy.page_size, ask_packages=True), remedies.relink(file.path)
+        remedy = edit.changed(kind=f"fix-or-{link.kind}") if edit and link else link
         return file.changed(
             diagnoses=tuple(
-                diagnosis.changed(remedy=edit.changed(kind="fix-or-relink"))
-                if edit and diagnosis.code in (*LACK_WINDOWS, *PLACEMENT)
+                diagnosis.changed(remedy=remedy)
+                if remedy and remedy != remedies.RELINK and diagnosis.code in (*LACK_WINDOWS, *PLACEMENT)
                 else diagnosis
                 for diagnosis in file.diagnoses
             )

@@ -1,4 +1,4 @@
-"""The command ``hugealign warm``: bring the text of files into the page cache in huge folios."""
+"""The command ``hugealign warm``: load the text of files into the page cache in huge pages."""
 
 import argparse
 import json
@@ -9,7 +9,7 @@ from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_json, count, seconds
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
-from hugealign.io.units import printable
+from hugealign.io.units import counted, format_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,30 +18,33 @@ if TYPE_CHECKING:
     from hugealign.pagecache.text import CachedText
 
 EPILOG = """\
-Afterwards every process that maps the text gets huge pages, without any change
-to the process, until the kernel needs the memory or somebody replaces the file.
-So warm a file after each boot and each installation, before the program starts.
-warm prints the memory that it costs.  It needs no privileges, never writes to
-the file, and leaves alone what is huge already, even under a running program.
+Every process that then maps the text gets huge pages, without any change to the
+process, until the kernel needs the memory or the file is replaced.  So warm a
+file after each boot and each installation, before the program starts.  warm
+prints how much memory it takes.  It needs no privileges, never writes to the
+file, and does not touch text that is huge already.
 
-A program linked with a profile says how many leading windows should be huge.
-warm takes only these unless --windows gives another number.
+A program that was linked with an order contains the number of leading windows to
+make huge.  warm loads only those unless --windows gives another number.
 
---libs finds the libraries as the dynamic linker would, and runs nothing.
-Libraries without a whole window are named and do not change the status.
+--libs finds libraries as the dynamic linker does, but runs nothing.  Libraries
+without a whole window are listed and do not change the status.
 
 --replace is for a file in use.  It warms a copy with the same owner, mode,
 times, ACLs, capabilities and holes, then renames it over the file.  Running
 processes keep the old file.  It replaces the named files, not their libraries.
 
+-r warms the files with whole windows below each DIR, those with the most text
+first, until the available memory or --max is used up.
+
 --wait is for kernels from 5.14 to 6.0 with CONFIG_READ_ONLY_THP_FOR_FS and THP
 "always" or "madvise".  There only khugepaged can make the text huge, and it
-runs every ten seconds or so.  It does not help before 5.14, where khugepaged
-looks only at the text of running programs: see hugealign run.
+runs about every ten seconds.  Before 5.14 khugepaged handles only the text of
+running programs: use hugealign run.
 
---undo brings the text back into small pages, so that you can compare the two
-without a rebuild: a process that starts afterwards has its text in 4 KiB pages.
-Pages that a process maps stay as they are, and so do those of tmpfs.
+--undo brings the text back into small pages, for example to compare the two: a
+process that starts afterwards has its text on 4 KiB pages.  Pages that a process
+maps, and pages of tmpfs, stay huge.
 """
 STATUS = {
     0: "all windows are huge (--undo: none is)",
@@ -52,11 +55,15 @@ STATUS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``warm`` to *parser*."""
-    parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library")
-    parser.add_argument("--libs", action="store_true", help="also the shared libraries that the files need")
-    parser.add_argument("--windows", metavar="N", type=count, help="only the leading N windows of each file")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="an executable or a shared library; with -r also DIR")
+    parser.add_argument("-r", "--recursive", action="store_true", help="warm the files with whole windows below DIR")
+    parser.add_argument(
+        "--max", metavar="SIZE", help="with -r, use at most SIZE of memory (default: what is available)"
+    )
+    parser.add_argument("--libs", action="store_true", help="include the shared libraries that the files need")
+    parser.add_argument("--windows", metavar="N", type=count, help="load only the first N windows of each file")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--check", action="store_true", help="only measure; evict and read nothing")
+    how.add_argument("--check", action="store_true", help="only report what is huge")
     how.add_argument("--replace", action="store_true", help="replace a file in use by a warm copy")
     how.add_argument("--undo", action="store_true", help="bring the text back into small pages")
     parser.add_argument(
@@ -73,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.pagecache import report
     from hugealign.pagecache.text import WarmOptions, cool, warm
 
-    if args.undo and (args.windows, args.wait) != (None, None):
-        raise UsageError("warm: --undo goes with --libs and --json alone")
+    _check(args)
+    room = _Room(args) if args.recursive and not args.undo and not args.check else None
     options = WarmOptions(args.windows, args.check, args.replace, args.wait or 0.0)
     of_library = options.changed(replace=False)
     as_text = not args.json
@@ -85,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
     statuses: set[int] = set()
     try:
         for path, library in _paths(args, missing):
+            if room and not room.has(path):
+                continue
             try:
                 with Progress(printable(path)) as progress:
                     if args.undo:
@@ -98,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
                     messages.failed(path, error)
                 continue
             texts.append(done)
+            if room:
+                room.take(done)
             if library:
                 libraries.add(path)
             counts = bool(done.offsets) or not library
@@ -108,11 +119,64 @@ def run(args: argparse.Namespace) -> int:
         print("hugealign: interrupted", file=sys.stderr)
         return 130
     if as_text:
-        print("".join(f"{line}\n" for line in report.total(texts, libraries)), end="")
+        found = [*report.total(texts, libraries), *(room.lines() if room else ())]
+        print("".join(f"{line}\n" for line in found), end="")
     else:
         print(json.dumps(report.document(texts, libraries, list(missing), errors), indent=1))
     statuses.update({3} if missing else ())
-    return 1 if 1 in statuses else max(statuses)
+    return 1 if 1 in statuses else max(statuses, default=0)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that cannot be combined."""
+    if args.undo and (args.windows, args.wait) != (None, None):
+        raise UsageError("warm: --undo cannot be combined with --windows or --wait")
+    if args.recursive and (args.replace or args.libs):
+        raise UsageError("warm: -r cannot be combined with --replace or --libs")
+    if args.max is not None and not args.recursive:
+        raise UsageError("warm: --max requires -r")
+
+
+class _Room:
+    """The memory that `warm -r` may take, and the file systems on which it tries no more files."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        from hugealign.io.units import parse_size
+        from hugealign.system import kernel
+
+        available = kernel.available_memory() or 0
+        self._most = available if args.max is None else parse_size(args.max, "--max")
+        self._left_out = 0
+        self._taken = 0
+        self._small: set[int] = set()
+        self._seen: set[tuple[int, int]] = set()
+
+    def has(self, path: str) -> bool:
+        """Return whether the text of the file at *path* is to be warmed."""
+        from hugealign.pagecache.text import window_bytes
+
+        try:
+            info = os.stat(path)
+            if info.st_dev in self._small or (info.st_dev, info.st_ino) in self._seen:
+                return False
+            self._seen.add((info.st_dev, info.st_ino))
+            fits = window_bytes(path) <= self._most - self._taken
+        except (OSError, HugealignError):
+            return True  # it is looked at, and reported
+        self._left_out += not fits
+        return fits
+
+    def lines(self) -> list[str]:
+        """Return the line about what was left out."""
+        if self._left_out:
+            return [f"{counted(self._left_out, 'file')} left out: more than {format_size(self._most)} (--max)"]
+        return [] if self._taken else ["no window below became huge"]
+
+    def take(self, done: "CachedText") -> None:
+        """Count what was *done*."""
+        self._taken += done.huge * done.page_size
+        if done.diagnosis and done.diagnosis.code == "file-system.no-huge-pages":
+            self._small.add(os.stat(done.path).st_dev)
 
 
 def _with_remedy(done: "CachedText") -> "CachedText":
@@ -121,16 +185,26 @@ def _with_remedy(done: "CachedText") -> "CachedText":
         return done
     from hugealign.fixing import remedies
 
-    return done.changed(diagnosis=remedies.diagnose(done.path, done.page_size))
+    return done.changed(diagnosis=remedies.diagnose(done.path, done.page_size, ask_packages=True))
 
 
 def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> "Iterator[tuple[str, bool]]":
     """Yield each file and, with ``--libs``, each library that the files need, once, and whether it is a library.
 
+    With ``-r``, yield the files below directories as libraries: that some have no window is no failure.
+
     Add libraries that do not exist to *missing*, as (name, the file that needs it).
     """
     from hugealign.system import libraries
 
+    if args.recursive:
+        from hugealign.elf.machines import least_text, native
+        from hugealign.verification import inputs
+
+        with Progress("hugealign: warm") as progress:
+            found = inputs.programs(args.files, least_text(native()), progress.say)
+        yield from ((path, True) for path in found)
+        return
     seen: set[str] = set()
     for path in args.files:
         seen.add(os.path.realpath(path))
@@ -138,14 +212,14 @@ def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> 
         if not args.libs:
             continue
         try:
-            found = libraries.resolve(path)
+            resolved = libraries.resolve(path)
         except HugealignError:
             continue  # already reported
-        for library in found.paths:
+        for library in resolved.paths:
             if library not in seen:
                 seen.add(os.path.realpath(library))
                 yield library, True
-        for name, needing in found.missing:
+        for name, needing in resolved.missing:
             if (name, needing) not in missing and not args.json:
                 message = f"{printable(name)}: library not found; needed by {printable(needing)}"
                 messages.error(message)

@@ -58,6 +58,7 @@ REMEDIES = {
     "find-holder": "look for the process as root[, or replace the file: {command}]",
     "fix": "{command} ({effect})",
     "fix-or-relink": '{command} ({effect}); or relink with CC="hugealign gcc" (or hugealign clang, …)',
+    "fix-or-relink-go": "{command} ({effect}); or build it with CC=hugealign-gcc and -ldflags=-linkmode=external",
     "fix-program": "fix the program; its debug file stays valid",
     "frequency": "use --frequency {most}",
     "install-decoder": "install capstone: {command}, or Debian: apt install python3-capstone",
@@ -65,6 +66,7 @@ REMEDIES = {
     "level": "use --level={higher}",
     "link": "link it first",
     "look": "see: {command}",
+    "make-again": "fix the program that it was made from, then make it again",
     "more-executable": "--max-executable={data} lets {data:size} of data become executable for it",
     "name-files": "find it with: {command}",
     "name-program": "start it first, or name what it runs: --file FILE",
@@ -72,6 +74,7 @@ REMEDIES = {
     "none": "",
     "none-known": "no command is known that makes more of it huge",
     "now": "now: {command}",
+    "one-name": "for this name alone: {command}",
     "original-debug-file": "pass the debug file of the original program",
     "other-file": "write another file: {command}",
     "other-linker": "relink with -fuse-ld=bfd",
@@ -81,6 +84,7 @@ REMEDIES = {
     "raise-limit": "raise the limit, then try again",
     "recurse": "check its contents with -r",
     "relink": 'relink with CC="hugealign gcc" (or hugealign clang, …)',
+    "relink-go": "build it with CC=hugealign-gcc and -ldflags=-linkmode=external",
     "remove-runtime": "remove the runtime {runtime} from it, then restart containerd",
     "restart": "restart it",
     "retry": "try again",
@@ -137,7 +141,7 @@ def page(code: str) -> str:
 
 
 def markdown() -> str:
-    """Return docs/rules.md: the pages of all codes, by area."""
+    """Return docs/reference/rules.md: the pages of all codes, by area."""
     lines = [_MARKDOWN_HEAD]
     every = codes()
     for name in dict.fromkeys(map(area, every)):

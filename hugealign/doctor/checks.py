@@ -10,7 +10,7 @@ from hugealign.pagecache import diagnose
 from hugealign.records import Record
 from hugealign.system.budget import Said
 
-#: The statuses of a check: fine; in the way of huge text; worth knowing but not in the way; unknown.
+#: The statuses of a check: fine; prevents huge text; missing but not needed; unknown.
 OK, OBSTACLE, NOTE, UNKNOWN = "ok", "obstacle", "note", "unknown"
 #: The answer of PR_GET_THP_DISABLE if all is off.  In Linux 6.18, 3 means: except memory with MADV_HUGEPAGE.
 _DISABLED = 1

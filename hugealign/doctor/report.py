@@ -5,7 +5,7 @@ from collections import Counter
 
 from hugealign.diagnosis import render
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check
-from hugealign.io.units import printable
+from hugealign.io.units import counted, printable
 from hugealign.version import __version__
 
 #: The version of the JSON's shape; ``doctor-1.schema.json`` beside this file describes it.
@@ -33,7 +33,8 @@ def text(found: list[Check], encoding: str) -> str:
         if what.remedy:
             lines.append(f"  {'':{width}}  {render.remedy(what.remedy, what.facts, colour=True)}")
     obstacles, unseen = (sum(one.status == status for one in found) for status in (OBSTACLE, UNKNOWN))
-    lines.append(f"{obstacles or 'nothing'} in the way of huge text" + (f", {unseen} not seen" if unseen else ""))
+    prevents = f"{counted(obstacles, 'problem')} prevent{'s' * (obstacles == 1)}" if obstacles else "nothing prevents"
+    lines.append(f"{prevents} huge text" + (f", {unseen} not checked" if unseen else ""))
     return "".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding)
 
 

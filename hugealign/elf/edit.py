@@ -8,7 +8,6 @@ import os
 import struct
 
 from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
-from hugealign.elf.objectfile import TRAP
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.io.descriptors import using, write_all
 from hugealign.records import Record
@@ -28,7 +27,8 @@ def plan_tail(image: Image, page_size: int) -> Patch | str:
     """Return the edit that makes the text of *image* end on a window, or the reason why there is none."""
     if len(image.text_segments) != 1:
         return "there is not exactly one executable segment"
-    if not image.is64 or not image.little or image.e_machine not in TRAP:
+    machine = image.machine
+    if machine is None:
         return "not a processor that hugealign edits"
     segment = image.text_segments[0]
     if segment.p_filesz != segment.p_memsz:
@@ -38,7 +38,7 @@ def plan_tail(image: Image, page_size: int) -> Patch | str:
     last = _last_section(image, segment)
     if last is None:
         return "no section of code ends where the text segment ends"
-    old, trap = segment.p_filesz, TRAP[image.e_machine]
+    old, trap = segment.p_filesz, machine.trap
     new = align_up(segment.p_vaddr + old, page_size) - segment.p_vaddr
     start, end = segment.p_offset + old, segment.p_offset + new
     taken = _in_the_way(image, segment, start, end, new)
@@ -48,8 +48,8 @@ def plan_tail(image: Image, page_size: int) -> Patch | str:
     # which are neighbours, in one write.
     writes = [
         (start, (trap * ((new - old) // len(trap) + 1))[: new - old]),
-        (last.header + 32, struct.pack("<Q", segment.p_vaddr + new - last.sh_addr)),
-        (segment.header + 32, struct.pack("<QQ", new, new)),
+        (last.header + 32, struct.pack(image.order + "Q", segment.p_vaddr + new - last.sh_addr)),
+        (segment.header + 32, struct.pack(image.order + "QQ", new, new)),
     ]
     return Patch([*_offsets(image), *(writes if new > old else [])], end)
 
@@ -61,7 +61,7 @@ def _offsets(image: Image) -> list[tuple[int, bytes]]:
     here almost a window, for which there is no room.
     """
     return [
-        (section.header + 24, struct.pack("<Q", section.sh_addr - segment.p_vaddr + segment.p_offset))
+        (section.header + 24, struct.pack(image.order + "Q", section.sh_addr - segment.p_vaddr + segment.p_offset))
         for section in image.sections
         if section.sh_type == SHT_NOBITS and section.sh_flags & SHF_ALLOC and not section.sh_offset
         for segment in image.load_segments
@@ -119,7 +119,7 @@ def dig_holes(path: str, image: Image, pad_section: str, lead_section: str) -> N
     A failure costs only disk space.
     """
     zeros = [lead_section] if lead_section else []
-    if not any(TRAP.get(image.e_machine, b"x")):
+    if image.machine and image.machine.holes:
         zeros.append(pad_section)
     gaps = unclaimed(image)
     pads = [_whole_pages(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.name in zeros]

@@ -25,14 +25,14 @@ from hugealign.elf.image import (
     notes_in,
     read_or_nothing,
 )
+from hugealign.elf.machines import MACHINES
 from hugealign.records import Record
 
 #: What PT_GNU_STACK says, from weak to strong.  Without it, the kernel decides by the processor and by its own version
 #: (``elf_read_implies_exec``, arch/x86/include/asm/elf.h), and glibc gives threads an executable stack.
 STACK_EXECUTABLE, STACK_UNSAID, STACK_GUARDED = 0, 1, 2
 _NT_GNU_PROPERTY_TYPE_0 = 5
-#: pr_type of GNU_PROPERTY_X86_FEATURE_1_AND and GNU_PROPERTY_AARCH64_FEATURE_1_AND (processor supplements).
-_FEATURE_1_AND = (0xC0000002, 0xC0000000)
+_FEATURES = frozenset(m.feature for m in MACHINES.values() if m.feature)
 _NOTE_LIMIT = 1 << 16  # bytes of the property note that are read
 
 
@@ -142,7 +142,7 @@ def _features(fd: int, image: "Image") -> int:
         at = 0
         while (name, kind) == (b"GNU", _NT_GNU_PROPERTY_TYPE_0) and at + 12 <= len(properties):
             pr_type, pr_size, features = struct.unpack_from(image.order + "III", properties, at)
-            if pr_type in _FEATURE_1_AND and pr_size == 4:
+            if pr_type in _FEATURES and pr_size == 4:
                 return int(features)
             at += 8 + pr_size + -pr_size % step
     return 0

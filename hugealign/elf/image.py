@@ -1,14 +1,15 @@
 """Read the headers of an ELF file: both classes, both byte orders.
 
 Names and layouts are those of the System V ABI, chapters 4 (object files) and 5 (program loading).  This runs
-after every link, so it imports nothing but ``errno``, ``os`` and ``struct`` and reads only the headers, whatever the
-file's size.  Every number in the file is untrusted: each read is bounded by the file's length.
+after every link, so it imports nothing but ``errno``, ``os``, ``struct`` and light modules of ours, and reads only the
+headers, whatever the file's size.  Every number in the file is untrusted: each read is bounded by the file's length.
 """
 
 import errno
 import os
 import struct
 
+from hugealign.elf.machines import Machine, machine_of, name_of
 from hugealign.errors import MalformedElfError, NotElfError
 from hugealign.io.descriptors import file_at
 from hugealign.records import Record, once
@@ -16,9 +17,10 @@ from hugealign.records import Record, once
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Literal
 
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
-EM_X86_64, EM_AARCH64 = 62, 183
+EM_X86_64, EM_AARCH64 = 62, 183  # of what reads machine code; `machines` has the rows of all processors
 PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
 PT_GNU_STACK, PT_GNU_RELRO, PT_GNU_PROPERTY = 0x6474E551, 0x6474E552, 0x6474E553
 PF_X, PF_W, PF_R = 1, 2, 4
@@ -143,6 +145,21 @@ class Image(Record):
         return next((segment for segment in self.segments if segment.p_type == p_type), None)
 
     @once
+    def machine(self) -> "Machine | None":
+        """The row of its processor, None if it has none."""
+        return machine_of(self.e_machine, self.is64, self.little)
+
+    @property
+    def base_page(self) -> str:
+        """The size of its small pages, for people."""
+        return f"{self.machine.pages[0] >> 10 if self.machine else 4} KiB"
+
+    @property
+    def processor(self) -> str:
+        """The name of its processor, also of one without a row."""
+        return name_of(self.e_machine, self.is64, self.little)
+
+    @once
     def load_alignment(self) -> int:
         """The alignment that the loader gives the whole file, in bytes: the largest of its ``PT_LOAD`` segments.
 
@@ -220,6 +237,7 @@ class ElfHeader:
 
     __slots__ = (
         "base",
+        "e_flags",
         "e_machine",
         "e_phnum",
         "e_phoff",
@@ -236,12 +254,18 @@ class ElfHeader:
         self.layout = layout
         self.order = order
         self.e_type, self.e_machine, _, _, self.e_phoff, self.e_shoff = fields[:6]
+        self.e_flags = fields[6]
         self.e_phnum, _, self.e_shnum, self.e_shstrndx = fields[9:]
 
     @property
+    def byte_order(self) -> "Literal['little', 'big']":
+        """The byte order as `int.from_bytes` takes it."""
+        return "little" if self.order == "<" else "big"
+
+    @property
     def for_link(self) -> bool:
-        """Whether it is an object for the links that hugealign lays out: ET_REL, 64-bit, little-endian."""
-        return self.e_type == ET_REL and self.layout.is64 and self.order == "<"
+        """Whether it is an object for the links that hugealign lays out: ET_REL, 64-bit."""
+        return self.e_type == ET_REL and self.layout.is64
 
 
 def read_header(fd: int, base: int = 0) -> ElfHeader:

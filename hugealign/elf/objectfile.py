@@ -5,7 +5,8 @@ It is written by hand because there is no assembler at link time: the shim stand
 
 import struct
 
-from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL
+from hugealign.elf.image import ET_REL
+from hugealign.elf.machines import Machine
 from hugealign.records import Record
 
 TYPE_CHECKING = False
@@ -17,27 +18,16 @@ if TYPE_CHECKING:
 
 PAD_SYMBOL, LEAD_SYMBOL = "__hugealign_pad", "__hugealign_rodata"
 
-#: The trap instruction that fills padding: int3; UDF #0 (Arm ARM C6.2: permanently undefined).
-TRAP = {EM_X86_64: b"\xcc", EM_AARCH64: b"\0\0\0\0"}
-
-#: pr_type of GNU_PROPERTY_X86_FEATURE_1_AND and GNU_PROPERTY_AARCH64_FEATURE_1_AND (processor supplements).
-_FEATURE_1_AND = {EM_X86_64: 0xC0000002, EM_AARCH64: 0xC0000000}
-#: IBT, SHSTK, LAM_U48, LAM_U57; BTI, PAC, GCS.
-_ALL_FEATURES = {EM_X86_64: 0xF, EM_AARCH64: 0x7}
-
 #: The symbols that a profile's order puts before and behind its hot functions; each has a section of its own.
 HOT_MARKS = ("__hugealign_hot_start", "__hugealign_hot_end")
-#: R_X86_64_PC64, R_AARCH64_PREL64: a distance, which even a shared library's read-only note can hold.
-_DISTANCE = {EM_X86_64: 24, EM_AARCH64: 260}
 
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOTE = 1, 2, 3, 4, 7
 _SHF_ALLOC, _SHF_ALLOC_EXEC, _SHF_INFO_LINK, _SHF_GNU_RETAIN = 2, 2 | 4, 0x40, 0x200000
 _HIDDEN, _GLOBAL_OBJECT, _GLOBAL = 2, 0x11, 0x10
-EHDR = struct.Struct("<16sHHIQQQIHHHHHH")
-PHDR = struct.Struct("<IIQQQQQQ")
-SHDR = struct.Struct("<IIQQQQIIQQ")
-_SYM = struct.Struct("<IBBHQQ")
-_RELA = struct.Struct("<QQq")
+EHDR_FIELDS, PHDR_FIELDS, SHDR_FIELDS = "16sHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ"
+EHDR, PHDR, SHDR = (struct.Struct("<" + fields) for fields in (EHDR_FIELDS, PHDR_FIELDS, SHDR_FIELDS))
+_SYM, _RELA = "IBBHQQ", "QQq"
+_SYM_SIZE, _RELA_SIZE = 24, 24
 
 
 class Pad(Record):
@@ -51,10 +41,10 @@ class Pad(Record):
     With a *note* the object holds it too, and the empty sections of HOT_MARKS, ``.text.NAME``: in the linked file the
     note's hot_start and hot_end are the distances from these fields to those symbols.  *lead* is the name of a section
     of *lead_size* zeros, a pad that ends the read-only data before the text, with the symbol LEAD_SYMBOL.  *retain*
-    gives both pads the flag that makes some linkers keep unreferenced sections.
+    gives both pads the flag that makes some linkers keep unreferenced sections.  *flags* are the ``e_flags``.
     """
 
-    machine: int
+    machine: Machine
     section: str
     size: int = 0
     note: bytes = b""
@@ -62,16 +52,17 @@ class Pad(Record):
     lead: str = ""
     lead_size: int = 1
     retain: bool = False
+    flags: int = 0
 
 
 def pad_object(pad: Pad) -> bytes:
     """Return the object file that holds *pad*."""
-    machine = pad.machine
-    trap = TRAP[machine]
+    machine, trap = pad.machine, pad.machine.trap
+    sym, rela = machine.order + _SYM, machine.order + _RELA
     kept = _SHF_GNU_RETAIN if pad.retain else 0
     text = trap * max(1, pad.size // len(trap))
     strings = b"\0" + PAD_SYMBOL.encode() + b"\0"
-    symbols = _SYM.pack(0, 0, 0, 0, 0, 0) + _SYM.pack(1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
+    symbols = bytes(_SYM_SIZE) + struct.pack(sym, 1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
     contents: Contents = [
         (pad.section, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, len(trap), 0),
         *_notes(machine, pad.stack_note),
@@ -79,59 +70,70 @@ def pad_object(pad: Pad) -> bytes:
     if pad.note:
         from hugealign.elf.notes import HOT_END, HOT_START, SECTION  # most links have no note
 
-        distances, first = b"", len(symbols) // _SYM.size
+        # A distance is that to the field itself, or that field has a symbol, which is subtracted.
+        distances, first = b"", len(symbols) // _SYM_SIZE
+        to_symbol, *from_field = machine.distance
         for number, (mark, offset) in enumerate(zip(HOT_MARKS, (HOT_START, HOT_END), strict=True)):
             contents.append((f".text.{mark}", _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0))
-            symbols += _SYM.pack(len(strings), _GLOBAL, _HIDDEN, len(contents), 0, 0)
+            symbols += struct.pack(sym, len(strings), _GLOBAL, _HIDDEN, len(contents), 0, 0)
             strings += mark.encode() + b"\0"
-            distances += _RELA.pack(offset, (first + number) << 32 | _DISTANCE[machine], 0)
+            distances += struct.pack(rela, offset, (first + number) << 32 | to_symbol, 0)
+            for kind in from_field:
+                distances += struct.pack(rela, offset, (first + len(HOT_MARKS) + number) << 32 | kind, 0)
         contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, pad.note, 0, 0, 4, 0))
         at = len(contents)
-        contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA.size))
+        for mark, offset in zip(HOT_MARKS, (HOT_START, HOT_END), strict=True) if from_field else ():
+            # Not one symbol and addends: GNU ld adds those that it should subtract (2.40, R_RISCV_SUB64).
+            symbols += struct.pack(sym, len(strings), _GLOBAL, _HIDDEN, at, offset, 0)
+            strings += f"{mark}_distance".encode() + b"\0"
+        contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA_SIZE))
     if pad.lead:
         contents.append((pad.lead, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(pad.lead_size), 0, 0, 1, 0))
-        symbols += _SYM.pack(len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, pad.lead_size)
+        symbols += struct.pack(sym, len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, pad.lead_size)
         strings += LEAD_SYMBOL.encode() + b"\0"
     contents += [
-        (".symtab", _SHT_SYMTAB, 0, symbols, len(contents) + 2, 1, 8, _SYM.size),
+        (".symtab", _SHT_SYMTAB, 0, symbols, len(contents) + 2, 1, 8, _SYM_SIZE),
         (".strtab", _SHT_STRTAB, 0, strings, 0, 0, 1, 0),
     ]
-    return _relocatable(machine, contents)
+    return _relocatable(machine, contents, pad.flags)
 
 
-def declaring_object(machine: int, names: "Sequence[str]", *, stack_note: bool = True) -> bytes:
+def declaring_object(machine: Machine, names: "Sequence[str]", flags: int = 0, *, stack_note: bool = True) -> bytes:
     """Return an object for *machine* with empty sections of code *names*, in their order."""
     sections = [(name, _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0) for name in names]
-    return _relocatable(machine, [*sections, *_notes(machine, stack_note)])
+    return _relocatable(machine, [*sections, *_notes(machine, stack_note)], flags)
 
 
-def _notes(machine: int, stack_note: bool) -> "Contents":
+def _notes(machine: Machine, stack_note: bool) -> "Contents":
     """Return the sections that keep an object of ours from weakening a program's protection."""
-    feature = struct.pack("<IIII", _FEATURE_1_AND[machine], 4, _ALL_FEATURES[machine], 0)
-    features = struct.pack("<III4s", 4, len(feature), 5, b"GNU\0") + feature  # NT_GNU_PROPERTY_TYPE_0
-    return [
-        *([(".note.GNU-stack", _SHT_PROGBITS, 0, b"", 0, 0, 1, 0)] if stack_note else ()),
-        (".note.gnu.property", _SHT_NOTE, _SHF_ALLOC, features, 0, 0, 8, 0),
-    ]
+    notes: Contents = [(".note.GNU-stack", _SHT_PROGBITS, 0, b"", 0, 0, 1, 0)] if stack_note else []
+    if machine.feature:
+        feature = struct.pack(machine.order + "IIII", machine.feature, 4, machine.features, 0)
+        header = struct.pack(machine.order + "III4s", 4, len(feature), 5, b"GNU\0")  # NT_GNU_PROPERTY_TYPE_0
+        notes.append((".note.gnu.property", _SHT_NOTE, _SHF_ALLOC, header + feature, 0, 0, 8, 0))
+    return notes
 
 
-def _relocatable(machine: int, contents: "Contents") -> bytes:
+def _relocatable(machine: Machine, contents: "Contents", e_flags: int) -> bytes:
     """Return an object file of those sections, with their names behind them."""
     section_names = [entry[0] for entry in contents] + [".shstrtab"]
     names = b"".join(name.encode() + b"\0" for name in ["", *section_names])
     contents = [*contents, (".shstrtab", _SHT_STRTAB, 0, names, 0, 0, 1, 0)]
     body, at = b"", 1
-    headers = SHDR.pack(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    order = machine.order
+    headers = bytes(SHDR.size)
     for name, sh_type, flags, data, link, info, alignment, entry_size in contents:
         body += b"\0" * (-len(body) % alignment)
-        headers += SHDR.pack(at, sh_type, flags, 0, EHDR.size + len(body), len(data), link, info, alignment, entry_size)
+        fields = (at, sh_type, flags, 0, EHDR.size + len(body), len(data), link, info, alignment, entry_size)
+        headers += struct.pack(order + SHDR_FIELDS, *fields)
         body += data
         at += len(name.encode()) + 1
     body += b"\0" * (-len(body) % 8)
     # SHF_GNU_RETAIN means something only in files for GNU (BFD, elf_backend_section_flags): EI_OSABI is ELFOSABI_GNU.
     retained = any(flags & _SHF_GNU_RETAIN for _, _, flags, *_ in contents)
-    ident = b"\x7fELF\x02\x01\x01" + (b"\3" if retained else b"\0") + b"\0" * 8
+    ident = b"\x7fELF\x02" + (b"\2" if machine.big else b"\1") + b"\1" + (b"\3" if retained else b"\0") + b"\0" * 8
     e_shoff = EHDR.size + len(body)
     count = len(contents) + 1
-    ehdr = EHDR.pack(ident, ET_REL, machine, 1, 0, 0, e_shoff, 0, EHDR.size, 0, 0, SHDR.size, count, count - 1)
+    sizes = (EHDR.size, 0, 0, SHDR.size, count, count - 1)
+    ehdr = struct.pack(order + EHDR_FIELDS, ident, ET_REL, machine.number, 1, 0, 0, e_shoff, e_flags, *sizes)
     return ehdr + body + headers

@@ -1,7 +1,7 @@
 """Object files before the link (``ET_REL``), alone or in an archive: read in place, no more than is asked for.
 
 A link looks at thousands of these, so there are no records for headers that nobody asks for: a section header is 64
-bytes, and `section` cuts one out of a table.  Files are 64-bit and little-endian, as all targets of a link are.  Every
+bytes, and `section` cuts one out of a table.  Files are 64-bit, as all targets of a link are.  Every
 number is untrusted: one that leads outside the file raises one of UNREADABLE.
 
 Source: System V ABI, chapter 4.
@@ -17,12 +17,15 @@ from hugealign.io.descriptors import file_at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Literal
+
+    ByteOrder = Literal["little", "big"]
 
 SHDR = 64  # bytes of a section header
 _LARGEST_TABLE = 64 << 20  # bytes of names or symbols that are read
 SHT_PROGBITS, SHT_SYMTAB = 1, 2
 STT_FUNC, STT_GNU_IFUNC = 2, 10
-_SYM = struct.Struct("<IBBHQQ")
+_SYM, _SYM_SIZE = "IBBHQQ", 24
 #: What reading an object or archive raises if the file is damaged, or is neither.
 UNREADABLE = (OSError, OverflowError, ValueError, MalformedElfError)
 
@@ -60,12 +63,12 @@ def section_at(fd: int, header: ElfHeader, number: int) -> bytes:
     return os.pread(fd, SHDR, header.base + header.e_shoff + number * SHDR)
 
 
-def contents(fd: int, base: int, size: int, header: bytes) -> bytes:
+def contents(fd: int, base: int, size: int, header: bytes, order: "ByteOrder") -> bytes:
     """Return the contents of the section with *header* in the object of *size* bytes at *base*.
 
     Raises OSError, ValueError.
     """
-    offset, length = int.from_bytes(header[24:32], "little"), int.from_bytes(header[32:40], "little")
+    offset, length = int.from_bytes(header[24:32], order), int.from_bytes(header[32:40], order)
     if offset + length > size or length > _LARGEST_TABLE:
         raise ValueError("a section lies beyond the end of the object")
     return os.pread(fd, length, base + offset)
@@ -78,20 +81,26 @@ def section_names(fd: int, base: int, size: int) -> bytes | None:
     can be the end of the name of its relocations.  Raises OSError, OverflowError, ValueError.
     """
     header = read_object(fd, base)
-    return None if header is None else contents(fd, base, size, section_at(fd, header, header.e_shstrndx))
+    if header is None:
+        return None
+    return contents(fd, base, size, section_at(fd, header, header.e_shstrndx), header.byte_order)
 
 
 def functions_in(fd: int, base: int, size: int, headers: bytes, number: int) -> set[bytes]:
     """Return the names of the functions in section *number* of the object at *base*.  Raises OSError, ValueError."""
+    header = read_object(fd, base)
+    if header is None:
+        return set()
+    order = header.byte_order
     for at in range(0, len(headers), SHDR):
-        if headers[at + 4 : at + 8] == SHT_SYMTAB.to_bytes(4, "little"):
+        if headers[at + 4 : at + 8] == SHT_SYMTAB.to_bytes(4, order):
             symtab = headers[at : at + SHDR]
-            strings = contents(fd, base, size, section(headers, int.from_bytes(symtab[40:44], "little")))
-            symbols = contents(fd, base, size, symtab)
-            symbols = symbols[: len(symbols) - len(symbols) % _SYM.size]
+            strings = contents(fd, base, size, section(headers, int.from_bytes(symtab[40:44], order)), order)
+            symbols = contents(fd, base, size, symtab, order)
+            symbols = symbols[: len(symbols) - len(symbols) % _SYM_SIZE]
             return {
                 strings[name : strings.find(b"\0", name)]
-                for name, info, _, index, _, _ in _SYM.iter_unpack(symbols)
+                for name, info, _, index, _, _ in struct.iter_unpack(header.order + _SYM, symbols)
                 if index == number and info & 15 in (STT_FUNC, STT_GNU_IFUNC)
             }
     return set()

@@ -37,6 +37,8 @@ _NOT_ORDERED = (".init", ".fini", ".plt", ".iplt")
 _LEADING = (".init", ".plt", ".iplt")
 
 _PCREL_SDATA4 = 0x1B  # how FDEs encode addresses, nearly always (LSB, "DWARF Exception Header Encoding")
+#: What ``.eh_frame_hdr`` begins with if it has a table of functions in its usual form (the same, "Eh Frame Header").
+_SORTED_FRAMES = b"\x01\x1b\x03\x3b"
 
 _PERF_BUILD_ID = 40  # digits
 
@@ -162,15 +164,26 @@ def _found(image: Image, fd: int) -> tuple[str, list[_Symbol]]:
 def function_starts(image: Image, fd: int) -> set[int]:
     """Return where functions begin, as all symbol tables and unwinding tables of the file behind *fd* say.
 
-    Raises MalformedElfError, OSError.
+    *image* is one of 64 bits, little-endian.  Raises MalformedElfError, OSError.
     """
     starts: set[int] = set()
+    frames: set[int] = set()
     for section in image.sections:
         if section.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
-            starts.update(symbol[0] for symbol in _symbols(image, fd, section))
-        elif section.name == ".eh_frame" and section.sh_type != SHT_NOBITS:
-            starts.update(start for start, _ in _frames(image, fd, section))
-    return starts
+            for _, part in filled(fd, section.sh_offset, section.sh_size, 24):
+                symbols = struct.iter_unpack("<QQ8x", part)
+                starts.update(value for first, value in symbols if first >> 32 & 15 in (_STT_FUNC, _STT_GNU_IFUNC))
+        elif section.name == ".eh_frame_hdr" and section.sh_type != SHT_NOBITS:
+            data = Contents(fd, section.sh_offset, section.sh_size).data
+            if data[:4] == _SORTED_FRAMES:
+                table = data[12 : 12 + 8 * int.from_bytes(data[8:12], "little")]
+                entries = struct.iter_unpack("<ii", table[: len(table) & -8])
+                frames.update(section.sh_addr + distance for distance, _ in entries)
+    if not frames:
+        for section in image.sections:
+            if section.name == ".eh_frame" and section.sh_type != SHT_NOBITS:
+                frames.update(start for start, _ in _frames(image, fd, section))
+    return (starts | frames) - {0}
 
 
 def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:

@@ -9,14 +9,13 @@ from contextlib import suppress
 from itertools import islice
 
 from hugealign.elf.fixrecord import loaded_before, reader
-from hugealign.elf.image import EM_X86_64, PF_X, Image, Segment, read_image
+from hugealign.elf.image import PF_X, Image, Segment, read_image
+from hugealign.elf.machines import AARCH64
 from hugealign.elf.notes import read_notes
 from hugealign.elf.symbols import Functions
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up
+from hugealign.elf.windows import align_down, align_up
 from hugealign.errors import HugealignError
 from hugealign.io.descriptors import file_at
-
-_PAGES = (BASE_PAGE, 16 << 10, 64 << 10)  # of kernels, where the processor has not just the first
 
 _FILES = 17  # whose headers are read: the names of others are a profile's
 
@@ -47,7 +46,7 @@ def texts(layout: Layout) -> list[Segment]:
 
 def pages(image: Image) -> Sequence[int]:
     """Return the sizes of pages that kernels for the processor of *image* have, the likeliest first."""
-    return _PAGES[:1] if image.e_machine == EM_X86_64 else _PAGES
+    return (image.machine or AARCH64).pages
 
 
 def mapped(known: Sequence[Layout], size: int, offset: int, sizes: Sequence[int]) -> Layout | None:

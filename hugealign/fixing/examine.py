@@ -11,6 +11,7 @@ from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.fixrecord import SEPARATE, FixRecord, reader
 from hugealign.elf.guards import read_guards, weaker
 from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, Image, read_image
+from hugealign.elf.machines import sizes
 from hugealign.fixing.output import Output, without_tail
 from hugealign.fixing.plan import Plan, make_plan
 from hugealign.io.descriptors import using, write_all
@@ -53,12 +54,13 @@ def plan(
     lie where one more window could be made, but what a fixed file gains must not depend on how often it was fixed.
     Raises RefusalError.
     """
+    page_size, least, _ = sizes(image.machine, page_size, settings.min_text())
     if level == SEPARATE:
         from hugealign.fixing.separation.plan import make_separation  # `run`, which must start fast, may not need it
 
-        made = make_separation(image, page_size, settings.min_text())
+        made = make_separation(image, page_size, least)
     else:
-        made = make_plan(image, page_size, level, settings.min_text(), max_executable)
+        made = make_plan(image, page_size, level, least, max_executable)
     done = record and (record.level, record.page_size) == (level, page_size) and made.windows_before
     return made.changed(edits=()) if done else made
 

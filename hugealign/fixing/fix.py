@@ -9,7 +9,7 @@ from hugealign.diagnosis.values import OUTPUT, SUBJECT, Diagnosis, Remedy
 from hugealign.elf.fixrecord import SEPARATE, SHIFT, FixRecord, reader, recorded
 from hugealign.elf.image import Image
 from hugealign.errors import HugealignError, MalformedElfError, UsageError, cause
-from hugealign.fixing import examine, writing
+from hugealign.fixing import examine, wheels, writing
 from hugealign.fixing.output import Output, fixed, original, unchanged
 from hugealign.fixing.plan import Plan
 from hugealign.fixing.separation import decoder
@@ -17,7 +17,7 @@ from hugealign.io import replacing
 from hugealign.io.regular import FileError, locked, opened
 from hugealign.io.replacing import ReplaceError
 from hugealign.records import Record
-from hugealign.settings import PAGE_SIZE
+from hugealign.settings import OWN
 from hugealign.system import journal
 
 #: What was done with a file, or would be.
@@ -28,18 +28,26 @@ _NO_ROOM = "fix.no-window"
 
 
 class FixOptions(Record):
-    """How to fix.  *output* is the path to write to; without it, and without *in_place*, nothing is written.
+    """How to fix.
 
-    *level* is the only one to try; without it, the strongest one that is safe is taken.  *max_executable* bounds the
-    bytes of read-only data that become executable, by default to a quarter of the text that the file gains.
+    Attributes:
+        level: The only level to try; by default the strongest one that is safe is taken.
+        page_size: The size of a huge page in bytes; by default that of the file's processor.
+        undo: Whether to restore the original instead.
+        output: The path to write to.  Without it, and without *in_place*, nothing is written.
+        in_place: Whether to replace the file.
+        max_executable: The most bytes of read-only data that may become executable; by default a quarter of the text
+            that the file gains.
+        one_name: Whether of a file with several names (hard links) this one alone gets the fixed file.
     """
 
     level: str = ""
-    page_size: int = PAGE_SIZE
+    page_size: int = OWN
     undo: bool = False
     output: str | None = None
     in_place: bool = False
     max_executable: int | None = None
+    one_name: bool = False
 
 
 class Way(Record):
@@ -53,13 +61,15 @@ class Way(Record):
 class Made(Record):
     """What becomes of a file: the *action*, the new file (*output*), and the *plan*, None to undo one.
 
-    *ways* are the levels that were tried, the strongest first.  *more* is as in `Fixed`, without a command.
+    *ways* are the levels that were tried, the strongest first.  *fixed*: an earlier fix has made the file.  *more* is
+    as in `Fixed`, without a command.
     """
 
     action: str
     output: Output
     plan: Plan | None = None
     ways: tuple[Way, ...] = ()
+    fixed: bool = False
     more: Diagnosis | None = None
 
 
@@ -68,7 +78,8 @@ class Fixed(Record):
 
     *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is
     None after an undo.  *ways* are the levels that were tried, the strongest first; all of them if nothing is written.
-    *note*: why `hugealign status` will not list it.  *more*: that a larger *max_executable* makes more text whole.
+    *notes*: why `hugealign status` will not list it, or the list of its wheel is not as the file.  *more*: that a
+    larger *max_executable* makes more text whole.
     """
 
     path: str
@@ -78,7 +89,7 @@ class Fixed(Record):
     output: str
     plan: Plan | None = None
     ways: tuple[Way, ...] = ()
-    note: Diagnosis | None = None
+    notes: tuple[Diagnosis, ...] = ()
     more: Diagnosis | None = None
 
 
@@ -91,9 +102,18 @@ class OutputError(HugealignError):
 
 
 def fix(path: str, options: FixOptions | None = None) -> Fixed:
-    """Give the text of the file at *path* whole windows, or undo that, as *options* say.
+    """Give the text of a finished file whole windows, or undo that.
 
-    Raises RefusalError if that cannot be done safely, and HugealignError if the file cannot be read or written.
+    Args:
+        path: The program or library.
+        options: How; by default the file is planned, and nothing is written.
+
+    Returns:
+        What was done, with windows before and after and the reason for not a stronger level.
+
+    Raises:
+        RefusalError: It cannot be done safely.
+        HugealignError: The file cannot be read or written.
     """
     options = options or FixOptions()
     with (locked if options.in_place else opened)(path) as fd:
@@ -104,20 +124,31 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
             before = os.fstat(fd).st_size
             new = made(fd, options, compare=options.output is None and not options.in_place)
             if options.output is None and new.action != NOTHING:
-                refuse_copy(path, fd)
+                refuse_copy(path, fd, one_name=options.one_name)
         except OSError as error:
             raise FileError(cause(error)) from error
         if new.action == NOTHING and options.output is None:
             if options.in_place:  # a run that was killed after it had exchanged the files left the old one
                 replacing.remove_leftovers(path)
-            return Fixed(
-                path, new.action, before, before, "", new.plan, new.ways, more=_command_for(new.more, path, fd)
-            )
+            notes = wheels.record(path) if options.in_place and new.fixed else ()
+            more = _command_for(new.more, path, fd)
+            return Fixed(path, new.action, before, before, "", new.plan, new.ways, notes, more)
         changes = options.in_place and new.action == FIX
         with journal.noted(journal.FIXED, path) if changes else contextlib.nullcontext() as note:
             where = _write(path, fd, new.output, options, planned)
+        notes = (*((note,) if note else ()), *(wheels.record(path) if options.in_place else ()))
         more = _command_for(new.more, path, fd) if new.action == NOTHING or not where else None
-        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, note, more)
+        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, notes, more)
+
+
+def share(path: str, other: str, before: os.stat_result, action: str) -> tuple[Diagnosis, ...]:
+    """Give the file at *path*, which has just got the *action*, the name *other* of the file that *before* is of, too.
+
+    Return what the notes of a `Fixed` say.  Raises ReplaceError.
+    """
+    with journal.noted(journal.FIXED, other) if action == FIX else contextlib.nullcontext() as note:
+        replacing.share(path, other, before)
+    return *((note,) if note else ()), *wheels.record(other)
 
 
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
@@ -152,8 +183,9 @@ def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
     plan, output, ways = _chosen(fd, image, options, compare=compare)
     more = _more(fd, image, options, plan)
     if not output:
-        return Made(NOTHING, unchanged(reader(fd), image), plan, ways, more)
-    return Made(FIX, output, plan, ways, more)
+        fixed = recorded(reader(fd), image) is not None
+        return Made(NOTHING, unchanged(reader(fd), image), plan, ways, fixed, more)
+    return Made(FIX, output, plan, ways, more=more)
 
 
 def _more(fd: int, image: Image, options: FixOptions, plan: Plan) -> Diagnosis | None:
@@ -278,13 +310,15 @@ def _original(fd: int, image: Image) -> Output:
     return original(reader(fd), image)
 
 
-def refuse_copy(path: str, fd: int) -> None:
-    """Raise RefusalError if a copy cannot take the place of the open file at *path*."""
+def refuse_copy(path: str, fd: int, *, one_name: bool = False) -> None:
+    """Raise RefusalError if a copy cannot take the place of the open file at *path*, or of this *one_name* of it."""
     try:
         replacing.refuse_write(fd)
-        replacing.refuse(fd, os.fstat(fd), os.path.realpath(path))
+        replacing.refuse(fd, os.fstat(fd), os.path.realpath(path), one_name=one_name)
     except ReplaceError as error:
         remedy = Remedy("other-file", ("hugealign", "fix", path, "-o"), OUTPUT)
+        if error.facts.get("names"):
+            remedy = Remedy("one-name", ("hugealign", "fix", "-r", path))
         raise RefusalError(error.code, remedy, **error.facts) from error
 
 
@@ -299,6 +333,6 @@ def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tup
             raise OutputError(options.output, f"cannot be written: {error}") from error
         return options.output
     if options.in_place:
-        writing.write_over(path, fd, output, planned)
+        writing.write_over(path, fd, output, planned, one_name=options.one_name)
         return path
     return ""

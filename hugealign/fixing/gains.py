@@ -2,15 +2,15 @@
 
 import contextlib
 import os
-import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from hugealign.diagnosis.refusal import DiagnosedError, diagnosed
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
-from hugealign.fixing.fix import FIX, FixOptions, made, refuse_copy
+from hugealign.fixing.fix import FixOptions, made, planned, refuse_copy
 from hugealign.io.progress import silent
 from hugealign.io.regular import opened
+from hugealign.io.units import printable
 from hugealign.process import processes, smaps
 from hugealign.records import Record
 from hugealign.verification import inputs
@@ -29,49 +29,35 @@ class Gain(Record):
     windows: int
     executable: int
     users: int
+    page_size: int
 
 
-def gather(paths: Sequence[str], options: FixOptions, progress: Callable[[str], None] = silent) -> list[Gain]:
+def gather(
+    paths: Sequence[str], options: FixOptions, progress: Callable[[str], None] = silent, *, search: bool = True
+) -> list[Gain]:
     """Return the files among and below *paths* that would gain windows: running ones first, then by text in them.
 
-    Several names of one file count once.  Files that cannot be read or fixed are left out.  Raises HugealignError if
-    one of *paths* is missing, or is a directory that cannot be listed.
+    Without *search* their headers alone are read, which promises more than a fix does of a few files.  Several names of
+    one file count once.  Files that cannot be read or fixed are left out.  Raises HugealignError if one of *paths* is
+    missing, or is a directory that cannot be listed.
     """
     running = _running()
-    seen = set()
-    gains = []
-    for number, path in enumerate(_files(paths), 1):
-        progress(f"{number:,} files")
+    gains, seen = [], set()
+    for path in inputs.programs(paths, least_text(native()), progress):
+        progress(printable(path))
         with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
             info = os.fstat(fd)
-            if (info.st_dev, info.st_ino) in seen or os.pread(fd, 4, 0) != b"\x7fELF":
+            if (info.st_dev, info.st_ino) in seen:
                 continue
             seen.add((info.st_dev, info.st_ino))
             # Everything that a fix does except the write: no gain is promised that it would refuse.
-            new = made(fd, options)
-            refuse_copy(path, fd)
-            if new.action == FIX and (plan := new.plan):
+            plan = made(fd, options).plan if search else planned(fd, options)
+            refuse_copy(path, fd, one_name=options.one_name)
+            if plan and plan.edits:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 more, windows = plan.covered - plan.covered_before, plan.windows - plan.windows_before
-                gains.append(Gain(path, plan.level, plan.text, more, windows, plan.executable, users))
+                gains.append(Gain(path, plan.level, plan.text, more, windows, plan.executable, users, plan.page_size))
     return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.covered, gain.path))
-
-
-def _files(paths: Sequence[str]) -> Iterator[str]:
-    """Yield the regular files among and below *paths*; symbolic links below them are not followed."""
-    for top in paths:
-        try:
-            named = not stat.S_ISDIR(os.stat(top).st_mode)
-        except OSError as error:
-            raise DiagnosedError.of(diagnosed(top, error)) from error
-        if named:
-            yield top
-            continue
-        for task in inputs.below(top, Counter()):
-            if not task.problem:
-                yield task.path
-            elif task.path == top:
-                raise DiagnosedError.of(task.problem)
 
 
 def _running() -> "Counter[object]":

@@ -22,7 +22,8 @@ from hugealign.elf.fixrecord import (
     unpack,
 )
 from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
-from hugealign.elf.objectfile import EHDR, PHDR, SHDR, TRAP
+from hugealign.elf.machines import MACHINES
+from hugealign.elf.objectfile import EHDR, PHDR, SHDR
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.moves import moved, place
@@ -102,7 +103,7 @@ def fixed(read: Read, image: Image, plan: Plan) -> Output:
     limit = max(_FILL_LIMIT, 2 * plan.page_size)
     if sum(size for _, size in filled) > limit:
         raise RefusalError("fix.grows", limit=limit)
-    trap = TRAP[image.e_machine]
+    trap = MACHINES[image.e_machine].trap
     traps = [(at, trap * (size // len(trap))) for at, size in filled if any(trap)]
     tail = at_record, made + appended[len(made) :]
     return Output(pieces, (*traps, tail, *_written(new_headers)), at_record + len(appended))

@@ -18,7 +18,7 @@ from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHT_NOBITS, Image, Section, 
 from hugealign.elf.windows import text_windows
 from hugealign.fixing.moves import Span, laid_out, moved, pads_of, place
 from hugealign.fixing.texts import JoinedText, bounded, covered, divisible, executable, texts_of
-from hugealign.fixing.understood import PHENTSIZE, checked, end_of, file_end
+from hugealign.fixing.understood import PHENTSIZE, checked, end_of, file_end, refuse_appended
 from hugealign.records import Record
 
 PT_PHDR = 6
@@ -104,6 +104,7 @@ def make_plan(
     code = text_size(image)
     if code < min_text:
         raise RefusalError("text.small", text=code, least=min_text)
+    refuse_appended(image)
     possible = texts_of(image, loads, page_size, level)
     texts = bounded(image, loads, possible, page_size, max_executable)
     if possible and not texts:

@@ -3,22 +3,26 @@
 import contextlib
 import os
 
-from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
-from hugealign.elf.image import EM_AARCH64, EM_X86_64, ET_REL, Image, read_image
+from hugealign.elf.image import ET_REL, Image, read_image
+from hugealign.elf.machines import least_text
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, planned, refuse_copy
+from hugealign.fixing.understood import refuse_appended
 from hugealign.io.regular import opened
+from hugealign.system import packages
 
-RELINK = Remedy("relink")
+RELINK, RELINK_GO = Remedy("relink"), Remedy("relink-go")
+_OF_GO = ".go.buildinfo"  # a section of what Go has compiled (cmd/link)
 
 
-def edit(path: str, page_size: int) -> Remedy | None:
+def edit(path: str, page_size: int, *, ask_packages: bool = False) -> Remedy | None:
     """Return the command that fixes the file at *path*, with the windows that `planned` says; None if it gains none.
 
-    It needs OUTPUT, another file, if this one cannot be changed.
+    It needs OUTPUT, another file, if this one cannot be changed; with *ask_packages*, which takes 40 ms, also if it
+    belongs to a package of the distribution.
     """
     file = path if not path.startswith("-") else f"./{path}"
     command, needs = ("hugealign", "fix", "--in-place", file), ""
@@ -30,12 +34,15 @@ def edit(path: str, page_size: int) -> Remedy | None:
             plan = planned(fd, FixOptions(page_size=page_size))
             try:
                 refuse_copy(path, fd)
+                kept = ask_packages and packages.packaged(path)
             except RefusalError:
-                command, needs = ("hugealign", "fix", file, "-o"), OUTPUT
+                kept = True
     except (HugealignError, OSError):
         return None
     if not plan.edits or plan.windows <= plan.windows_before:
         return None
+    if kept:
+        command, needs = ("hugealign", "fix", file, "-o"), OUTPUT
     return Remedy("fix", command, needs, plan.windows_before, plan.windows)
 
 
@@ -47,33 +54,43 @@ def relink(path: str) -> Remedy | None:
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if image.e_type != ET_REL and not _small(image) and _laid_out(image):
-            return RELINK
+            return _link(image)
     return None
 
 
-def diagnose(path: str, page_size: int) -> Diagnosis:
+def _link(image: Image) -> Remedy:
+    """Return how to link the file with *image* again: Go starts a compiler for that only if it is told to."""
+    return RELINK_GO if any(section.name == _OF_GO for section in image.sections) else RELINK
+
+
+def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagnosis:
     """Return why the file at *path*, whose text has too few windows, is so, and what to do.
 
     Where the file itself cannot change, a command can run from a fixed copy; nothing would use another file.
     """
     facts: dict[str, int | str] = {"page_size": page_size}
-    if found := edit(path, page_size):
+    if found := edit(path, page_size, ask_packages=ask_packages):
         copy = ("hugealign", "run", "--fix", "--file", path, "--")
         found = found.changed(argv=copy, needs=COMMAND) if found.needs == OUTPUT else found
         return Diagnosis("text.no-window", path, facts, found.changed(kind="run"))
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if _small(image):
-            return Diagnosis("text.small", path, {"text": text_size(image), "least": settings.min_text()})
+            return Diagnosis("text.small", path, {"text": text_size(image), "least": least_text(image.machine)})
         if not _laid_out(image):
-            return Diagnosis("text.other-processor", path, facts)
+            return Diagnosis("text.other-processor", path, {**facts, "processor": image.processor})
+        try:
+            refuse_appended(image)
+        except RefusalError as error:
+            return error.diagnosis.about(path)
+        return Diagnosis("text.no-window", path, facts, _link(image))
     return Diagnosis("text.no-window", path, facts, RELINK)
 
 
 def _small(image: Image) -> bool:
-    return text_size(image) < settings.min_text()
+    return text_size(image) < least_text(image.machine)
 
 
 def _laid_out(image: Image) -> bool:
     """Return whether `hugealign gcc` would lay out such a file."""
-    return image.is64 and image.little and image.e_machine in (EM_X86_64, EM_AARCH64)
+    return image.machine is not None

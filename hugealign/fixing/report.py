@@ -6,9 +6,10 @@ from typing import Any
 from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import failure
 from hugealign.errors import HugealignError
-from hugealign.fixing.fix import NOTHING, Fixed, Way
+from hugealign.fixing.fix import FIX, NOTHING, UNDO, Fixed, Way
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
+from hugealign.fixing.trees import TreeStep
 from hugealign.io.units import counted, format_size, printable
 from hugealign.version import __version__
 
@@ -35,6 +36,23 @@ def lines(done: Fixed) -> list[str]:
     ]
 
 
+def tree_line(steps: Sequence[TreeStep]) -> str:
+    """Return the line about all files below directories."""
+    done = [step.done for step in steps if step.done]
+    plans = [one.plan for one in done if one.plan and one.action == FIX]
+    undone = sum(one.action == UNDO for one in done)
+    gained = sum(plan.windows - plan.windows_before for plan in plans)
+    parts = [f"{counted(undone, 'file')} restored"] if undone else []
+    parts += [f"{counted(len(plans), 'file')} fixed, {counted(gained, 'window')} more"] if plans else []
+    if refused := sum(bool(step.error) for step in steps):
+        parts.append(f"{refused} not fixed" if not undone else f"{refused} not restored")
+    if left := sum(not step.done and not step.error for step in steps):
+        parts.append(f"{left} left out (--max)")
+    if linked := sum(step.names > 0 for step in steps):
+        parts.append(f"{linked} had other names (hard links), which keep the old file")
+    return "; ".join(parts) or "nothing to do"
+
+
 def document(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignError]]) -> dict[str, Any]:
     """Return the JSON document ``hugealign.fix/1``, which fix-1.schema.json beside this file describes."""
     return {
@@ -45,15 +63,15 @@ def document(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignErro
     }
 
 
-def report_document(gains: Sequence[Gain], page_size: int) -> dict[str, Any]:
+def report_document(gains: Sequence[Gain]) -> dict[str, Any]:
     """Return the JSON document ``hugealign.fix-report/1``, which fix-report-1.schema.json describes."""
     return {
         "schema": REPORT_SCHEMA,
         "tool": {"version": __version__},
-        "page_size": page_size,
         "files": [
             {
                 "path": printable(gain.path),
+                "page_size": gain.page_size,
                 "level": gain.level,
                 "windows": gain.windows,
                 "text_bytes": gain.text,
@@ -66,7 +84,7 @@ def report_document(gains: Sequence[Gain], page_size: int) -> dict[str, Any]:
     }
 
 
-def gains_table(gains: Sequence[Gain], page_size: int) -> str:
+def gains_table(gains: Sequence[Gain]) -> str:
     """Return the table for people."""
     lines = [f"{'COVERED':>10}  {'TEXT':>10}  {'WINDOWS':>7}  {'EXECUTABLE':>10}  {'LEVEL':<8}  {'RUNNING':>7}  FILE"]
     lines += [
@@ -77,8 +95,9 @@ def gains_table(gains: Sequence[Gain], page_size: int) -> str:
     if len(gains) > _SHOWN:
         lines.append(f"and {len(gains) - _SHOWN} more")
     total = sum(gain.windows for gain in gains)
-    size = format_size(page_size)
-    lines.append(f"{counted(len(gains), 'file')} would gain {counted(total, 'window')} of {size}")
+    sizes = " and ".join(map(format_size, sorted({gain.page_size for gain in gains})))
+    of_size = f" of {sizes}" if gains else ""
+    lines.append(f"{counted(len(gains), 'file')} would gain {counted(total, 'window')}{of_size}")
     return "\n".join(lines)
 
 

@@ -3,9 +3,8 @@
 import itertools
 
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import (
-    EM_AARCH64,
-    EM_X86_64,
     ET_CORE,
     ET_DYN,
     ET_EXEC,
@@ -30,8 +29,8 @@ def checked(image: Image, page_size: int) -> list[Segment]:
     """Return the ``PT_LOAD`` segments by address if the file is one that we understand in every respect."""
     if image.e_type not in (ET_EXEC, ET_DYN):
         raise RefusalError({ET_REL: "file.object", ET_CORE: "file.core"}.get(image.e_type, "file.no-program"))
-    if image.e_machine not in (EM_X86_64, EM_AARCH64) or not image.is64 or not image.little:
-        raise RefusalError("fix.other-processor")
+    if image.machine is None or image.machine.big:  # `output` writes headers of 64 bits, little-endian
+        raise RefusalError("fix.other-processor", processor=image.processor)
     loads = [s for s in image.load_segments if s.p_memsz]
     text = [s for s in loads if s in image.text_segments]
     if not text:
@@ -54,9 +53,14 @@ def checked(image: Image, page_size: int) -> list[Segment]:
     end = end_of_contents(image)
     if end > image.file_size:
         raise RefusalError("file.truncated", missing=end - image.file_size)
-    if end < image.file_size:
-        raise RefusalError("file.appended", appended=image.file_size - end)
     return loads
+
+
+def refuse_appended(image: Image) -> None:
+    """Raise RefusalError for a program that may look for what lies behind it, at a distance from the file's end."""
+    appended = image.file_size - end_of_contents(image)
+    if appended > 0:
+        raise RefusalError("file.appended", Remedy("make-again"), appended=appended)
 
 
 def _check_load(image: Image, segment: Segment) -> None:

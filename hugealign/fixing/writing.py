@@ -4,6 +4,8 @@ import os
 import struct
 import sys
 from bisect import bisect_left
+from functools import reduce
+from operator import or_
 
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.output import Output
@@ -30,8 +32,8 @@ def write_new(source: int, output: Output, path: str, planned: tuple[int, ...]) 
         _look_again(source, planned)
 
 
-def write_over(path: str, source: int, output: Output, planned: tuple[int, ...]) -> None:
-    """Put what *output* makes of the file at *path* in its place, with all that `replace` keeps.
+def write_over(path: str, source: int, output: Output, planned: tuple[int, ...], *, one_name: bool = False) -> None:
+    """Put what *output* makes of the file at *path* in its place, or that of this *one_name* of it, as `replace` does.
 
     *source* is the file, open and locked (`hugealign.io.regular.locked`), and *planned* its `state` from before it was
     read for *output*.  Raises ReplaceError.
@@ -41,7 +43,7 @@ def write_over(path: str, source: int, output: Output, planned: tuple[int, ...])
         _look_again(old, planned)
         compose(old, new, output)
 
-    replace(path, lambda _: True, fill, held=source)
+    replace(path, lambda _: True, fill, held=source, one_name=one_name)
 
 
 def compose(source: int, target: int, output: Output) -> None:
@@ -83,7 +85,7 @@ def add(fd: int, number: int, places: "array[int]") -> None:
 
 def _add_within(block: bytearray, number: int, places: "array[int]", low: int) -> None:
     """Add *number* to the words at *places* in *block*, whose first byte is at *low*, a multiple of eight."""
-    if sys.byteorder == "little" and not any(place & 7 for place in places):
+    if sys.byteorder == "little" and not reduce(or_, places) & 7:
         with memoryview(block) as view, view.cast("Q") as words:
             for place in places:
                 words[place - low >> 3] += number

@@ -28,7 +28,8 @@ _READ_ONLY = "its file system is read-only"
 _MOUNTED = "a file is mounted there; replace the one below it"
 _KEPT_AS_IT_IS = "it is immutable or append-only; see: chattr(1)"
 _TAKEN = "another file took its name while it was copied"
-_SYS_RENAMEAT2 = {"x86_64": 316, "aarch64": 276}  # arch/x86/entry/syscalls, include/uapi/asm-generic/unistd.h
+#: From arch/*/kernel/syscalls and include/uapi/asm-generic/unistd.h, by `uname -m`.
+_SYS_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "loongarch64": 276, "ppc64le": 357, "s390x": 347}
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS)  # the file system cannot, as NFS
 _ATTEMPTS = 1000  # at an exchange, while others give the name to file after file
@@ -122,19 +123,22 @@ def created(path: str, source: int) -> Iterator[int]:
             _sync_name(place)
 
 
-def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = None, held: int = -1) -> bool:
+def replace(
+    path: str, worthwhile: Callable[[int], bool], fill: Fill | None = None, held: int = -1, *, one_name: bool = False
+) -> bool:
     """Replace the file at *path* by a copy of itself, or by what *fill* makes of it; return whether that was done.
 
     The copy keeps owner, mode, times, extended attributes (ACLs, capabilities, labels) and holes; only the inode is
     new.  *worthwhile* gets the copy, open for reading, before anyone else can; if it returns False the copy is dropped.
-    *held* is the file if the caller has it `locked` already.  Symbolic links are followed.  Only root sees
-    ``trusted.*`` attributes; without root they are lost.  Raises ReplaceError, FileError.
+    *held* is the file if the caller has it `locked` already.  *one_name*: other names (hard links) may keep the old
+    file.  Symbolic links are followed.  Only root sees ``trusted.*`` attributes; without root they are lost.  Raises
+    ReplaceError, FileError.
     """
     real = real_path(path)
     with _explained(), _directory(real) as (place, name), contextlib.ExitStack() as stack:
         source = held if held >= 0 else stack.enter_context(locked(real, empty=True))
         info = os.fstat(source)
-        refuse(source, info, real)
+        refuse(source, info, real, one_name=one_name)
         new = stack.enter_context(closing(_New(place, 0o600)))
         (fill or copy_data)(source, new.fd, info.st_size)
         copy_attributes(source, new.fd, info)
@@ -146,6 +150,20 @@ def replace(path: str, worthwhile: Callable[[int], bool], fill: Fill | None = No
         new.exchange(name, source)
         _sync_name(place)
     return True
+
+
+def share(path: str, other: str, before: os.stat_result) -> None:
+    """Give the file at *path* the name *other*, too, which the file has that *before* is of.  Raises ReplaceError."""
+    with _explained(), _directory(_real(other)) as (place, name):
+        temporary = _temporary_name()
+        os.link(os.path.realpath(path), temporary, dst_dir_fd=place)
+        try:
+            _check_same(place, name, before)
+            os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
+        except BaseException:
+            _forget(temporary, place)
+            raise
+        _sync_name(place)
 
 
 def copy_data(source: int, target: int, size: int) -> None:
@@ -223,6 +241,12 @@ class _New:
         If an upgrade gives that name to another file at this moment, that file gets it back.  Raises ReplaceError.
         """
         before, put = os.fstat(source), os.fstat(self.fd)
+        if before.st_nlink > 1 and _is_overlay(self._place):
+            # The exchange would copy a file of a lower layer up, and with several names it is then another inode
+            # (Documentation/filesystems/overlayfs.rst, "Non-standard behavior").
+            _check_same(self._place, name, before)
+            self.publish(name)
+            return
         try:
             out = self._exchanged(name)
         except OSError as error:
@@ -286,9 +310,12 @@ def _explained() -> Iterator[None]:
         raise ReplaceError(reasons.get(error.errno or 0, cause(error)), error=name) from error
 
 
-def refuse(source: int, info: os.stat_result, real: str) -> None:
-    """Raise ReplaceError if a copy with another inode cannot replace the open file *source* at *real*."""
-    if info.st_nlink > 1:
+def refuse(source: int, info: os.stat_result, real: str, *, one_name: bool = False) -> None:
+    """Raise ReplaceError if a copy with another inode cannot replace the open file *source* at *real*.
+
+    *one_name*: other names (hard links) may keep the old file.
+    """
+    if info.st_nlink > 1 and not one_name:
         message = f"it has {info.st_nlink} names (hard links); the others would keep the old file"
         raise ReplaceError(message, names=info.st_nlink)
     if _is_mount_point(real):
@@ -317,11 +344,21 @@ def _is_mount_point(path: str) -> bool:
 
 
 def _check_unchanged(place: int, name: str, source: int, before: os.stat_result) -> None:
-    now, there = os.fstat(source), os.stat(name, dir_fd=place, follow_symlinks=False)
-    if not os.path.samestat(there, before):
-        raise ReplaceError(_TAKEN, CHANGED)
+    now = os.fstat(source)
+    _check_same(place, name, before)
     if (now.st_size, now.st_mtime_ns, now.st_ctime_ns) != (before.st_size, before.st_mtime_ns, before.st_ctime_ns):
         raise ReplaceError("it was changed while it was copied", CHANGED)
+
+
+def _is_overlay(place: int) -> bool:
+    """Return whether the open directory *place* is on overlayfs."""
+    mount = mounts.of_device(os.fstat(place).st_dev)
+    return mount is not None and mount.kind == b"overlay"
+
+
+def _check_same(place: int, name: str, before: os.stat_result) -> None:
+    if not os.path.samestat(os.stat(name, dir_fd=place, follow_symlinks=False), before):
+        raise ReplaceError(_TAKEN, CHANGED)
 
 
 def _same_state(now: os.stat_result, before: os.stat_result) -> bool:

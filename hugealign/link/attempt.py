@@ -5,6 +5,7 @@ import os
 from hugealign.errors import HugealignError
 from hugealign.io.descriptors import file_at, using
 from hugealign.link import linkers, running
+from hugealign.link.estimate import float_abi
 from hugealign.link.running import MemoryFiles
 from hugealign.records import Record
 
@@ -124,6 +125,7 @@ def _run(
     from hugealign.io.resources import directory
 
     linker, settings = recipe.linker, job.settings
+    flags = float_abi(job.command, job.machine) if job.machine.float_abi else job.machine.flags
     pad = Pad(
         job.machine,
         linker.pad_section,
@@ -133,18 +135,19 @@ def _run(
         lead=linker.lead_section,
         lead_size=pad_sizes[1],
         retain=linker.retained,
+        flags=flags,
     )
     pad_path = memory.file(
         linkers.PAD_OBJECT, pad_object(pad), os.path.join(directory("ld-scripts"), linkers.PAD_OBJECT)
     )
-    script = _script(job, linker.script_name(job.machine), memory) if linker.script else None
+    script = _script(job, job.machine.linkers[linker.name], memory) if linker.script else None
     words = linker.arguments(order.arguments if order else job.arguments, settings.page_size, pad_path, script)
     words = [*(order.before if order else ()), *words, *linker.base(job.command, settings.page_size)]
     if order and linker.declared:
         from hugealign.elf.objectfile import declaring_object
         from hugealign.link.order import copies
 
-        data = declaring_object(job.machine, copies.names(), stack_note=recipe.stack_note)
+        data = declaring_object(job.machine, copies.names(), flags, stack_note=recipe.stack_note)
         words = [memory.file("names.o", data, "hugealign's names.o"), *words]
     if order and linker.order_script:
         words = ["-T", _script(job, linker.order_script, memory), *words]

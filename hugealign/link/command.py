@@ -4,6 +4,7 @@ The shim reads the user's arguments to learn whether to keep out of the way, wha
 rewrites them only where a linker gets copies of inputs (`link.order.copies`).  `options` says what each option does.
 """
 
+from hugealign.elf import machines
 from hugealign.link import options
 
 TYPE_CHECKING = False
@@ -22,12 +23,7 @@ _POSITION_INDEPENDENT = {
     "pie": True, "pic-executable": True, "shared": True, "Bshareable": True,
     "no-pie": False, "nopie": False, "no-pic-executable": False,
 }  # fmt: skip
-_ELF_FORMATS = ("default", "elf", "elf64-x86-64", "elf64-littleaarch64")
-_MACHINES = {
-    "elf_x86_64": 62,
-    "aarch64linux": 183,
-    "aarch64elf": 183,
-}
+_ELF_FORMATS = ("default", "elf", *machines.FORMATS)
 _NESTING_LIMIT = 16
 _RESPONSE_LIMIT = 64 << 20
 _BLANKS = " \t\n\v\f\r"  # ISSPACE of libiberty: `str.split` also splits at other Unicode blanks, which names may have
@@ -38,7 +34,7 @@ class Command:
 
     def __init__(self) -> None:
         self.output = "a.out"
-        self.machine: int | None = None
+        self.machine: machines.Machine | None = None
         self.hands_off: str | None = None
         self.inputs: list[str] = []
         self.places: list[int] = []  # the index of each input among the words
@@ -167,7 +163,7 @@ def _apply(command: Command, name: str, value: str | None) -> str:
     if name in ("o", "output"):
         command.output = value or ""
     elif name == "m":
-        command.machine = _MACHINES.get(value or "")
+        command.machine = machines.EMULATIONS.get(value or "")
         return "" if command.machine else "the target is not one that hugealign knows"
     elif name == "z":
         command.z.append(value or "")

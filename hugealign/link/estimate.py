@@ -6,8 +6,9 @@ checked afterwards.  Counting therefore stops at the limit that matters.
 
 import os
 
-from hugealign.elf import relocatable
+from hugealign.elf import machines, relocatable
 from hugealign.elf.image import SHF_EXECINSTR, section_table
+from hugealign.elf.machines import Machine
 from hugealign.elf.relocatable import SHDR, UNREADABLE, opened
 from hugealign.io import ar
 from hugealign.link.command import Command
@@ -29,16 +30,34 @@ def code_bytes(command: "Command", limit: int) -> int:
     return total
 
 
-def machine_of(command: "Command") -> int | None:
-    """Return ``e_machine`` of the first 64-bit little-endian ELF object among the inputs, or None."""
+def machine_of(command: "Command") -> Machine | None:
+    """Return the processor of the first ELF file among the inputs; None if there is none, or no row for it."""
     for _, fd in opened(command.inputs):
         try:
             head = os.pread(fd, 20, 0)
         except OSError:
             continue
         if head.startswith(b"\x7fELF") and len(head) == 20:
-            return int.from_bytes(head[18:20], "little") if head[4:6] == b"\x02\x01" else 0
+            little = head[5] == 1
+            number = int.from_bytes(head[18:20], "little" if little else "big")
+            return machines.machine_of(number, head[4] == 2, little)
     return None
+
+
+def float_abi(command: "Command", machine: Machine) -> int:
+    """Return the ``e_flags`` of the first object for *machine* among the inputs, those of its row if there is none.
+
+    The C library's start files come first in a usual link.
+    """
+    for _, fd in opened(inputs(command)):
+        try:
+            for _, offset, _ in ar.members(fd):
+                header = relocatable.read_object(fd, offset)
+                if header and header.e_machine == machine.number:
+                    return header.e_flags
+        except UNREADABLE:
+            continue
+    return machine.flags
 
 
 def inputs(command: "Command") -> list[str]:
@@ -90,11 +109,12 @@ def _object(fd: int, base: int, size: int) -> int:
     header = relocatable.read_object(fd, base)
     if header is None:
         return size if os.pread(fd, 4, base) in _BITCODE else 0
-    headers = section_table(fd, header)
+    headers, order = section_table(fd, header), header.byte_order
+    low, high = (8, 11) if order == "little" else (15, 12)  # the lowest byte of sh_flags, and the fourth
     code = lto = 0
     for at in range(0, len(headers) - SHDR + 1, SHDR):
-        if headers[at + 8] & SHF_EXECINSTR:
-            code += int.from_bytes(headers[at + 32 : at + 40], "little")
-        elif headers[at + 11] & _SHF_EXCLUDE:
-            lto += int.from_bytes(headers[at + 32 : at + 40], "little")
+        if headers[at + low] & SHF_EXECINSTR:
+            code += int.from_bytes(headers[at + 32 : at + 40], order)
+        elif headers[at + high] & _SHF_EXCLUDE:
+            lto += int.from_bytes(headers[at + 32 : at + 40], order)
     return code or lto

@@ -3,9 +3,10 @@
 import os
 import stat
 
+from hugealign.elf.machines import Machine, sizes
 from hugealign.io.descriptors import file_at
 from hugealign.link import command as commands
-from hugealign.link import estimate, linkers
+from hugealign.link import estimate
 from hugealign.link.command import Command
 from hugealign.records import Record
 from hugealign.settings import Settings
@@ -28,7 +29,7 @@ class Job(Record):
     arguments: list[str]
     words: list[str]
     command: "Command"
-    machine: int
+    machine: Machine
     settings: "Settings"
     before: tuple[int, ...] = ()
 
@@ -71,9 +72,11 @@ def _job(real: str, arguments: list[str], words: list[str], command: "Command", 
         return command.hands_off
     if not command.inputs:
         return "there is nothing to link"
-    machine = command.machine if command.machine is not None else estimate.machine_of(command)
-    if machine not in linkers.SUPPORTED:
+    machine = command.machine or estimate.machine_of(command)
+    if machine is None:
         return "the target is not one that hugealign knows"
+    page_size, min_text, threshold = sizes(machine, settings.page_size, settings.min_text)
+    settings = settings.changed(page_size=page_size, min_text=min_text, pad_threshold=threshold)
     if command.image_base is not None and command.image_base % settings.page_size:
         return "the image base that is asked for is not on a window"
     if os.path.exists(command.output) and not os.path.isfile(command.output):

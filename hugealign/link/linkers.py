@@ -6,13 +6,10 @@ mold 1.10 to 3.0, gold 1.16 and wild 0.10; the scripts in ld-scripts/ carry the 
 
 import os
 
-from hugealign.elf.image import EM_AARCH64, EM_X86_64
+from hugealign.elf.machines import Machine
 from hugealign.link.command import Command
 from hugealign.settings import PAD_THRESHOLD
 
-_ARCH = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
-#: ``e_machine`` of the targets that have recipes.
-SUPPORTED = (EM_X86_64, EM_AARCH64)
 #: The threshold in the scripts, which a smaller one replaces where HUGEALIGN_MIN_TEXT is smaller.
 SCRIPT_THRESHOLD = PAD_THRESHOLD
 #: The pad object of a usual link; other links make theirs.
@@ -45,8 +42,8 @@ class Linker:
     declared = False
     #: Whether a flag of their sections keeps the pads.
     retained = False
-    #: The machines for which the linker writes zeros to disk that could be holes.
-    dense: tuple[int, ...] = ()
+    #: Whether the linker allocates all of its output, so that zeros take disk that could be holes.
+    dense = False
     #: The form in which the linker takes an order of functions, None if it takes none.
     form: str | None = None
     #: The file name of a script that a link with an order needs besides, None if it needs none.
@@ -55,9 +52,9 @@ class Linker:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def script_name(self, machine: int) -> str:
-        """Return the file name of this linker's script for *machine*."""
-        return f"{self.name}-{_ARCH[machine]}.ld"
+    def wastes(self, _machine: Machine) -> bool:
+        """Return whether the linker writes zeros to disk that could be holes, in files for *machine*."""
+        return self.dense
 
     def arguments(self, user: list[str], page_size: int, pad: str, script: str | None) -> list[str]:
         """Return the linker arguments: the *user*'s with ours around them.
@@ -72,7 +69,7 @@ class Linker:
         """Return the options that put the image itself on a window, if the linker needs any."""
         return []
 
-    def order_form(self, _machine: int) -> str | None:
+    def order_form(self, _machine: Machine) -> str | None:
         """Return the form of an order for a link for this machine."""
         return self.form
 
@@ -91,8 +88,11 @@ class Bfd(Linker):
     ends = ("ld.bfd",)
     mark = "GNU ld"
     script = True
-    dense = (EM_AARCH64,)  # the pad is zeros there, which GNU ld writes out; it seeks over other gaps
     form = SCRIPT  # before 2.43 it takes nothing else
+
+    def wastes(self, machine: Machine) -> bool:
+        """Return whether the pad is zeros, which GNU ld writes out; it seeks over other gaps."""
+        return machine.holes
 
 
 class Lld(Linker):
@@ -104,9 +104,9 @@ class Lld(Linker):
     script = True
     order_script = "lld-plt.ld"
 
-    def order_form(self, machine: int) -> str:
-        """Return SYMBOLS; SCRIPT for aarch64, where lld puts symbols in the middle of the text (LLVM, D44969)."""
-        return SCRIPT if machine == EM_AARCH64 else SYMBOLS
+    def order_form(self, machine: Machine) -> str:
+        """Return SYMBOLS, or SCRIPT where lld puts these in the middle of the text."""
+        return SCRIPT if machine.thunks else SYMBOLS
 
     def order_words(self, form: str, path: str) -> list[str]:
         """Return the options for it; the marks are empty, so ``--icf=all`` would fold them into one."""
@@ -122,7 +122,7 @@ class Mold(Linker):
     names = ("mold", "ld.mold", "ld64.mold", "sold")
     mark = "mold"
     pad_section = "~hugealign.pad"
-    dense = SUPPORTED  # it allocates all of its output
+    dense = True
     form = COPIES  # it has no option for an order, and sorts output sections of code by name
 
     def flags(self, page_size: int) -> list[str]:
@@ -148,7 +148,7 @@ class Gold(Linker):
     ends = ("gold",)
     mark = "GNU gold"
     two_pass = True
-    dense = SUPPORTED  # it allocates all of its output
+    dense = True
     form = SECTIONS
 
     def flags(self, page_size: int) -> list[str]:
@@ -190,7 +190,7 @@ class Wild(Linker):
     lead_section = ".hugealign.rodata"
     retained = True
     declared = True
-    dense = SUPPORTED  # it allocates all of its output
+    dense = True
     form = COPIES  # it has no option for an order, and puts output sections of code as it meets their names
 
     def flags(self, page_size: int) -> list[str]:

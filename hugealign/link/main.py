@@ -72,8 +72,12 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
     linker = None
     if isinstance(job, Job):
         linker = linkers.identify(real) or linkers.identify(real, _version(real))
-    if not isinstance(job, Job) or linker is None:
-        reason = "the linker cannot be identified" if isinstance(job, Job) else job.reason
+    if not isinstance(job, Job) or linker is None or linker.name not in job.machine.linkers:
+        if not isinstance(job, Job):
+            reason = job.reason
+        else:
+            known = linker and f"hugealign has no layout for {job.machine.name} by {linker.name}"
+            reason = known or "the linker cannot be identified"
         voice.debug(f"left alone: {reason}")
         running.become([real, *arguments])
     job = job.with_users_page_size()
@@ -177,7 +181,7 @@ def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
         voice.debug(note)
     if attempt.complaint:
         voice.warn(attempt.complaint)
-    if image.e_machine in linker.dense:
+    if linker.wastes(job.machine):
         edit.dig_holes(job.command.output, image, linker.pad_section, linker.lead_section)
     message = shortfall(image, linker, job.settings)
     if not message:

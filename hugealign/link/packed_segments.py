@@ -6,7 +6,7 @@ to the sizes for the next.
 """
 
 from hugealign.elf.image import SHF_ALLOC, Image
-from hugealign.elf.objectfile import TRAP
+from hugealign.elf.machines import MACHINES
 from hugealign.elf.windows import align_up
 
 
@@ -37,5 +37,5 @@ def pads(image: "Image", page_size: int, threshold: int, lead: str) -> "tuple[in
     at = start
     for _, alignment, size in sections:
         at = align_up(at, max(alignment, 1)) + size
-    tail, least = at % page_size, len(TRAP[image.e_machine])  # the first link had the smallest pad
+    tail, least = at % page_size, len(MACHINES[image.e_machine].trap)  # the first link had the smallest pad
     return (least + page_size - tail if tail > threshold else least), old.sh_size + start - data_end

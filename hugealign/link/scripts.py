@@ -4,6 +4,8 @@ A script may add sections to the default script (``INSERT``), name symbols and i
 Only the last keeps a link from being laid out.  A command that is not known here counts as such.
 """
 
+from hugealign.elf.machines import FORMATS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +18,6 @@ _PLACES_NOTHING = frozenset(
     NOCROSSREFS NOCROSSREFS_TO OUTPUT_ARCH PROVIDE PROVIDE_HIDDEN SEARCH_DIR VERSION
     """.split()
 )
-_FORMATS = ("elf64-x86-64", "elf64-littleaarch64", "elf64-bigaarch64")
 _STATEMENTS = ("CONSTRUCTORS", "CREATE_OBJECT_SYMBOLS", "LINKER_VERSION")  # in an output section, of one word
 _OPEN, _CLOSED = ("{", "("), ("}", ")")
 
@@ -53,7 +54,7 @@ class Script:
             return ""
         if word == "OUTPUT_FORMAT":
             named = [name.strip('"') for name in self._skip() if name not in "(),"]
-            return "" if all(name in _FORMATS for name in named) else "OUTPUT_FORMAT"
+            return "" if all(name in FORMATS for name in named) else "OUTPUT_FORMAT"
         if word in _PLACES_NOTHING:
             if self._peek() in _OPEN:
                 self._skip()

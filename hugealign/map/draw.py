@@ -1,6 +1,7 @@
 """`hugealign map` as a function: the heat of a text by window, as linked and under an order."""
 
 from hugealign import orderfile
+from hugealign.elf.machines import page_size_of
 from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.errors import HugealignError
 from hugealign.io.descriptors import file_at
@@ -20,7 +21,7 @@ def heat_map(ran: Ran, page_size: int, order: str | None = None) -> Map:
 
     Without *order*, it uses the order that `hugealign order` makes of what ran.  Raises HugealignError.
     """
-    budget = budget_of()
+    budget, page_size = budget_of(), page_size_of(ran.functions.image.machine, page_size)
     options = OrderOptions(page_size=page_size, budget=budget)
     plan = of_ran(ran, options).plan if order is None else _planned(ran, page_size, budget, order)
     note = _note(ran)

@@ -8,6 +8,7 @@ from hugealign.code.blockmap import require_blocks
 from hugealign.code.calls import Calls
 from hugealign.code.compileunits import read_units
 from hugealign.code.references import References
+from hugealign.elf.machines import page_size_of
 from hugealign.elf.symbols import functions_of
 from hugealign.errors import HugealignError
 from hugealign.io.progress import silent
@@ -22,11 +23,11 @@ from hugealign.profile.debugfiles import DebugFiles
 from hugealign.profile.match import placeable
 from hugealign.profile.model import Flow
 from hugealign.profile.ran import MismatchError, ProfileOptions, Ran, check_rate, what_ran
-from hugealign.settings import PAGE_SIZE
+from hugealign.settings import OWN
 from hugealign.system.budget import Budget, budget_of
 
 #: On small pages alone, some orders from 3 samples missed up to 31 % more than the linker's, those from 10 to 1,000 at
-#: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/order.md,
+#: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/measured/orders.md,
 #: lab/bench/thin.py).
 FEW = 100
 #: On small pages, one for so many functions of the program: with some 100,000, orders from 100 samples missed up to
@@ -89,14 +90,16 @@ class Order:
 class OrderOptions(ProfileOptions):
     """How profiles are read (`ProfileOptions`), and what the order is to be.
 
-    *page_size* is the size of a huge page in bytes.  *budget* is how many of them may be huge, by default what this
-    machine's processor can hold.  With *fill*, functions that probably run get the room that is left.  With *blocks*,
-    functions that clang's map of blocks describes are divided into the blocks that ran and the rest.  *old_binary* is
-    the build that the profiles are of, if that is not the one to order: functions are found by their names, blocks by
-    their code.
+    Attributes:
+        page_size: The size of a huge page in bytes; by default that of the program's processor.
+        budget: How many of them may be huge; by default what this machine's processor can keep.
+        fill: Give functions that probably run the room that is left.
+        blocks: Divide functions that clang's map of blocks describes into the blocks that ran and the rest.
+        old_binary: The build that the profiles are of, if it is not the one to order: functions are identified by their
+            names, blocks by their code.
     """
 
-    page_size: int = PAGE_SIZE
+    page_size: int = OWN
     budget: Budget | None = None
     fill: bool = True
     blocks: bool = False
@@ -114,10 +117,18 @@ def order(
     warn: Callable[[str], None] = silent,
     progress: Callable[[str], None] = silent,
 ) -> Order:
-    """Return the order that *profiles* give the functions of the file at *binary*.
+    """Order the functions of a program by profiles.
 
-    Warnings go to *warn*, and *progress* is called with each step.  Raises HugealignError, and ThinError if no window
-    may be huge and the samples are too few.
+    Args:
+        binary: The program or library, or its debug file.
+        profiles: The profiles, of any format that `hugealign order` reads.
+        options: How to read them, and what the order is to be.
+        warn: Called with one line for each warning.
+        progress: Called with each step, as words.
+
+    Raises:
+        ThinError: No window may be huge, and the samples are too few.
+        HugealignError: A file cannot be read, or the profile does not fit the program.
     """
     budget = options.budget or budget_of()
     flow = Flow() if options.blocks else None
@@ -185,7 +196,7 @@ def of_ran(
     found = None
     if flow is not None:
         ran, found = of_blocks(ran, flow, warn, again)
-    room = WindowRoom(options.page_size, budget.windows)
+    room = WindowRoom(page_size_of(ran.functions.image.machine, options.page_size), budget.windows)
     problem = Problem(ran.matched, ran.functions, room, calls, parts=parts(found))
     if options.fill:
         problem = replace(problem, fill=calls, references=references)

@@ -92,7 +92,7 @@ def small_room(matched: Matched, functions: Functions) -> int:
 
     What fills them lies among what ran, and costs pages that run in any case.  So it takes at most as many bytes as the
     missed share of the samples would take if it were as dense as the rest.  Twice as many gained more in a run like the
-    one learned from, and cost up to 1.8 times the misses in one unlike it (docs/order.md).
+    one learned from, and cost up to 1.8 times the misses in one unlike it (docs/measured/orders.md).
     """
     found = missed(matched)
     if found is None:

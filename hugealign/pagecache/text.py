@@ -15,9 +15,12 @@ from hugealign.system import kernel, memory
 class WarmOptions(Record):
     """What to warm, and how.
 
-    *windows*: only this many leading windows; None for as many as the build of the file asks for.  *check*: only
-    measure.  *replace*: put a warm copy in place of a file that cannot be warmed.  *wait*: seconds to wait for
-    khugepaged.  *explain*: find out why windows are not huge, which takes longer than all else.
+    Attributes:
+        windows: The number of leading windows to warm; None for as many as the build of the file asks for.
+        check: Only measure.
+        replace: Put a warm copy in place of a file that cannot be warmed.
+        wait: Seconds to wait for khugepaged.
+        explain: Find out why windows are not huge, which takes longer than all else.
     """
 
     windows: int | None = None
@@ -54,10 +57,18 @@ class CachedText(Record):
 
 
 def warm(path: str, options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
-    """Bring the text of the file at *path* into the page cache in huge folios, as *options* say.
+    """Bring the text of a file into the page cache in huge folios.
 
-    After each window, *progress* is called with the number of windows done and the total.  Raises HugealignError if the
-    file cannot be examined.
+    Args:
+        path: The program or library.
+        options: What to warm, and how.
+        progress: Called after each window with the number of windows done and the total.
+
+    Returns:
+        The state of each window afterwards and, where one is not huge, the diagnosis.
+
+    Raises:
+        HugealignError: The file cannot be examined.
     """
     options = options or WarmOptions()
     page_size = kernel.huge_page_size()
@@ -82,10 +93,22 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
         return _replaced(done, fd, progress) if options.replace and done.small else done
 
 
-def cool(path: str, progress: Progress | None = None) -> CachedText:
-    """Bring the text of the file at *path* into the page cache in small pages.
+def window_bytes(path: str) -> int:
+    """Return how many bytes of memory the windows of the file at *path* take.  Raises HugealignError."""
+    page_size = kernel.huge_page_size()
+    with opened(path) as fd:
+        return len(measure.text_windows(fd, page_size)) * page_size
 
-    Raises HugealignError as `warm` does.
+
+def cool(path: str, progress: Progress | None = None) -> CachedText:
+    """Bring the text of a file into the page cache in small pages.
+
+    Args:
+        path: The program or library.
+        progress: Called after each window with the number of windows done and the total.
+
+    Raises:
+        HugealignError: The file cannot be examined.
     """
     page_size = kernel.huge_page_size()
     with measure.huge_pages_allowed(), opened(path) as fd:

@@ -1,9 +1,9 @@
 """The additive form of profiles, ``hugealign.counts/1``: text that is merged by adding the counts of equal lines.
 
 The first line is fixed.  ``build``, a build-id (``-``: not known) and the name of a file begin a section.  Every other
-line is a key and a count, with a tab before the count; docs/fleet.md has the keys.  Sections, and lines within, come in
-the order of their bytes, each once.  The last line has the number of lines before it and their CRC-32.  So equal counts
-are equal bytes, and a cut or damaged file is noticed.
+line is a key and a count, with a tab before the count; docs/reference/counts.md has the keys.  Sections, and lines
+within, come in the order of their bytes, each once.  The last line has the number of lines before it and their CRC-32.
+So equal counts are equal bytes, and a cut or damaged file is noticed.
 
 A key is checked when it is first seen; after that it costs one look-up.
 """

@@ -47,12 +47,12 @@ def unseen(counts: Iterable[int], unit: int = 1) -> Estimate:
 def halving(counts: Iterable[int], unit: int = 1) -> float | None:
     """Return how many times as many samples would miss half as much; None if nothing is missed, or if it is unknown.
 
-    The result is the geometric mean of two answers, which traces of real programs confirm (docs/order.md).  If all
-    missed things were equally rare, the missed share would fall as a geometric series, which follows from what was seen
-    once and twice (Chao and Jost, Ecology 93, 2012, page 2533).  That gives too few samples, since some things are
-    rarer.  If what runs followed Zipf's law without an end, the share would be a power of the number of samples, known
-    at two points: what a fourth of the samples would have missed follows from the samples (Good and Toulmin, Biometrika
-    43, 1956, page 45).  That gives too many samples, since a program does end.
+    The result is the geometric mean of two answers, which traces of real programs confirm (docs/explanation/order.md).
+    If all missed things were equally rare, the missed share would fall as a geometric series, which follows from what
+    was seen once and twice (Chao and Jost, Ecology 93, 2012, page 2533).  That gives too few samples, since some things
+    are rarer.  If what runs followed Zipf's law without an end, the share would be a power of the number of samples,
+    known at two points: what a fourth of the samples would have missed follows from the samples (Good and Toulmin,
+    Biometrika 43, 1956, page 45).  That gives too many samples, since a program does end.
     """
     hits = Counter(count // unit for count in counts if count >= unit)
     total = sum(hit * often for hit, often in hits.items())

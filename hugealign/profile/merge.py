@@ -24,11 +24,14 @@ MOST_WEIGHT = 10**6
 
 @dataclass(frozen=True, slots=True)
 class MergeOptions:
-    """How files are added up.
+    """How files of counts are added up.
 
-    *weights* are (pattern, number) pairs: a file counts as often as the first pattern that matches its path or its name
-    says, by default once; 0 leaves it out.  *cap* is the most samples that a file may have, over all its builds, and
-    the most of any other kind of count; one with more is scaled down.  *keep_going* skips files that cannot be read.
+    Attributes:
+        weights: Pairs of a pattern and a number: a file counts as often as the first pattern that matches its path or
+            its name says, by default once; 0 leaves it out.
+        cap: The most samples that a file may have, over all its builds, and the most of any other kind of count; one
+            with more is scaled down.
+        keep_going: Skip files that cannot be read.
     """
 
     weights: Sequence[tuple[str, int]] = ()
@@ -55,10 +58,15 @@ _DEFAULT = MergeOptions()
 def merge_counts(
     paths: Iterable[str], options: MergeOptions = _DEFAULT, *, warn: Callable[[str], None] = silent
 ) -> Merged:
-    """Return the sum of the counts files at *paths*, compressed or not.
+    """Add up files of counts.
 
-    Calls *warn* for each skipped file.  Raises HugealignError for a file that cannot be read, unless *keep_going* is
-    set, and if no file is left.
+    Args:
+        paths: The files, compressed or not.
+        options: How they are added up.
+        warn: Called with one line for each skipped file.
+
+    Raises:
+        HugealignError: A file cannot be read and is not to be skipped, or no file is left.
     """
     skipped: list[tuple[str, str]] = []
     reader = _Reader(options, skipped, warn)

@@ -16,8 +16,8 @@ from math import inf
 from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
 
-#: A guess with less trust is dropped.  docs/fleet.md says how many of PostgreSQL 13's functions without names, found in
-#: PostgreSQL 15 with this trust or more, were right.
+#: A guess with less trust is dropped.  docs/explanation/releases.md says how many of the functions without names of
+#: PostgreSQL 13, found in PostgreSQL 15 with this trust or more, were right.
 LEAST = 0.5
 #: Functions to look at for the calls of all lost functions together.  Few lie between anchors, but a file of counts can
 #: have two anchors and millions of lost functions, all called by one that calls thousands.

@@ -24,10 +24,12 @@ from hugealign.profile.source import Others
 
 @dataclass(frozen=True, slots=True)
 class ReduceOptions:
-    """How to reduce profiles; *max_unpacked* limits the unpacked size of compressed ones, in bytes.
+    """How profiles are reduced to counts.
 
-    With *blocks*, what ran inside functions is counted too, if the profile has addresses of the same build.
-    *debuginfo* are directories of debug files, by default the usual ones.
+    Attributes:
+        blocks: Count what ran inside functions, too, where the profile has addresses of the same build.
+        max_unpacked: The most bytes to which a compressed profile may unpack.
+        debuginfo: Directories of debug files; by default the usual ones.
     """
 
     blocks: bool = False
@@ -58,9 +60,16 @@ def reduce_profiles(
     *,
     warn: Callable[[str], None] = silent,
 ) -> Reduced:
-    """Return the counts of *binaries* in *profiles*, by default of all programs that they name and that exist here.
+    """Count by build what ran.
 
-    Warnings go to *warn*.  Raises HugealignError.
+    Args:
+        profiles: The profiles, of any format that `hugealign order` reads.
+        binaries: The programs to count; by default all that the profiles name and that exist here.
+        options: How to reduce.
+        warn: Called with one line for each warning.
+
+    Raises:
+        HugealignError: A file cannot be read, or no program is left to count.
     """
     asked = binaries or programs(profiles)
     if not asked:

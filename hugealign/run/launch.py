@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
-from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError, diagnosed
 from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy, unpacked
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import PT_INTERP, read_image
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
 from hugealign.io import replacing
 from hugealign.io.descriptors import using
@@ -17,7 +17,7 @@ from hugealign.io.regular import FileError, opened
 from hugealign.pagecache import measure
 from hugealign.records import Record
 from hugealign.run import copies, store
-from hugealign.system import children, namespace
+from hugealign.system import children, kernel, namespace
 
 #: How to make the text of a command huge.
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
@@ -28,14 +28,15 @@ _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
 #: this does not replace warming.
 VARIABLE, SETTING = "GLIBC_TUNABLES", "glibc.elf.thp=1"
 _TUNABLE = SETTING.partition("=")[0]
+_FEW = 16  # files to try in place on a file system where one of them stayed small
 _LARGEST_LOADER = 8 << 20  # bytes to read of a loader; real ones have less than 1 MiB
 
 
 class LaunchOptions(Record):
     """What to do for a command: *how*; *libs*: with its shared libraries; *fix*: with fixed copies.
 
-    *files* are the paths of other programs and libraries that the command starts or opens.  *place* is the store to
-    look into first; *wait* is the time in seconds that khugepaged gets in place.
+    *files* are the paths of other programs and libraries that the command starts or opens, and of directories with
+    such files.  *place* is the store to look into first; *wait* is the time in seconds that khugepaged gets in place.
     """
 
     how: str = AUTO
@@ -90,7 +91,7 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
         program = binary(command)
     except FileError as error:
         return Launch([_failed(TextResult(command, IN_PLACE), error)])
-    if program is None and not options.files:
+    if program is None and not options.files and not os.path.isdir(options.place):
         return Launch(())
     if program and options.how == COPY:
         launch = _copied(command, os.path.realpath(program), options)
@@ -110,26 +111,68 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
 
 def _prepared(program: str | None, options: LaunchOptions) -> Launch:
     programs = (os.path.realpath(program),) if program else ()
-    named = tuple(map(os.path.realpath, options.files))
+    named = tuple(os.path.realpath(path) for path in options.files if not os.path.isdir(path))
     texts = {path: TextResult(path, IN_PLACE) for path in programs}
     if program and options.libs:
         from hugealign.system import libraries
 
         texts |= {path: TextResult(path, IN_PLACE) for path in libraries.resolve(program).paths}
     texts |= {path: TextResult(path, IN_PLACE) for path in named}
-    fixes = copies.Fixes() if options.fix else None
+    trees = {}
+    for top in filter(os.path.isdir, options.files):
+        trees[top] = _below(top)
+        texts |= {path: TextResult(path, IN_PLACE) for path in trees[top] if path not in texts}
     if options.how != STAGE:
         # A staged file was staged for a reason, and the attempt in place reads the file again.
-        in_place = [path for path in texts if options.how == IN_PLACE or not _in_store(path, options, fixes)]
+        in_place = [path for path in texts if options.how == IN_PLACE or not _in_store(path, options)]
         texts |= {text.path: text for text in _in_a_child(in_place, options)}
     if options.how != IN_PLACE:
-        texts = _staged(texts, program, options, fixes)
+        with _many_files() if trees else nullcontext():
+            texts = _staged(texts, program, options)
     alone = not any(text.windows for text in texts.values())
     for path in (*programs, *named):
         if not texts[path].windows and not texts[path].diagnosis:
             found = _without_windows(path, path in named, alone)
             texts[path] = texts[path].changed(diagnosis=found)
-    return Launch([text for text in texts.values() if text.windows or text.diagnosis])
+    done = [text for text in texts.values() if text.windows or text.diagnosis]
+    done += [text for top, paths in trees.items() for text in _of_tree(top, [texts[path] for path in paths], options)]
+    return Launch(done)
+
+
+def _below(top: str) -> list[str]:
+    """Return the real paths of the files below *top* that have enough text, those with the most first."""
+    from hugealign.verification import inputs
+
+    return list(map(os.path.realpath, inputs.programs([top], least_text(native()))))
+
+
+def _of_tree(top: str, texts: Sequence[TextResult], options: LaunchOptions) -> Iterator[TextResult]:
+    """Yield what there is to say of the directory *top*, with *texts*, if some of these have no window."""
+    none = [text for text in texts if not text.windows and not text.diagnosis]
+    if none or not texts:
+        from hugealign.fixing import remedies
+
+        page_size, remedy = kernel.huge_page_size(), None
+        if not options.fix and any(remedies.edit(text.path, page_size) for text in none):
+            remedy = Remedy("run", ("hugealign", "run", "--fix", "--file", top, "--"), COMMAND)
+        yield TextResult(top, IN_PLACE, diagnosis=Diagnosis("text.none-below", top, _counts(texts, none), remedy))
+
+
+def _counts(texts: Sequence[TextResult], none: Sequence[TextResult]) -> dict[str, int | str]:
+    return {"files": len(texts), "without": len(none), "page_size": kernel.huge_page_size()}
+
+
+@contextmanager
+def _many_files() -> Iterator[None]:
+    """Open as many files as the hard limit allows; the command has the limit that it had."""
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def _without_windows(path: str, named: bool, alone: bool) -> Diagnosis | None:
@@ -139,7 +182,7 @@ def _without_windows(path: str, named: bool, alone: bool) -> Diagnosis | None:
     """
     with suppress(HugealignError), opened(path) as fd:
         size = text_size(read_image(fd))
-        if size < (least := settings.min_text()):
+        if size < (least := least_text(native())):
             if named:
                 return Diagnosis("text.small", path, {"text": size, "least": least})
             advise = Remedy("name-files", ("hugealign", "advise", "--"), COMMAND)
@@ -153,14 +196,11 @@ def _failed(text: TextResult, error: Exception, windows: int = 0) -> TextResult:
     return text.changed(how=IN_PLACE, windows=max(windows, text.windows), diagnosis=diagnosed(text.path, error))
 
 
-def _in_store(path: str, options: LaunchOptions, fixes: copies.Fixes | None) -> bool:
+def _in_store(path: str, options: LaunchOptions) -> bool:
     if not os.path.isdir(options.place):
         return False
-    with suppress(HugealignError), opened(path) as fd:
-        origin = copies.source(path, fd, fixes)
-        if origin:
-            with store.found(origin, options.place) as copy:
-                return copy is not None
+    with suppress(HugealignError), opened(path) as fd, store.found(fd, options.place) as copy:
+        return copy is not None
     return False
 
 
@@ -172,10 +212,14 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
 
         found: list[object] = []
         explain = options.how == IN_PLACE  # else a copy is tried next
+        small: set[int] = set()  # file systems, by st_dev, on which the text of a file stayed small
         for path in paths:
             try:
-                done = warm(path, WarmOptions(wait=options.wait, explain=explain))
-            except HugealignError as error:
+                device = os.stat(path).st_dev if len(paths) > _FEW else 0
+                done = warm(path, WarmOptions(wait=options.wait, explain=explain, check=device in small))
+                if device and done.offsets and not done.huge:
+                    small.add(device)
+            except (OSError, HugealignError) as error:
                 failed = _failed(TextResult(path, IN_PLACE), error).diagnosis
                 found.append((path, 0, 0, failed and failed.packed()))
                 continue
@@ -189,70 +233,103 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
     ]
 
 
-def _staged(
-    texts: Mapping[str, TextResult], program: str | None, options: LaunchOptions, fixes: copies.Fixes | None
-) -> dict[str, TextResult]:
-    """Put huge copies over the files that are not huge yet, or could have more windows, in a namespace of our own."""
+def _staged(texts: Mapping[str, TextResult], program: str | None, options: LaunchOptions) -> dict[str, TextResult]:
+    """Put huge copies over the files that are not huge yet, or could have more windows, in a namespace of our own.
+
+    And over those of which the store has a copy.
+    """
     found = dict(texts)
     # An ordinary user's copies, those of libraries too, need a user namespace.
     gives_none = bool(os.geteuid()) and program is not None and namespace.privileged(program)
     with ExitStack() as stack:
-        origins = []
+        origins: list[_Origin] = []
         for text in texts.values():
             whole = bool(text.windows) and text.whole
             if whole and not options.fix:
                 continue
             windows = text.windows
             try:
-                origin = copies.source(text.path, stack.enter_context(opened(text.path)), fixes)
-                if origin is None:
+                origin = _origin(stack, text.path, options)
+                if origin is None or (whole and origin.file.windows == text.windows):
                     continue
-                if whole and origin.windows == text.windows:
-                    continue
-                windows = origin.windows
-                copies.check(origin)
+                windows = origin.file.windows
+                copies.check(origin.file)
                 if gives_none:
                     raise RefusalError("process.privileged-program")
                 origins.append(origin)
-            except HugealignError as error:
+            except (OSError, HugealignError) as error:
                 found[text.path] = _failed(text, error, windows)
+        for path in () if gives_none else store.shared(options.place):
+            if path not in texts:  # nobody named it: if it cannot be had, it is as without the store
+                with suppress(OSError, HugealignError):
+                    if (origin := _origin(stack, path, options, only_stored=True)) is not None:
+                        copies.check(origin.file)
+                        origins.append(origin)
         try:
             if origins and (reason := namespace.refusal()):
                 raise RefusalError.of(reason)
             for text in _in_namespace(origins, options.place) if origins else ():
-                found[text.path] = text
+                if text.windows == text.huge or text.path in texts:
+                    found[text.path] = text
         except (OSError, HugealignError) as error:
             for origin in origins:
-                if found[origin.path].how == IN_PLACE:
-                    found[origin.path] = _failed(found[origin.path], error, origin.windows)
+                path = origin.file.path
+                if path in texts and found[path].how == IN_PLACE:
+                    found[path] = _failed(found[path], error, origin.file.windows)
     return found
 
 
-def _in_namespace(origins: Sequence[copies.StagedFile], place: str) -> Iterator[TextResult]:
+class _Origin(Record):
+    """A *file* to stage; *copy* is what the store has of it, open, -1 if nothing."""
+
+    file: copies.StagedFile
+    copy: int = -1
+
+
+def _origin(stack: ExitStack, path: str, options: LaunchOptions, *, only_stored: bool = False) -> _Origin | None:
+    """Return what to stage of the file at *path*, which stays open until *stack* ends; None if nothing.
+
+    The copy in the store is found and checked before we enter a user namespace: there, root's files would look like
+    nobody's.  Raises HugealignError.
+    """
+    fd, file = stack.enter_context(opened(path)), None
+    kinds = (True,) if options.fix and not only_stored else (True, False)
+    copy = stack.enter_context(store.found(fd, options.place, kinds))
+    if copy is None and not only_stored:
+        file = copies.source(path, fd, copies.Fixes() if options.fix else None)
+        if file and not file.output:
+            copy = stack.enter_context(store.found(fd, options.place, (False,)))
+    if copy is not None:
+        windows = len(measure.text_windows(copy, kernel.huge_page_size()))
+        return _Origin(copies.StagedFile(path, fd, windows), copy)
+    return _Origin(file) if file else None
+
+
+def _in_namespace(origins: Sequence[_Origin], place: str) -> Iterator[TextResult]:
     """Enter a namespace, and bind a copy over each of *origins*: one from the store, or a new one."""
     with ExitStack() as stack:
-        # Find and check these first: in a user namespace, root's files would look like nobody's.
-        shared = {origin.path: stack.enter_context(store.found(origin, place)) for origin in origins}
         entered = namespace.enter()
         own = []
         for origin in origins:
-            trusted = shared[origin.path]
-            copy = _same(os.path.join(place, origin.identity), trusted) if trusted is not None else None
-            if copy is None:
-                own.append(origin)
-            else:
+            if origin.copy < 0:
+                own.append(origin.file)
+            elif (copy := _same(place, origin.copy)) is not None:
                 stack.callback(os.close, copy)
-                yield _bound(origin, copy)
+                yield _bound(origin.file, copy)
+            else:  # dropped meanwhile
+                gone = RefusalError("copy.failed", error="ENOENT")
+                yield _failed(TextResult(origin.file.path, IN_PLACE), gone, origin.file.windows)
         if own:
-            mounted = entered.mount_tmpfs([origin.path for origin in origins])
+            mounted = entered.mount_tmpfs([origin.file.path for origin in origins])
             stack.callback(namespace.detach, mounted)
-            for origin in own:
-                yield _bound_own(entered, origin, mounted)
+            for file in own:
+                yield _bound_own(entered, file, mounted)
 
 
-def _same(path: str, trusted: int) -> int | None:
-    """Open the file at *path*, through a mount of the namespace that we have entered, if it is still *trusted*."""
+def _same(place: str, trusted: int) -> int | None:
+    """Open the copy *trusted* in the store at *place* again, through a mount of the namespace that we have entered."""
     with suppress(OSError):
+        path = os.path.join(place, os.path.basename(os.readlink(f"/proc/self/fd/{trusted}")))
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         if os.path.samestat(os.fstat(fd), os.fstat(trusted)):
             return fd
@@ -264,6 +341,8 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
     """Make a copy on the tmpfs *mounted*, and bind it."""
     path = os.path.join(mounted, origin.identity)
     try:
+        with suppress(FileNotFoundError), using(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as copy:
+            return _bound(origin, copy)  # the file has several names
         # Nobody can execute a file that is open for writing (ETXTBSY).
         with using(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)) as target:
             copies.write(origin, target)

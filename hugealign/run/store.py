@@ -161,24 +161,34 @@ def release(owner: str, place: str = DEFAULT) -> None:
         _remove_unnamed(store, place)
 
 
+def shared(place: str = DEFAULT) -> list[str]:
+    """Return the paths of the files that have a copy for everybody in the store, not for one owner alone."""
+    return [path for path, _ in _links_below(os.path.join(place, _LINKS))]
+
+
 def others(place: str) -> int:
     """Return how many files and directories in the store at *place* are not ours."""
     return sum(name not in _OWN and not copies.is_identity(name) for name in os.listdir(place))
 
 
 @contextlib.contextmanager
-def found(origin: copies.StagedFile, place: str = DEFAULT) -> Iterator[int | None]:
-    """Yield the open copy of *origin* in the store at *place*; None without a copy, or without a trusted store."""
-    fd = -1
+def found(fd: int, place: str = DEFAULT, kinds: Sequence[bool] = (True, False)) -> Iterator[int | None]:
+    """Yield the open copy in the store at *place* of the open file *fd*; None without a copy, or a trusted store.
+
+    *kinds* are the copies that will do, the best first: True is one of the fixed file.
+    """
+    copy, info = -1, os.fstat(fd)
     with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
         _check(store, place)
-        if _is_ours(os.stat(origin.identity, dir_fd=store, follow_symlinks=False)):
-            fd = os.open(origin.identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
-    if fd < 0:
+        for name in (copies.identity(info, fixed) for fixed in kinds):
+            if _exists(store, name) and _is_ours(os.stat(name, dir_fd=store, follow_symlinks=False)):
+                copy = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+                break
+    if copy < 0:
         yield None
         return
-    with using(fd):
-        yield fd
+    with using(copy):
+        yield copy
 
 
 @contextlib.contextmanager
@@ -317,11 +327,15 @@ def _links(place: str) -> Iterator[tuple[str, str]]:
     with contextlib.suppress(FileNotFoundError):
         tops += [os.path.join(place, _OWNED, name) for name in os.listdir(os.path.join(place, _OWNED))]
     for top in tops:
-        for directory, _, names in os.walk(top):
-            for name in names:
-                link = os.path.join(directory, name)
-                if os.path.islink(link):
-                    yield link[len(top) :], link
+        yield from _links_below(top)
+
+
+def _links_below(top: str) -> Iterator[tuple[str, str]]:
+    for directory, _, names in os.walk(top):
+        for name in names:
+            link = os.path.join(directory, name)
+            if os.path.islink(link):
+                yield link[len(top) :], link
 
 
 def _tree(place: str, owner: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import read_image
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
@@ -22,13 +23,17 @@ from hugealign.services import dropins
 from hugealign.services import programs as services
 from hugealign.services.programs import Service
 from hugealign.system import libraries
+from hugealign.verification import inputs
 
 _MODE = 0o644  # of units
 
 
 @dataclass(frozen=True, slots=True)
 class EnableOptions:
-    """What to enable: *files* besides the service's own program; *libs*: its shared libraries; *fix*: fixed copies."""
+    """What to enable: *files* besides the service's own program, and directories with such files.
+
+    *libs*: its shared libraries; *fix*: fixed copies.
+    """
 
     files: Sequence[str] = ()
     libs: bool = False
@@ -106,12 +111,15 @@ def disable(unit: str) -> list[str]:
 
 def _files(service: Service, options: EnableOptions) -> list[str]:
     """Return the real paths of the ELF files that the *service* runs from, the program first."""
-    found = [os.path.realpath(path) for path in (*options.files, *service.programs)]
+    below = [path for path in options.files if os.path.isdir(path)]
+    named = [path for path in options.files if path not in below]
+    found = [os.path.realpath(path) for path in (*named, *service.programs)]
     if service.pid:
         running = processes.look(service.pid, libraries=options.libs)
         found.append(running.exe)
         found += [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
-    programs = [path for path in dict.fromkeys(found) if _is_elf(path, path in options.files)]
+    found += map(os.path.realpath, inputs.programs(below, least_text(native())))
+    programs = [path for path in dict.fromkeys(found) if _is_elf(path, path in named)]
     if not programs:
         _refuse_members(service, options)
         raise RefusalError("service.script", Remedy("name-program"))

@@ -14,6 +14,7 @@ import ctypes
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,12 +22,14 @@ from typing import Any
 
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis, unpacked
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
 from hugealign.io import mounts, replacing
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened, opened_at
 from hugealign.run import store
 from hugealign.system import children, kernel, namespace, rooted
+from hugealign.verification import inputs
 
 #: No other user may enter it: not all users may read the contents of an image.
 STORE = "/run/hugealign-containers"
@@ -45,7 +48,7 @@ _SCRIPT = re.compile(rb"#![ \t]*([^ \t\n]+)")
 class Container:
     """A container: its process *pid*, its *root* directory, its command, and the programs asked for.
 
-    *programs* are paths in the container; if empty, the programs of its command.
+    *programs* are paths in the container, of directories, too; if empty, the programs of its command.
     """
 
     pid: int
@@ -95,7 +98,8 @@ def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
     """
     with using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
         layers = _layers(os.fstat(root).st_dev)
-        for path in wanted.programs or tuple(dict.fromkeys(_commands(root, wanted))):
+        named = wanted.programs or tuple(dict.fromkeys(_commands(root, wanted)))
+        for path in dict.fromkeys(one for name in named for one in _below(root, name)):
             try:
                 windows = _bound(root, layers, path, wanted, place)
             except (HugealignError, OSError) as error:
@@ -103,9 +107,21 @@ def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
             else:
                 if windows:
                     yield Bound(path, windows)
-                elif wanted.programs:
+                elif path in wanted.programs:
                     facts = {"page_size": kernel.huge_page_size()}
                     yield Bound(path, diagnosis=Diagnosis("text.no-window", path, facts))
+
+
+def _below(root: int, path: str) -> list[str]:
+    """Return the *path* in the container; of a directory, the files below it with enough text, the largest first.
+
+    They are names only: whatever these lead to meanwhile, they are looked up again below the open *root*.
+    """
+    with contextlib.suppress(HugealignError, OSError), using(rooted.found(root, path)) as fd:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            top = f"/proc/self/fd/{fd}"
+            return [path + name.removeprefix(top) for name in inputs.programs([top], least_text(native()))]
+    return [path]
 
 
 def _bound(root: int, layers: Sequence[str], path: str, wanted: Container, place: str) -> int:

@@ -36,9 +36,14 @@ class Budget:
 
 
 def budget_of(cpu: str | None = None, windows: int | None = None) -> Budget:
-    """Return the budget of *windows*, of the processor named *cpu*, or by default of this machine's processor.
+    """Return how many windows a processor can keep.
 
-    Raises UsageError for an unknown processor and for numbers out of range.
+    Args:
+        cpu: The name of a processor; by default this machine's.
+        windows: The answer, where the caller knows better.
+
+    Raises:
+        UsageError: The processor is unknown, or the number out of range.
     """
     if windows is not None and not 0 <= windows <= MOST_WINDOWS:
         raise UsageError(f"--windows: not a number from 0 to {MOST_WINDOWS}")

@@ -7,7 +7,6 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.coverage import Coverage
 from hugealign.records import Record
 from hugealign.verification.result import NEVER, UNKNOWN, FileReport, at_or_above
-from hugealign.verification.rules import Policy
 
 BETTER, SAME, WORSE = "better", "same", "worse"
 
@@ -21,13 +20,13 @@ class Pair:
 
     __slots__ = ("gained", "graver", "lost", "lower", "new", "old")
 
-    def __init__(self, new: FileReport | None, old: FileReport | None, fail_on: str, policy: Policy) -> None:
+    def __init__(self, new: FileReport | None, old: FileReport | None, fail_on: str) -> None:
         self.new = new
         self.old = old
         self.gained = _without(new, old)
         self.lost = _without(old, new)
         self.graver = any(at_or_above(diagnosis, fail_on) for diagnosis in self.gained)
-        self.lower = bool(new and old and _lower(new, old, policy))
+        self.lower = bool(new and old and _lower(new, old))
 
     @property
     def verdict(self) -> str:
@@ -47,7 +46,6 @@ class Comparison(Record):
     """Files compared with older ones."""
 
     pairs: tuple[Pair, ...]
-    page_size: int
     fail_on: str = ERROR
 
     @property
@@ -59,18 +57,16 @@ class Comparison(Record):
         return 3 if UNKNOWN in verdicts or not self.pairs else 0
 
 
-def pairs(
-    new: list[tuple[str, FileReport]], old: list[tuple[str, FileReport]], fail_on: str, policy: Policy
-) -> list[Pair]:
+def pairs(new: list[tuple[str, FileReport]], old: list[tuple[str, FileReport]], fail_on: str) -> list[Pair]:
     """Return the pairs of *new* and *old* files, which are (name within its argument, outcome).
 
     If there is one file on each side, these are a pair whatever their names.
     """
     if len(new) == len(old) == 1:
-        return [Pair(new[0][1], old[0][1], fail_on, policy)]
+        return [Pair(new[0][1], old[0][1], fail_on)]
     before, after = dict(old), dict(new)
     names = list(dict.fromkeys([*after, *before]))
-    return [Pair(after.get(name), before.get(name), fail_on, policy) for name in names]
+    return [Pair(after.get(name), before.get(name), fail_on) for name in names]
 
 
 def _without(side: FileReport | None, other: FileReport | None) -> list[Diagnosis]:
@@ -88,11 +84,11 @@ def _kind(diagnosis: Diagnosis) -> tuple[str, object]:
     return diagnosis.code, diagnosis.facts["flags"]
 
 
-def _lower(new: "FileReport", old: "FileReport", policy: Policy) -> bool:
+def _lower(new: "FileReport", old: "FileReport") -> bool:
     """Return whether coverage sank by more than the rules tolerate: small text, a tail below the pad threshold."""
     if not new.coverage or not old.coverage or new.small:
         return False
-    if new.coverage.text - new.coverage.huge <= policy.pad_threshold:
+    if new.coverage.text - new.coverage.huge <= new.policy.pad_threshold:
         return False
     return _share(new.coverage, old.coverage) < _share(old.coverage, new.coverage)
 

@@ -22,6 +22,7 @@ _ALIGNING_GLIBC = (2, 35)
 
 def examine(facts: Facts, policy: Policy) -> list[Diagnosis]:
     """Return what the deeper rules find; for a separate debug file, only whether it wastes disk space."""
+    policy = policy.of(facts.image)
     loads = facts.image.load_segments
     if not loads:
         return []

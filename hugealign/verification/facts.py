@@ -6,7 +6,6 @@ from hugealign.elf.coverage import is_debug_file, pad_sections
 from hugealign.elf.dynamic import Dynamic, read_dynamic
 from hugealign.elf.image import PT_INTERP, SHT_NOBITS, Image
 from hugealign.elf.notes import Notes, read_notes
-from hugealign.elf.objectfile import TRAP
 from hugealign.records import Record
 
 #: What loads a file, which decides who places it: fixed addresses; the kernel; the kernel without a dynamic linker;
@@ -53,8 +52,7 @@ def read_facts(fd: int, image: Image) -> Facts:
 
 
 def _bad_pad(fd: int, image: Image) -> int | None:
-    trap = TRAP.get(image.e_machine)
-    if trap is None:
+    if image.machine is None:
         return None
     left = _PAD_LIMIT
     for section in pad_sections(image):
@@ -69,7 +67,7 @@ def _bad_pad(fd: int, image: Image) -> int | None:
                 break
             if not data:
                 break
-            other = data.lstrip(trap[:1])  # every byte of a trap instruction is the same
+            other = data.lstrip(image.machine.trap[:1])  # every byte of a trap instruction is the same
             if other:
                 return section.sh_addr + start + len(data) - len(other)
     return None

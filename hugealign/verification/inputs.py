@@ -1,14 +1,21 @@
 """From the words of the command line to the files to check: directories, lists of names, batches."""
 
+import contextlib
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.elf.coverage import text_size
+from hugealign.elf.image import ET_DYN, ET_EXEC, read_image
 from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
 from hugealign.io.numbers import decimal
+from hugealign.io.progress import silent
+from hugealign.io.regular import opened
+from hugealign.io.units import printable
 from hugealign.records import Record
 from hugealign.verification.archives import LINK, OTHER
 
@@ -119,10 +126,11 @@ def _full(batch: list[Task]) -> bool:
     return len(batch) >= _BATCH or sum(task.size for task in batch) >= _BATCH_BYTES
 
 
-def below(top: str, passed: "Counter[str]") -> Iterator[Task]:
+def below(top: str, passed: "Counter[str]", *, every_name: bool = False) -> Iterator[Task]:
     """Yield the regular files below *top*, sorted within each directory; symbolic links are not followed.
 
-    The *problem* of a task says why a file or directory cannot be looked at; *passed* counts what is passed over.
+    Of a file with several names (hard links) only the first comes, unless *every_name* does.  The *problem* of a task
+    says why a file or directory cannot be looked at; *passed* counts what is passed over.
     """
     seen: set[tuple[int, int]] = set()
     waiting = [top]
@@ -141,9 +149,47 @@ def below(top: str, passed: "Counter[str]") -> Iterator[Task]:
         if status.st_size < _SMALLEST:
             passed[OTHER] += 1
             continue
-        if status.st_nlink > 1:
+        if status.st_nlink > 1 and not every_name:
             if (status.st_dev, status.st_ino) in seen:
                 passed[LINK] += 1
                 continue
             seen.add((status.st_dev, status.st_ino))
         yield Task(path, size=status.st_size)
+
+
+def programs(tops: Iterable[str], least: int, progress: Callable[[str], None] = silent) -> list[str]:
+    """Return the programs and libraries among and below *tops* with *least* bytes of text, those with the most first.
+
+    A file among *tops* is one in any case.  Of one with several names (hard links) each name comes, together.
+    *progress* receives the number of files.  Raises HugealignError if one of *tops* is missing, or is a directory that
+    cannot be listed.
+    """
+    found: dict[tuple[int, int], tuple[int, dict[str, None]]] = {}
+    count = 0
+    for top in tops:
+        try:
+            info = os.stat(top)
+            if stat.S_ISDIR(info.st_mode):
+                os.scandir(top).close()
+        except (OSError, ValueError) as error:
+            raise HugealignError(f"{printable(top)}: {render.text(diagnosed(top, error))}") from error
+        if not stat.S_ISDIR(info.st_mode):
+            found.setdefault((info.st_dev, info.st_ino), (info.st_size, {}))[1][top] = None
+            continue
+        for task in below(top, Counter(), every_name=True):
+            count += 1
+            progress(f"{count:,} files")
+            if task.size < least:  # so is its text
+                continue
+            with contextlib.suppress(HugealignError, OSError), opened(task.path) as fd:
+                if os.pread(fd, 4, 0) != b"\x7fELF":
+                    continue
+                info = os.fstat(fd)
+                if (key := (info.st_dev, info.st_ino)) not in found:
+                    image = read_image(fd)
+                    size = text_size(image) if image.e_type in (ET_DYN, ET_EXEC) else 0
+                    if size < least:
+                        continue
+                    found[key] = size, {}
+                found[key][1][task.path] = None
+    return [path for _, names in sorted(found.values(), key=lambda one: (-one[0], *one[1])) for path in names]

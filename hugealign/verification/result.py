@@ -7,6 +7,7 @@ from hugealign.diagnosis.catalogue import ERROR, SEVERITIES, row
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.coverage import Coverage, total
 from hugealign.records import Record
+from hugealign.verification.rules import Policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class FileReport(Record):
     hexadecimal, empty if there is none.  *debug*: it is a separate debug file, which has no text.  *fix_level* is the
     level of the `hugealign fix` that made the file; *undoable*: no other tool has changed its headers since.  *order*
     says what became of the profile's order that the link was given.  *accepted* are the diagnoses that do not count.
-    *fail_on* is a severity or NEVER.
+    *policy* is what was required of it, with the sizes of its processor, whose base pages are *pages*.  *fail_on* is a
+    severity or NEVER.
     """
 
     path: str
@@ -64,6 +66,8 @@ class FileReport(Record):
     undoable: bool = False
     order: Placed | None = None
     accepted: tuple[Accepted, ...] = ()
+    policy: Policy = Policy()
+    pages: str = "4 KiB"
     fail_on: str = ERROR
 
     @property
@@ -87,7 +91,6 @@ class Verification(Record):
     """
 
     files: tuple[FileReport, ...]
-    page_size: int
     fail_on: str = ERROR
     fixed: tuple[Key, ...] = ()
     skipped: "Counter[str] | None" = None

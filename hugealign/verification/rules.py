@@ -7,7 +7,8 @@ applies.
 import itertools
 
 from hugealign.elf.coverage import code_size, coverage
-from hugealign.elf.image import EM_AARCH64, EM_X86_64, PF_W, PF_X, PT_GNU_RELRO, SHF_ALLOC, SHF_EXECINSTR
+from hugealign.elf.image import PF_W, PF_X, PT_GNU_RELRO, SHF_ALLOC, SHF_EXECINSTR
+from hugealign.elf.machines import sizes
 from hugealign.elf.windows import (
     BASE_PAGE,
     align_down,
@@ -19,7 +20,7 @@ from hugealign.elf.windows import (
     whole_windows,
 )
 from hugealign.records import Record
-from hugealign.settings import MIN_TEXT, PAD_THRESHOLD, PAGE_SIZE
+from hugealign.settings import OWN, PAD_THRESHOLD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
     from hugealign.diagnosis.values import Diagnosis
     from hugealign.elf.image import Image, Section, Segment
-
-#: Where the addresses of programs end (TASK_SIZE): with page tables of four levels, which every kernel has.
-_ADDRESSES = {EM_X86_64: (1 << 47) - BASE_PAGE, EM_AARCH64: 1 << 48}
 
 #: The rules about where the text lies, each of them an error.
 PLACEMENT = ("HA001", "HA002", "HA003", "HA004", "HA005")
@@ -42,17 +40,22 @@ DATA_IN_TEXT = "HA009"
 class Policy(Record):
     """What is required of a file.
 
-    Sizes are bytes; *min_windows* is how many whole windows of text it needs, however little text it has.
+    Attributes:
+        page_size: The size of a huge page in bytes; by default that of the file's processor.
+        min_text: The bytes of text below which small pages serve a file; by default what its processor has.
+        min_windows: The number of whole windows of text that it needs, however little text it has.
+        pad_threshold: The bytes of tail up to which a window is not worth a pad, as for a link.
     """
 
-    page_size: int = PAGE_SIZE
-    min_text: int = MIN_TEXT
+    page_size: int = OWN
+    min_text: int = OWN
     min_windows: int = 0
+    pad_threshold: int = PAD_THRESHOLD
 
-    @property
-    def pad_threshold(self) -> int:
-        """The bytes of tail up to which a window is not worth a pad, as for a link."""
-        return min(PAD_THRESHOLD, self.min_text)
+    def of(self, image: "Image") -> "Policy":
+        """Return the policy with the sizes of the processor of *image*."""
+        page_size, min_text, threshold = sizes(image.machine, self.page_size, self.min_text)
+        return Policy(page_size, min_text, self.min_windows, threshold)
 
 
 def found(code: str, segment: "Segment", **facts: int | str) -> "Diagnosis":
@@ -68,6 +71,7 @@ def check(image: "Image", policy: Policy) -> "list[Diagnosis]":
     Text smaller than ``policy.min_text`` is not checked against the placement rules: it fits the 4 KiB entries
     of every current iTLB (64 and more), so there is nothing to gain.
     """
+    policy = policy.of(image)
     broken = [diagnosis for segment in image.text_segments for diagnosis in _structure(image, segment)]
     texts = joined(image.text_segments)
     placed: list[Diagnosis] = []
@@ -96,7 +100,7 @@ def startable(image: "Image") -> "Iterator[Diagnosis]":
 def _loadable(image: "Image") -> "Iterator[Diagnosis]":
     """Yield what load_elf_binary and elf_map (fs/binfmt_elf.c) refuse, or cannot map, for each ``PT_LOAD``."""
     loads = image.load_segments
-    room = _ADDRESSES.get(image.e_machine, 1 << 64 if image.is64 else 1 << 32)
+    room = image.machine.addresses if image.machine else 1 << 64 if image.is64 else 1 << 32
     base = 0 if image.fixed else min((align_down(s.p_vaddr, BASE_PAGE) for s in loads), default=0)
     for segment in loads:
         missing = segment.p_offset + segment.p_filesz - image.file_size
@@ -162,11 +166,11 @@ def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[
     head = -align_down(start, BASE_PAGE) % page
     lost = code_size(image, start - bias, min(start + head, end) - bias)
     if head and lost:
-        yield found("HA003", segment, head=lost)
+        yield found("HA003", segment, head=lost, pages=image.base_page)
     tail = align_up(end, BASE_PAGE) % page
     lost = code_size(image, max(start, align_up(end, BASE_PAGE) - tail) - bias, end - bias)
     if lost > policy.pad_threshold and head < end - start:
-        yield found("HA004", segment, tail=lost)
+        yield found("HA004", segment, tail=lost, pages=image.base_page)
     first, last = whole_windows(segment, page, fixed, bias, alignment)
     for other in joined(image.load_segments):
         if other.index == segment.index or first == last:

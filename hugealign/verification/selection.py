@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 
 
 class Selection:
-    """The rules that count, by code, the exceptions to them, and the lowest severity at which one fails a file."""
+    """The rules that count, by code, and the lowest severity at which one fails a file.
+
+    Attributes:
+        select: Words of codes separated by commas: only these rules count.
+        ignore: The same: all rules but these count.
+        fail_on: The severity from which a diagnosis fails a file: error, warning, note, or never.
+        exceptions: Diagnoses of some files that are accepted, with the reason.
+        places: Where the words of *select* and of *ignore* come from, for errors.
+
+    Raises:
+        UsageError: A code is unknown, or *select* is empty.
+    """
 
     __slots__ = ("_exceptions", "fail_on", "rules")
 

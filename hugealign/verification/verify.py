@@ -37,13 +37,22 @@ def verify(
     allow_empty: bool = False,
     progress: "Callable[[str], None]" = silent,
 ) -> Verification:
-    """Check the programs and libraries in *paths* against the rules: files, archives and, if *recursive*, directories.
+    """Check programs and libraries against the rules.
 
-    *policy* says what is required of a file, *selection* which rules count and which of them fail it.  *jobs* processes
-    check in parallel; a named archive may unpack to *max_unpacked* bytes, by default in proportion to its size
-    (`hugealign.io.unpacking`).  With *allow_empty*, archives and directories without a program are only counted.
-    *progress* is told how many files were checked.  If a file cannot be checked, the `problem` of its report says why;
-    that never raises an exception.
+    Args:
+        paths: Files, archives and, if *recursive*, directories.
+        policy: What is required of a file.
+        selection: Which rules count, and which of them fail a file.
+        recursive: Whether to look into directories.
+        jobs: The number of processes that check in parallel.
+        max_unpacked: The bytes to which a named archive may unpack; by default in proportion to its size
+            (`hugealign.io.unpacking`).
+        baseline: Diagnoses of an earlier report, which are accepted.
+        allow_empty: Whether an archive or directory without a program is fine.
+        progress: Called with the number of files that were checked so far, as words.
+
+    Returns:
+        A report for each file.  The `problem` of a report says why a file could not be checked; nothing is raised.
     """
     policy, selection = policy or Policy(), selection or Selection()
     passed: Counter[str] = Counter()
@@ -65,7 +74,7 @@ def verify(
             kept.append(selection.judge(report, baseline))
     files = tuple(kept)
     fixed = baseline.fixed([file.path for file in files], selection.rules) if baseline else []
-    return Verification(files, policy.page_size, selection.fail_on, tuple(fixed), passed, nothing)
+    return Verification(files, selection.fail_on, tuple(fixed), passed, nothing)
 
 
 def compare(
@@ -76,7 +85,18 @@ def compare(
     *,
     recursive: bool = False,
 ) -> Comparison:
-    """Compare *new* with *old*: two files, or the programs in two archives or directories that have the same name."""
+    """Compare two files, or the programs that two archives or directories have under the same names.
+
+    Args:
+        old: The file, archive or directory to compare with.
+        new: The one to judge.
+        policy: What is required of a file.
+        selection: Which rules count, and which of them make *new* worse.
+        recursive: Whether to look into directories.
+
+    Returns:
+        A pair for each name, with what became better and worse.
+    """
     policy, selection = policy or Policy(), selection or Selection()
 
     def side(path: "Path") -> list[tuple[str, FileReport]]:
@@ -84,8 +104,8 @@ def compare(
         files = verify(word, policy, selection, recursive=recursive).files
         return [(file.path.removeprefix(word).lstrip("/"), file) for file in files]
 
-    compared = pairs(side(new), side(old), selection.fail_on, policy)
-    return Comparison(tuple(compared), policy.page_size, selection.fail_on)
+    compared = pairs(side(new), side(old), selection.fail_on)
+    return Comparison(tuple(compared), selection.fail_on)
 
 
 def check_all(

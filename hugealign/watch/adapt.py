@@ -41,10 +41,13 @@ _Shared = tuple[tuple[int, int], int, int]
 
 @dataclass(frozen=True, slots=True)
 class AdaptOptions:
-    """How many *windows* of executable memory may be huge, how long to sample, and how fast to change windows.
+    """How many windows may be huge, how long to sample, and how fast to change windows.
 
-    *windows* None means as many as the processor can hold (`budget_of`).  Sampling takes *seconds*.  *rate* is the
-    largest number of windows to change per second.
+    Attributes:
+        windows: The most windows of executable memory that may be huge; None for as many as the processor keeps
+            (`budget_of`).
+        seconds: How long to sample.
+        rate: The most windows to change per second.
     """
 
     windows: int | None = None
@@ -96,9 +99,17 @@ class Adapted:
 
 
 def adapt(targets: Sequence[str], options: AdaptOptions | None = None) -> tuple[Adapted, ...]:
-    """Make the hottest windows of the processes that *targets* name huge, once, and return the outcome per process.
+    """Make the hottest windows of running processes huge, once.
 
-    A target is a PID, the name of a program, or a systemd service.  Raises HugealignError.
+    Args:
+        targets: PIDs, names of programs, or systemd services.
+        options: What to allow; by default what the processor keeps.
+
+    Returns:
+        The outcome for each process, with a `Change` for each window.
+
+    Raises:
+        HugealignError: A target is not there, or the kernel does not allow it.
     """
     return _adapter(options).round(_find(targets))
 

@@ -37,9 +37,13 @@ _WORTH = 0.02  # share of the samples from which a file is worth a copy
 
 @dataclass(frozen=True, slots=True)
 class AdviseOptions:
-    """How to sample and judge: for *seconds* (a process), at *frequency* samples per second, for the processor *cpu*.
+    """How to sample and judge.
 
-    A command is sampled until it ends, or for *limit* seconds if that is shorter.
+    Attributes:
+        seconds: How long to sample a process.
+        frequency: Samples per second.
+        cpu: The name of the processor to judge for; by default this machine's.
+        limit: The most seconds to sample a command, which is else sampled until it ends.
     """
 
     seconds: float = SECONDS
@@ -98,9 +102,15 @@ def _published(found: table.Cpu, why: str) -> Entries:
 
 
 def advise(command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None) -> Advice:
-    """Run *command*, and return whether it would gain from huge text, or from more than *launched* gives it.
+    """Run a command, sample it, and judge whether it would gain from huge text.
 
-    Raises HugealignError.
+    Args:
+        command: The program and its arguments.
+        options: How to sample and judge.
+        launched: What `hugealign run` gives the command, if it starts it: then the question is whether more would help.
+
+    Raises:
+        HugealignError: The command cannot be started or sampled.
     """
     options = options or AdviseOptions()
     held = entries_of(options.cpu)
@@ -130,9 +140,14 @@ def advise(command: Sequence[str], options: AdviseOptions | None = None, launche
 
 
 def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
-    """Sample the process *target*, a PID or a name, and return whether it would gain from huge text.
+    """Sample a running process, and judge whether it would gain from huge text.
 
-    Raises HugealignError.
+    Args:
+        target: A PID, or the name of one running program.
+        options: How to sample and judge.
+
+    Raises:
+        HugealignError: There is no such process, or it cannot be sampled.
     """
     options = options or AdviseOptions()
     pids = processes.find(target)

@@ -1,6 +1,6 @@
 """Turn heat and counters into one answer: would huge text gain?  Pure.
 
-The limits come from comparing answers with simulated misses (docs/results/advise.md, which names the cases where they
+The limits come from comparing answers with simulated misses (docs/measured/advise.md, which names the cases where they
 are wrong).
 """
 

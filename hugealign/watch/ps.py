@@ -24,9 +24,11 @@ Errors = tuple[tuple[str, HugealignError], ...]
 
 @dataclass(frozen=True, slots=True)
 class PsOptions:
-    """What counts as text: the program's, or *all* that it executes, in libraries and without a file.
+    """What counts as text, and how much of it has to be huge.
 
-    With *min_coverage*, that many per cent of the bytes have to be huge; without it, all windows.
+    Attributes:
+        all: Count all that a process executes, in libraries and without a file, not the program's text alone.
+        min_coverage: The share of the bytes that has to be huge, in per cent; without it, all windows.
     """
 
     all: bool = False
@@ -51,9 +53,15 @@ class Seen:
 
 
 def processes(targets: Sequence[str], options: PsOptions | None = None, wait: float = 0.0) -> Seen:
-    """Look at the processes that *targets* name, by PID or name.
+    """Look at running processes.
 
-    Look again for at most *wait* seconds, until all have enough huge text.  Targets that fail are in the result.
+    Args:
+        targets: PIDs, or names of programs.
+        options: What counts.
+        wait: The most seconds to look again and again, until all have enough huge text.
+
+    Returns:
+        A verdict for each process, and the targets that failed.
     """
     options = options or PsOptions()
     end = time.monotonic() + wait

@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
-from hugealign import settings
 from hugealign.diagnosis.values import ARGUMENTS, ROOT, Diagnosis, Remedy
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.image import read_image
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
 from hugealign.fixing import remedies
 from hugealign.io import mounts
@@ -161,7 +161,7 @@ class Remedies:
 
     def _of_file(self, owner: Owner, part: CodePart, diagnosis: Diagnosis, wanted: int) -> Remedied:
         size = self._page_size
-        if part.text < (least := settings.min_text()):
+        if part.text < (least := least_text(native())):
             return Remedied(Diagnosis("text.small", part.path, {"text": part.text, "least": least}))
         huge, possible = part.huge(size), part.possible(size)
         largest = max(part.mappings, key=lambda mapping: (mapping.is_file, mapping.size))

@@ -27,9 +27,11 @@ _LIMIT = 512  # windows of a mapping whose reason is told apart
 
 @dataclass(frozen=True, slots=True)
 class TopOptions:
-    """How to look: with *seconds*, processor time is counted over these, not over the life of each process.
+    """How to look at all processes.
 
-    With *containers*, a program in two containers makes two rows.
+    Attributes:
+        seconds: Count processor time over so many seconds, not over the life of each process.
+        containers: Make a row of its own for a program in each container.
     """
 
     seconds: float | None = None

@@ -1,6 +1,6 @@
 """What `hugealign advise` answers, beside simulated misses, for real programs.
 
-Run by ``python -m lab.bench.advice --write docs/results/advise.md``; some minutes of one core.  Each program runs
+Run by ``python -m lab.bench.advice --write docs/measured/advise.md``; some minutes of one core.  Each program runs
 natively, again and again, until there are samples enough; and once under QEMU, for `hugealign simulate`.
 """
 
@@ -143,7 +143,7 @@ def row(program: Program, pages: "Counter[Page]", cpu: str, simulation: tuple[fl
 HEAD = """\
 # What `advise` says, against simulated misses
 
-Written by `python -m lab.bench.advice --write docs/results/advise.md`. The answers are for {cpus}, each
+Written by `python -m lab.bench.advice --write docs/measured/advise.md`. The answers are for {cpus}, each
 program on both. *beyond* is the number in the answer: the share of the samples on 4 KiB pages beyond the entries of the
 first-level instruction TLB. The misses are per thousand instructions. They are from a trace of the same command under
 QEMU: with all text of the program on small pages, then with all of it on huge pages (its libraries stay small). They

@@ -1,7 +1,8 @@
 """The value of orders from samples, and the best fillers for windows: ``python -m lab.bench.filling PROGRAM...``.
 
-docs/order.md says how the numbers were chosen.  The programs, traces and samples come from `lab.bench.peers`, which
-has to run first.  Layouts are simulated, not linked: misses of a Skylake's first-level instruction TLB.
+docs/measured/orders.md says how the numbers were chosen.  The programs, traces and samples come from
+`lab.bench.peers`, which has to run first.  Layouts are simulated, not linked: misses of a Skylake's first-level
+instruction TLB.
 """
 
 import argparse

@@ -4,7 +4,7 @@ gcc compiles SQLite and gawk at -O2: as they are, with AutoFDO's profile (``-fau
 counted by instrumented code (``-fprofile-use``).  `hugealign gcc` links each alone, and with an order from a trace of
 the plain build, where one profile gives both, or of the same build, which takes a second run.  Both profiles divide a
 function: code that did not run is `f.cold`.  Misses are simulated for another run than the one learned from, as the
-mean of 16 places of the libraries.  It prints the table of docs/ordering.md.
+mean of 16 places of the libraries.  It prints the table of docs/measured/ordered-links.md.
 
 AutoFDO's file is made from the trace: ``create_gcov --profiler=text`` takes ranges of addresses that ran, and branches.
 It reads DWARF up to version 4.  Debian 12's version (0.19) writes the length of a name in words, as in gcov's files

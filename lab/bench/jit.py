@@ -1,6 +1,6 @@
 """Code that a runtime compiles, on huge pages: HotSpot and PHP, with the cap of `hugealign adapt` and without one.
 
-Run by ``python -m lab.bench.jit --write docs/results/jit.md``; as root, some minutes.  Each runs natively, where
+Run by ``python -m lab.bench.jit --write docs/measured/jit.md``; as root, some minutes.  Each runs natively, where
 `adapt` changes it, and once under QEMU, where the same windows, chosen by heat as `adapt` does, are simulated.
 """
 
@@ -147,7 +147,7 @@ def keys(found: Pages, huge: set[int]) -> Keys:
 HEAD = """\
 # Compiled code on huge pages, with a cap and without
 
-Written by `python -m lab.bench.jit --write docs/results/jit.md`, {when}, on {machine}.
+Written by `python -m lab.bench.jit --write docs/measured/jit.md`, {when}, on {machine}.
 
 ## What `adapt` makes of running processes
 

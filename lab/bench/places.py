@@ -57,9 +57,9 @@ def main() -> None:
 
 _ABOUT = f"""\
 Without a huge window, a build's misses depend on where in a page its code happens to lie, and each change to the
-program moves it. [peers.md](peers.md) has one of these places. The table has the same builds, with the full profile, at
-{PLACES} places {_STEP} bytes apart: simulated misses of the second run, as the mean, the least and the most. Each
-processor stands for all that have its first level.
+program moves it. [Against the peers](peers.md) has one of these places. The table has the same builds, with the full
+profile, at {PLACES} places {_STEP} bytes apart: simulated misses of the second run, as the mean, the least and
+the most. Each processor stands for all that have its first level.
 """
 
 

@@ -3,7 +3,7 @@
 It compares orders from few samples with the linker's order, by the misses of another run: the least and the most of
 DRAWS draws, on two processors.  In a small program each is the mean over several places of its libraries.  Programs,
 traces and places come from `lab.bench.peers`, which has to run first.  Layouts are simulated, not linked.  It prints
-the table of docs/order.md.
+the table of docs/measured/orders.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Traces for tests: written by an encoder of their own, after docs/trace.md."""
+"""Traces for tests: written by an encoder of their own, after docs/explanation/trace.md."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,9 +1,9 @@
 """``python -m tests.archive``: build Debian's source packages as they are and with hugealign, and compare.
 
 Each package of packages.toml is built in a Debian 12 of its own, below build/archive, as Debian's build machines build
-it: `dpkg-buildpackage -B`, its test suite on, no network, not root.  What came out is kept in docs/results/archive.json
-after each package, so that the command can be stopped and started again; docs/results/archive.md is written from it.
-As root, for chroot and mounts; a network, for Debian's archive.
+it: `dpkg-buildpackage -B`, its test suite on, no network, not root.  What came out is kept in
+docs/measured/archive.json after each package, so that the command can be stopped and started again;
+docs/measured/archive.md is written from it.  As root, for chroot and mounts; a network, for Debian's archive.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from tests.archive.page import page
 from tests.archive.root import PLACE, BusyError, UnavailableError, building
 from tests.support import ROOT
 
-STATE = ROOT / "docs" / "results" / "archive.json"
+STATE = ROOT / "docs" / "measured" / "archive.json"
 _HOURS = 8  # what the largest may take
 
 

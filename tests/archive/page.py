@@ -1,4 +1,4 @@
-"""docs/results/archive.md, from what is known of each package."""
+"""docs/measured/archive.md, from what is known of each package."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

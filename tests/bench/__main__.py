@@ -1,6 +1,6 @@
 """Benchmarks: each pair of commands runs in turn, A B A B …, in one go; medians, differences and ratios are printed.
 
-Run by ``make bench``, which makes every figure in the README's section on cost and in ``docs/results/peers``; with
+Run by ``make bench``, which makes every figure in the README's section on cost and in ``docs/measured/peers``; with
 ``--costs`` only the former.  Not tests: times on a shared machine vary, so nothing here passes or fails.  PostgreSQL's
 link and configure are measured where ``make test-postgres`` has built it.
 """
@@ -116,7 +116,7 @@ def main() -> None:
     args = parser.parse_args()
     costs()
     if not args.costs:
-        words = [sys.executable, "-m", "lab.bench.peers", "--write", "docs/results"]
+        words = [sys.executable, "-m", "lab.bench.peers", "--write", "docs/measured"]
         subprocess.run(words, cwd=ROOT, check=True)
 
 

@@ -18,7 +18,7 @@ from tests.build.projects import write
 from tests.support import ROOT, run
 
 #: What was measured is apart from the manual: those pages say what was typed, and when.
-_MEASURED = ROOT / "docs" / "results"
+_MEASURED = ROOT / "docs" / "measured"
 DOCUMENTS = [
     path
     for pattern in (
@@ -149,7 +149,9 @@ def _server(directory: Path) -> None:
 
 def _first_steps(directory: Path) -> None:
     """What somebody has who has typed all of that page up to here."""
-    typed = re.findall(r"^\$ (.*)$", (ROOT / "docs" / "first-steps.md").read_text(encoding="utf-8"), re.MULTILINE)
+    typed = re.findall(
+        r"^\$ (.*)$", (ROOT / "docs" / "tutorials" / "first-steps.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     run("bash", "-c", "\n".join(typed), cwd=directory)
     assert (directory / "server").exists()
 

@@ -137,7 +137,7 @@ def test_ccache_hits_are_shared_with_the_plain_compiler(words: str, work: Path, 
 
 @pytest.mark.parametrize(("words", "check"), [("hugealign ccache gcc", ""), ("ccache hugealign-gcc", "--version")])
 def test_ccache_sees_a_new_compiler(words: str, check: str, work: Path, ccache: Settings) -> None:
-    """As docs/build-systems.md says."""
+    """As docs/guides/build-systems.md says."""
     compiler = work / "path" / "gcc"
     compiler.parent.mkdir()
     ccache["PATH"] = f"{compiler.parent}:{environment()['PATH']}"

@@ -1,4 +1,4 @@
-"""docs/go-and-rust.md, typed: a server in Go and one in Rust, linked by hugealign and fixed afterwards."""
+"""docs/guides/go-and-rust.md, typed: a server in Go and one in Rust, linked by hugealign and fixed afterwards."""
 
 from pathlib import Path
 
@@ -39,7 +39,9 @@ fn main() {
 """,
 }
 GO_LINKED, GO_FIXED, CARGO = [
-    block.commands for block in blocks(ROOT / "docs/go-and-rust.md") if block.what.endswith("test_go_and_rust.py")
+    block.commands
+    for block in blocks(ROOT / "docs/guides/go-and-rust.md")
+    if block.what.endswith("test_go_and_rust.py")
 ]
 
 
@@ -59,7 +61,8 @@ def holds(program: Path) -> bool:
     return Elf(program).faults() == []
 
 
-@pytest.mark.parametrize("mode", [pytest.param("", marks=pytest.mark.matrix), "-buildmode=pie"])
+@pytest.mark.matrix  # compiles Go's runtime
+@pytest.mark.parametrize("mode", ["", "-buildmode=pie"])
 def test_go_links(mode: str, tmp_path: Path) -> None:
     need("go", "gcc")
     said = typed(GO_LINKED.replace("go build", f"go build {mode}"), GO, tmp_path)

@@ -180,6 +180,7 @@ def source(place: Path, version: str) -> Path:
     return place
 
 
+@pytest.mark.matrix
 def test_killed_at_any_moment_one_version_is_whole(tmp_path: Path) -> None:
     versions = [source(tmp_path / name, name) for name in ("1.1", "2.2")]
     to = tmp_path / "to"

@@ -33,6 +33,7 @@ def work(tmp_path: Path) -> Path:
 # --- lit ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.matrix
 def test_lit(built: Built, tmp_path: Path) -> None:
     """The tests in lld-plugin/test; some need an lld that loads plugins."""
     if not (built.prefix / "bin" / "FileCheck").exists():
@@ -156,6 +157,7 @@ def test_a_umask_that_lets_the_group_write(newest: Built, tmp_path: Path) -> Non
     assert built.startswith(f"{tmp_path}/disk/cache/hugealign/lld-plugin/")
 
 
+@pytest.mark.matrix
 def test_plugin_of_another_llvm(cache: Path, work: Path) -> None:
     """It fails in any case; where LLVM can say what it is (16 and newer), in one line and without a crash."""
     old, new = (build(major, cache) for major in VERSIONS)

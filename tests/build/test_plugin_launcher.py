@@ -89,6 +89,7 @@ def objects(built: Built, profile: Path, tmp_path_factory: pytest.TempPathFactor
     return [directory / f"{name}.o" for name in SOURCES]
 
 
+@pytest.mark.matrix
 def test_objects(objects: list[Path]) -> None:
     """What is not hot lies together, but for the namesake of a hot function; COMDAT groups have their own, as ever."""
     one, two = (sections(path) for path in objects)

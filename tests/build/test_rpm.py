@@ -59,7 +59,7 @@ def test_what_it_needs_is_named_where_it_is_missing(tmp_path: Path) -> None:
     done = run("/bin/sh", ROOT / "packaging/rpm.sh", tmp_path / "out", PATH=str(tmp_path))
     assert done.returncode == 3
     assert done.stderr == "make rpm: rpmbuild not found; on Debian: apt-get install rpm\n"
-    assert "apt-get install rpm" in (ROOT / "docs" / "install.md").read_text()
+    assert "apt-get install rpm" in (ROOT / "docs" / "guides" / "install.md").read_text()
 
 
 def test_a_blank_in_the_directory_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -16,14 +16,16 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("document", ["docs/verify.md", "docs/commands.md", "docs/first-steps.md", "README.md"])
+@pytest.mark.parametrize(
+    "document", ["docs/reference/verify.md", "docs/reference/commands.md", "docs/tutorials/first-steps.md", "README.md"]
+)
 def test_samples(document: str, scratch: Path) -> None:
     changes = samples.difference(ROOT / document, scratch)
     assert changes == "", f"{changes}\nto renew them: make docs"
 
 
 def test_manual_has_samples_and_names_every_option() -> None:
-    manual = (ROOT / "docs" / "verify.md").read_text()
+    manual = (ROOT / "docs" / "reference" / "verify.md").read_text()
     assert manual.count("```console\n") >= 8
     options = set(re.findall(r"^  (?:-\w(?: [A-Z]+)?, )?(--[a-z-]+)", help_text(), re.MULTILINE))
     assert len(options) > 15

@@ -236,6 +236,7 @@ func main() {
 """
 
 
+@pytest.mark.matrix
 @ways("two-words")
 def test_go(front: tuple[str, ...], settings: Settings, tmp_path: Path) -> None:
     need("go", compiler(settings))

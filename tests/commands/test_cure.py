@@ -81,13 +81,14 @@ def test_a_refusal_without_a_cure_of_its_own_names_the_link(finished: Path, tmp_
 
 
 def test_another_link_helps_only_where_we_lay_it_out(finished: Path, tmp_path: Path) -> None:
-    """The processor of a file is in two bytes of its header: 386, RISC-V."""
-    for machine in (3, 243):
+    """The processor of a file is in two bytes of its header: 386, MIPS."""
+    for machine, name in ((3, "i386"), (8, "mips")):
         data = bytearray(finished.read_bytes())
         data[18:20] = machine.to_bytes(2, "little")
         (tmp_path / "foreign").write_bytes(data)
         refused = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "foreign")
-        assert refused.stderr == f"hugealign: error: {tmp_path}/foreign: {worded('fix.other-processor')}\n"
+        line = worded("fix.other-processor", processor=f"{name}, 64-bit, little-endian")
+        assert refused.stderr == f"hugealign: error: {tmp_path}/foreign: {line}\n"
         assert "relink" not in run(HUGEALIGN, "warm", tmp_path / "foreign").stdout
 
 

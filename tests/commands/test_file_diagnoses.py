@@ -252,7 +252,9 @@ class Row:
 
 
 ROWS = {
-    "file.appended": Row(FIX, lambda at: (at / "made").write_bytes((at / "plain").read_bytes() + b"more"), "relink"),
+    "file.appended": Row(
+        FIX, lambda at: (at / "made").write_bytes((at / "plain").read_bytes() + b"more"), "make-again"
+    ),
     "file.archive": Row(VERIFY, "ar rc made main.o text.o", "advice", f"{_GCC} -o made"),
     "file.core": Row(VERIFY, patched((16, "H", 4))),
     "file.damaged": Row(VERIFY, patched((54, "H", 7))),
@@ -297,7 +299,8 @@ ROWS = {
     "fix.no-window": Row(
         (*FIX, "--level=align"), f"gcc {_SMALL_PAGES} main.o two.o -o made", "level", again=(*FIX, "--level=shift")
     ),
-    "fix.other-processor": Row(FIX, patched((E_MACHINE, "H", 243))),
+    "fix.not-separated": Row(SEPARATE, patched((E_MACHINE, "H", 243)), "relink", again=SHIFT),
+    "fix.other-processor": Row(FIX, patched((E_MACHINE, "H", 8))),
     "fix.physical-addresses": Row(FIX, shifted(1, P_PADDR, 1)),
     "fix.prelinked": Row(FIX, f"objcopy --add-section {HEADERS_SECTION}=main.o plain made", "relink"),
     "fix.section-names": Row(FIX, section(0, "I", 1 << 20), "relink"),
@@ -378,6 +381,15 @@ def test_a_program_that_was_laid_out_has_none(built: Path, tmp_path: Path) -> No
     run(HUGEALIGN, "gcc", "-fuse-ld=bfd", built / "main.o", built / "text.o", "-o", tmp_path / "made", check=True)
     assert asked(VERIFY, tmp_path) == asked(FIX, tmp_path) == {}
     assert run(tmp_path / "made").returncode == 0
+
+
+def test_what_go_has_linked_is_linked_in_its_own_way(built: Path, tmp_path: Path) -> None:
+    """Go starts a compiler for the link only if it is told to, so CC alone would change nothing."""
+    made = tmp_path / "made"
+    run("objcopy", "--add-section", f".go.buildinfo={built / 'main.c'}", built / "plain", made, check=True)
+    kinds = {one["remedy"]["kind"] for one in asked(VERIFY, tmp_path).values()}
+    assert "fix-or-relink-go" in kinds
+    assert "fix-or-relink" not in kinds
 
 
 def test_a_protection_that_would_be_lost(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:

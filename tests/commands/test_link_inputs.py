@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf.image import EM_X86_64
+from hugealign.elf.machines import X86_64
 from hugealign.errors import HugealignError
 from hugealign.io import checksum
 from hugealign.link import linkers, reports
@@ -17,7 +17,7 @@ from hugealign.link.order import plan
 from hugealign.link.order.copies import Copies
 from hugealign.link.order.inputs import find, in_one_piece, pieces, whole
 from hugealign.link.running import MemoryFiles
-from hugealign.settings import Settings
+from hugealign.settings import PAGE_SIZE, Settings
 from tests.support import run
 
 F, G = b".text.f", b".text.g"
@@ -25,7 +25,7 @@ F, G = b".text.f", b".text.g"
 
 def job_of(words: list[str], profile: str = "") -> Job:
     """A link of *words* for x86-64."""
-    return Job("ld", words, words, parse(words), EM_X86_64, Settings(profile=profile))
+    return Job("ld", words, words, parse(words), X86_64, Settings(page_size=PAGE_SIZE, profile=profile))
 
 
 @pytest.fixture

@@ -206,20 +206,23 @@ def test_processes() -> None:
     [
         ("verify", "verify: no file; example: hugealign verify ./server"),
         ("fix --dry-run --undo /", "fix: a directory cannot be undone; give the files"),
-        ("fix x", "fix: where to? give -o OUT, --in-place, or --dry-run to see what it would do"),
+        ("fix x", "fix: no output; give -o OUT, --in-place, or --dry-run to see what it would do"),
         ("fix -o out x y", "-o takes one FILE; several are changed with --in-place"),
         ("order --type nonsense -b x p", "--type: unknown; known are "),
         ("profile merge --weight 3 x", "--weight: not PATTERN=N, as in 'eu-*=3'"),
         ("profile merge --cap 1e3 x", "--cap: 1e3: not a number from 0 to "),
         ("map x", "map: needs --profile; example: hugealign map ./server --profile perf.data"),
-        ("map x --profile p --svg - --json", "map: only one thing goes to standard output"),
+        (
+            "map x --profile p --svg - --json",
+            "map: --svg - and --json both write to standard output; give --svg a file",
+        ),
         ("stage", "stage: no file; example: hugealign stage /usr/sbin/mariadbd"),
-        ("stage --list x", "--list: goes with neither --drop nor FILE"),
-        ("adapt --undo --windows 1 x", "adapt: --undo goes with no other option"),
+        ("stage --list x", "stage: --list cannot be combined with --drop or FILE"),
+        ("adapt --undo --windows 1 x", "adapt: --undo cannot be combined with --watch or --windows"),
         ("advise", "advise: give either a process or -- and a command"),
         ("ps x -- true", "ps: give either processes or -- and a command"),
-        ("ps --watch 1 --json -o x y", "ps: --watch in JSON is for a pipe; a FILE has one document"),
-        ("top --watch 1 --json -o x", "top: --watch in JSON is for a pipe; a FILE has one document"),
+        ("ps --watch 1 --json -o x y", "ps: --watch --json writes many documents; write to a pipe, not to a FILE"),
+        ("top --watch 1 --json -o x", "top: --watch --json writes many documents; write to a pipe, not to a FILE"),
         ("trace -o - true", "trace: standard output is COMMAND's; give -o a file"),
         ("trace --limit 4K true", "--limit: less than 64.0 KiB"),
         ("simulate --windows 3-1 t", "--windows: not a range of numbers up to "),
@@ -297,7 +300,10 @@ def test_dash_is_standard_output(ordered: Path, tmp_path: Path) -> None:
     svg = run(HUGEALIGN, "map", program, "--profile", profile, "--svg", "-", cwd=tmp_path, check=True).stdout
     assert svg.startswith(("<?xml", "<svg"))
     status, line = said("map", program, "--profile", profile, "--svg", "-", "--json")
-    assert (status, line) == (2, "hugealign: error: map: only one thing goes to standard output")
+    assert (status, line) == (
+        2,
+        "hugealign: error: map: --svg - and --json both write to standard output; give --svg a file",
+    )
     status, line = said("trace", "-o", "-", "--", "true")
     assert (status, line) == (2, "hugealign: error: trace: standard output is COMMAND's; give -o a file")
     assert [path.name for path in tmp_path.iterdir()] == ["order"]
@@ -314,7 +320,7 @@ def test_a_fixed_file_on_standard_output(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["fixed"]
     status, line = said("fix", "--json", source, "-o", "-")
     assert status == 2
-    assert "only one thing goes to standard output" in line
+    assert "-o - and --json both write to standard output" in line
     status, line = said("fix", source, TEXT, "-o", "-")
     assert (status, line) == (2, "hugealign: error: -o takes one FILE; several are changed with --in-place")
     status, line = said("fix", TEXT, "-o", "-")

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from hugealign.elf.image import EM_X86_64
+from hugealign.elf.machines import X86_64
 from hugealign.elf.objectfile import Pad, pad_object
 from tests.support import ROOT
 
 
 def test_pad_object_is_the_assembled_pad(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-c", ROOT / "ld-scripts" / "pad.S", "-o", tmp_path / "theirs.o"], check=True)
-    (tmp_path / "ours.o").write_bytes(pad_object(Pad(EM_X86_64, ".hugealign.pad")))
+    (tmp_path / "ours.o").write_bytes(pad_object(Pad(X86_64, ".hugealign.pad")))
     found = []
     for name in ("theirs.o", "ours.o"):
         with (tmp_path / name).open("rb") as stream:

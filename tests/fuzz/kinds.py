@@ -11,7 +11,7 @@ import hugealign.cli
 from tests.fuzz import archives, files, links, profiles, readers
 from tests.fuzz import fix as fixes
 
-SECONDS_PER_MEBIBYTE = 10.0  # docs/verify.md
+SECONDS_PER_MEBIBYTE = 10.0  # docs/reference/verify.md
 NAME, OUT = "x", "out"
 
 
@@ -152,7 +152,7 @@ _OF_ELF = (
     ("order", "folded", "-b", "@", "--force", "--cpu=skylake", "-o", OUT),
     ("map", "@", "--profile", "folded"),
 )
-_UNPACKED = 65 << 20, 128  # docs/verify.md, docs/order.md: the budget of a packed file
+_UNPACKED = 65 << 20, 128  # docs/reference/verify.md, docs/reference/profiles.md: the budget of a packed file
 KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY, temporary=_UNPACKED) for name, make in archives.KINDS.items()} | {
     "elf": Kind(files.elf, _VERIFY),
     "elf-fix": Kind(files.elf_to_fix, _FIX, run=_fix_and_back),

@@ -1,6 +1,6 @@
 """A machine with pages of 64 KiB: aarch64, emulated, with Ubuntu's kernel; Debian has none with such pages.
 
-``python -m tests.kernels.pages64k docs/kernels.md`` boots it and renews its section of the document.
+``python -m tests.kernels.pages64k docs/measured/kernels.md`` boots it and renews its section of the document.
 """
 
 import datetime as dt
@@ -185,7 +185,7 @@ def _column(cell: dict[str, Any]) -> str:
 
 
 def section(measured: dict[str, Any]) -> str:
-    """Return the section of docs/kernels.md."""
+    """Return the section of docs/measured/kernels.md."""
     first, *cells = measured["results"]
     columns = list(dict.fromkeys(map(_column, cells)))
     by = {(cell["program"], _column(cell)): cell for cell in cells}

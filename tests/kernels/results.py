@@ -126,7 +126,7 @@ def offers(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def document(runs: Sequence[dict[str, Any]]) -> str:
-    """Return docs/kernels.md for *runs*, from `load`."""
+    """Return docs/measured/kernels.md for *runs*, from `load`."""
     ran = [run for run in runs if "results" in run]
     modes = [mode for mode in MODES if mode != "madvise"]
     others = [mode for mode in modes if coverage(ran, mode) != coverage(ran, "madvise")]
@@ -161,7 +161,7 @@ tmpfs that has huge ones. `hugealign run` stages the program wherever `warm` giv
 
 `hugealign run --how=stage` starts the same PIE. `a, b, c`: a windows are on huge pages if root starts it, b if an
 ordinary user does, and c if the file is replaced under the running program and root starts the new one.
-[stage.md](stage.md) explains staging.
+[Staged copies](../explanation/staged-copies.md) explains staging.
 """,
         staged(ran),
         """\

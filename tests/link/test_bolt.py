@@ -1,7 +1,7 @@
 """BOLT after the link: what it makes of a program runs, and `verify` says what is left of the layout.
 
 BOLT leaves the old text where it was and puts its own into a segment behind everything else.  That begins on a window,
-hot code first; it is not padded, and so `verify` finds its tail.  docs/links.md shows what was seen.
+hot code first; it is not padded, and so `verify` finds its tail.  docs/measured/links.md shows what was seen.
 """
 
 import json

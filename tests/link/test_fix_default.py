@@ -80,6 +80,7 @@ def assert_verified(path: Path) -> None:
     (found,) = json.loads(done.stdout)["files"]
     assert (done.returncode, [d for d in found["diagnoses"] if d["severity"] == "error"]) == (0, [])
     assert found["coverage"]["windows"] > 0
+    assert "--undo gives the old file back" in run(HUGEALIGN, "verify", path).stdout
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -111,6 +112,7 @@ def test_strongest_that_is_safe(name: str, make: Callable[[str], Path], tmp_path
         assert (origin.windows, origin.size) == (plan["windows"], done["size"])
 
 
+@pytest.mark.matrix
 def test_go(tmp_path: Path) -> None:
     if not shutil.which("go"):
         pytest.skip("go is not installed")

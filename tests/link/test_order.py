@@ -469,7 +469,7 @@ def test_what_compilers_are_given(words: str, profile: Path, tmp_path: Path) -> 
 FORMS = {
     "hugealign before ccache": ("{hugealign} ccache gcc", {}, True),
     "the profile is part of what ccache looks at": ("ccache {hugealign} gcc", {"CCACHE_EXTRAFILES": "{profile}"}, True),
-    "ccache is not told (docs/ordering.md warns of it)": ("ccache {hugealign} gcc", {}, False),
+    "ccache is not told (docs/guides/hot-code.md warns of it)": ("ccache {hugealign} gcc", {}, False),
 }
 
 

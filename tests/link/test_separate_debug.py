@@ -1,8 +1,11 @@
 """Debug information of a separated program: each form of it, in the file or apart, is right for all who read it."""
 
+import itertools
 import lzma
 import re
 import shutil
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,16 +13,19 @@ from elftools.dwarf.locationlists import LocationParser
 from elftools.elf.elffile import ELFFile
 
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import debugfile
 from tests.commands import bounded
-from tests.link.test_separate import all_sizes, code_of, refusal, separated
+from tests.link.test_separate import LANGUAGES, all_sizes, code_of, in_language, refusal, separated
 from tests.support import HUGEALIGN, PYTHON, Elf, need, need_compiler, run
 
 __all__ = ["all_sizes"]  # a fixture
 
+DWARFDUMP = "llvm-dwarfdump-19"
 DEBUG = ("-O1", "-g", "-fPIC", "-pie")
 #: Compilers and their forms of debug information.
 FORMS = {
+    "gcc 2": ("g++", "-gdwarf-2"),
     "gcc 5": ("g++", "-gdwarf-5"),
     "gcc 4": ("g++", "-gdwarf-4"),
     "gcc 3": ("g++", "-gdwarf-3", "-gstrict-dwarf"),
@@ -440,3 +446,61 @@ def test_command(tmp_path: Path) -> None:
     assert told.split()[-1] in run("readelf", "-n", output, check=True).stdout
     run(HUGEALIGN, "fix", "--undo", output, check=True)
     assert output.read_bytes() == program.read_bytes()
+
+
+#: What llvm-dwarfdump prints as addresses, behind numbers and references that it prints alike.
+ADDRESS = re.compile(
+    r"DW_AT_(?:const_value|upper_bound|lower_bound|count|byte_size|signature|GNU_dwo_id|\w*(?:type|origin|specification)"
+    r"|import|sibling|extension|object_pointer|discr|friend|GO_\w+)\t\(\w+|DW_OP_const\w+ \w+"
+    r"|\b0x([0-9a-f]{16})\b|\bpc=([0-9a-f]+)\.\.\.([0-9a-f]+)|DW_OP_addr 0x([0-9a-f]+)"
+    r"|^ +0x([0-9a-f]+): CFA| to 0x([0-9a-f]+)$| Address: ([0-9a-f]+)$"
+)
+BUILD_IDS = Path("/usr/lib/debug/.build-id")
+
+
+def dumped(path: Path) -> Iterator[tuple[str, list[int]]]:
+    """What llvm-dwarfdump reads in *path*: each line without its addresses, and these."""
+    parts = ("--debug-info", "--debug-line", "--debug-aranges", "--debug-frame")
+    with subprocess.Popen([DWARFDUMP, *parts, path], stdout=subprocess.PIPE, text=True, errors="replace") as reading:
+        assert reading.stdout
+        for line in reading.stdout:
+            found = [int(one, 16) for match in ADDRESS.finditer(line) for one in match.groups() if one]
+            yield ADDRESS.sub(lambda match: "" if any(match.groups()) else match[0], line) if found else line, found
+    assert reading.returncode == 0
+
+
+def assert_moved(old: Path, new: Path, step: Step, last: int) -> int:
+    """Assert that the readings differ in addresses alone, each by the *step*; return how many there are."""
+    count = 0
+    lines = itertools.zip_longest(dumped(old), dumped(new))
+    next(lines)  # the file's name
+    for before, after in lines:
+        assert before
+        assert after
+        assert after[0] == before[0]
+        assert after[1] == [step(address) if address <= last else address for address in before[1]], before
+        count += len(before[1])
+    return count
+
+
+@pytest.mark.matrix
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("what", [*LANGUAGES, "the C library"])
+def test_debug_information_of_large_programs(what: str, tmp_path: Path) -> None:
+    """What other compilers and a distribution write is read by LLVM as before, at other addresses."""
+    need(DWARFDUMP)
+    if what == "the C library":
+        path = next(Path("/lib/x86_64-linux-gnu").glob("libc.so.6")).resolve()
+        identity = re.search(r"Build ID: (\w+)", run("readelf", "-n", path, check=True).stdout)
+        assert identity
+        old = BUILD_IDS / identity[1][:2] / f"{identity[1][2:]}.debug"
+        if not old.exists():
+            pytest.skip("no debug file of the C library is installed (libc6-dbg)")
+        output, step = separated(path)
+        new = tmp_path / "moved.debug"
+        debugfile.move_debug_file(str(old), str(output), str(new))
+    else:
+        path = old = in_language(what, tmp_path)
+        new, step = separated(path)
+    segments = [s for s in Elf(path).segments if s["p_type"] == "PT_LOAD"]
+    assert assert_moved(old, new, step, max(s["p_vaddr"] + s["p_memsz"] for s in segments)) > 1000

@@ -1,7 +1,7 @@
 """Debuggers, profilers and packagers on a separated program and library: each says what it says of the originals.
 
-docs/debuggers.md has the same as a table.  ``plain`` and ``moved`` have a program, a library and their debug files,
-beside them by the name of their debug link and in ``debug`` by build ID.
+docs/guides/debuggers.md has the same as a table.  ``plain`` and ``moved`` have a program, a library and their debug
+files, beside them by the name of their debug link and in ``debug`` by build ID.
 """
 
 import os

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hugealign.elf.image import EM_X86_64
+from hugealign.elf.machines import X86_64
 from hugealign.elf.objectfile import Pad, pad_object
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, environment, need, run
@@ -139,7 +139,7 @@ def test_installation_that_does_not_load(main: Path, large: Path, tmp_path: Path
 
 
 def test_pad_object_is_what_the_generator_writes() -> None:
-    assert (ROOT / "ld-scripts" / "pad-x86_64.o").read_bytes() == pad_object(Pad(EM_X86_64, ".hugealign.pad"))
+    assert (ROOT / "ld-scripts" / "pad-x86_64.o").read_bytes() == pad_object(Pad(X86_64, ".hugealign.pad"))
 
 
 def test_an_output_on_stdout(main: Path, large: Path, tmp_path: Path) -> None:

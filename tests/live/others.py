@@ -1,6 +1,6 @@
-"""Write docs/with-others.md from a run of tests/live/test_with_others.py.
+"""Write docs/measured/with-others.md from a run of tests/live/test_with_others.py.
 
-python -m tests.live.others docs/with-others.md
+python -m tests.live.others docs/measured/with-others.md
 """
 
 import subprocess
@@ -14,7 +14,7 @@ from tests.live.programs import ROOT
 _HEAD = """\
 # With other tools
 
-Written by `python -m tests.live.others docs/with-others.md` from a run of `tests/live/test_with_others.py`.
+Written by `python -m tests.live.others docs/measured/with-others.md` from a run of `tests/live/test_with_others.py`.
 The program is linked by `hugealign gcc`, has three windows of text and is warm. Each row is a test that checks what
 the row says: the program runs as it does without the tool, and what `hugealign ps` shows of it.
 

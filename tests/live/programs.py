@@ -14,7 +14,7 @@ WINDOW = 2 << 20
 WINDOWS = 3
 
 # 5 MiB of text, in the middle of the third window; the pad makes that window whole.
-_TEXT = """\
+TEXT = """\
         .text
         .globl  walk
         .hidden walk
@@ -85,7 +85,7 @@ class Programs:
         self.plain = directory / "plain"
 
     def build(self) -> None:
-        sources = {"text.s": _TEXT, "pad.s": _PAD, "pad.ld": _SCRIPT, "main.c": _MAIN, "probe.c": _PROBE}
+        sources = {"text.s": TEXT, "pad.s": _PAD, "pad.ld": _SCRIPT, "main.c": _MAIN, "probe.c": _PROBE}
         for name, text in sources.items():
             (self.directory / name).write_text(text, encoding="ascii")
         flags = "-Wl,-T,pad.ld -Wl,-z,max-page-size=0x200000 -Wl,-z,separate-code"

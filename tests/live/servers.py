@@ -1,6 +1,6 @@
 """A machine as many are, under load: a database, a JVM and a PHP site, for `top` and what it advises.
 
-python -m tests.live.servers --write docs/live.md      # root, 4 GB of disk, Debian's archive; ten minutes
+python -m tests.live.servers --write docs/measured/servers.md      # root, 4 GB of disk, Debian's archive; ten minutes
 
 Debian's mariadb-server, Tomcat with its examples, and nginx before php-fpm with the JIT on, as services of a systemd
 that boots (`booted`), on a file system that keeps no huge folios.  The commands that the screen names are run as they
@@ -63,7 +63,9 @@ _LOADS = (
 _WARM_UP = 60.0  # seconds of load, for compilers to be done with what is hot
 _AGAIN = 30.0
 _SERVERS = ("java", "mariadbd", "php-fpm8.2", "nginx")
-_PLACE = re.compile(r"(?<=<!-- python -m tests\.live\.servers --write docs/live\.md -->\n).*?(?=\n<!-- -->)", re.DOTALL)
+_PLACE = re.compile(
+    r"(?<=<!-- python -m tests\.live\.servers --write docs/measured/servers\.md -->\n).*?(?=\n<!-- -->)", re.DOTALL
+)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""How long warmed text stays huge, and what it saves: measured, for the tests and for docs/staying-huge.md.
+"""How long warmed text stays huge, and what it saves: measured, for the tests and for docs/measured/staying-huge.md.
 
-python -m tests.live.staying docs/staying-huge.md      # root; writes to /proc/sys/vm/drop_caches
+python -m tests.live.staying docs/measured/staying-huge.md      # root; writes to /proc/sys/vm/drop_caches
 """
 
 import contextlib
@@ -236,8 +236,9 @@ def _document(lines: list[str], costs: list[str]) -> str:
     return f"""\
 # Staying huge
 
-Measured by `python -m tests.live.staying docs/staying-huge.md` on Linux {platform.release().partition("-")[0]}, with a
-program of 5 MiB of text in three windows. `tests/live/test_staying.py` tests the same cases.
+Measured by `python -m tests.live.staying docs/measured/staying-huge.md` on
+Linux {platform.release().partition("-")[0]}, with a program of 5 MiB of text in three windows.
+`tests/live/test_staying.py` tests the same cases.
 
 ## What takes huge text away
 

@@ -411,7 +411,7 @@ def test_says_once_that_it_waits() -> None:
 
 @pytest.mark.matrix
 def test_gaps_that_a_program_sees_meanwhile(arena: Path) -> None:
-    """The times are printed, for docs/live.md."""
+    """The times are printed, for docs/explanation/what-runs.md."""
     with running(arena, 16, 16) as process:
         without = [int(word) for word in process.say("pause 3000").split()]
         assert process.child.stdin

@@ -1,6 +1,6 @@
 """`hugealign oci-hook` under containerd and runc: the hook is where `base_runtime_spec` puts it.
 
-Here `ctr` gives containerd the specification; for pods containerd's CRI does (docs/stage.md).
+Here `ctr` gives containerd the specification; for pods containerd's CRI does (docs/guides/containers.md).
 """
 
 import contextlib

@@ -19,6 +19,7 @@ from tests.live.booted import debian
 from tests.live.filesystems import MissingError
 from tests.live.podman import Podman, huge_kib
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
+from tests.live.test_trees import linked
 from tests.support import need, worded
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]
@@ -78,6 +79,23 @@ def test_one_line_of_a_dockerfile(engine: Engine) -> None:
     huge, ps, said = engine.huge_kib("server-hugealign:1", SERVER, "5")
     assert (huge, said) == (ALL, "ready")
     assert ps.endswith("all 3 windows are huge\n")
+
+
+def test_one_line_for_what_others_built(engine: Engine, built: Programs, tmp_path: Path) -> None:
+    """The lines of docs/guides/containers.md: a library without a window, which the program opens later."""
+    directory = built.directory / "application"
+    directory.mkdir()
+    loads, library = linked(directory)
+    (directory / "app").mkdir()
+    for path in (loads, library):
+        shutil.copy(path, directory / "app")
+    page = (ROOT / "docs/guides/containers.md").read_text(encoding="utf-8")
+    (text,) = [block for block in page.split("```") if "RUN hugealign fix -r" in block]
+    (tmp_path / "Dockerfile").write_text(text.removeprefix("dockerfile\n"))
+    words = ("build", "--quiet", "--isolation=chroot", "--network=host", "-t", "application", "-f")
+    engine.run(*words, tmp_path / "Dockerfile", directory)
+    huge, _, said = engine.huge_kib("application", "/opt/app/loads", "/opt/app/libpacked.so")
+    assert huge == 2 * WINDOW >> 10, said  # without capstone, which the image lacks, two of three
 
 
 def test_entrypoint_of_root(engine: Engine) -> None:

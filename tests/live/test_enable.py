@@ -104,6 +104,7 @@ def test_enable_restart_upgrade_undo(demo: System, built: Programs) -> None:
     assert (version(demo), "0 of 3 windows are huge" in windows(demo)) == ("VERSION2", True)
 
 
+@pytest.mark.matrix
 def test_service_that_only_groups_others_names_them(demo: System) -> None:
     """As postgresql.service does, which runs /bin/true; the servers are postgresql@15-main and the like."""
     demo.write_unit("demos.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n")

@@ -97,6 +97,7 @@ def test_an_image_runs_from_one_copy(engine: Engine) -> None:
         (*annotated, "server", SERVER, "5"),
         (*annotated, "--user=65534", "--read-only", "server", "/entrypoint", "server", "5"),
         ("--annotation", f"hugealign.text=/bin/no:{SERVER}", "server", SERVER, "5"),
+        ("--annotation", "hugealign.text=/usr/local", "server", SERVER, "5"),
     ):
         name, huge = engine.huge_kib(*words)
         assert huge == ALL, words

@@ -239,7 +239,7 @@ def full(programs: Programs, tmp_path: Path) -> Iterator[Made]:
 def foreign(programs: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
     path = tmp_path / "foreign"
     data = bytearray(programs.plain.read_bytes())
-    struct.pack_into("<H", data, 18, 243)  # e_machine is EM_RISCV
+    struct.pack_into("<H", data, 18, 8)  # e_machine is EM_MIPS
     path.write_bytes(data)
     return nullcontext(Made(path, ("warm", path)))
 
@@ -424,7 +424,7 @@ ROWS: dict[str, tuple[Situation, str | None]] = {
     "file-system.small-tmpfs": (on_a_small_tmpfs, "run"),
     "file.no-room": (full, None),
     "fix.fixed-already": (fixed_otherwise, "run"),
-    "file.not-replaced": (two_names, "other-file"),
+    "file.not-replaced": (two_names, "one-name"),
     "machine.kernel": (fine, None),
     "machine.no-thp": (without_huge_pages, None),
     "machine.processor": (fine, None),

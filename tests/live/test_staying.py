@@ -1,4 +1,4 @@
-"""What happens to warmed text afterwards; the same measurements are in docs/staying-huge.md (tests.live.staying)."""
+"""What happens to warmed text afterwards; docs/measured/staying-huge.md shows the same measurements."""
 
 import os
 import re

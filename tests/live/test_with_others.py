@@ -1,6 +1,6 @@
 """A program that hugealign linked and warmed, under other tools: does it run, is its text huge, are names right?
 
-What each test records is a row of docs/with-others.md (tests.live.others).
+What each test records is a row of docs/measured/with-others.md (tests.live.others).
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""``python -m tests.prebuilt``: fix what Debian and others have built, run it, and write docs/prebuilt.md.
+"""``python -m tests.prebuilt``: fix what Debian and others have built, run it, and write docs/measured/prebuilt.md.
 
 Packages are downloaded with apt and pip and unpacked below build/prebuilt; nothing of the machine is changed.  A file
 is fixed in its place there, does a small job of its own before and after, and is undone again.  What it has mapped is
@@ -25,7 +25,8 @@ from hugealign.io.units import format_size
 from tests.support import HUGEALIGN, ROOT
 
 BUILD = ROOT / "build" / "prebuilt"
-DEBS, TREE, WHEELS = BUILD / "debs", BUILD / "root", BUILD / "python"
+DEBS, TREE, WHEELS, NPM = BUILD / "debs", BUILD / "root", BUILD / "python", BUILD / "npm"
+CASES = ROOT / "tests" / "prebuilt" / "cases.toml"
 _SECONDS = 120
 _TRACEME, _CONT, _SETOPTIONS, _TRACEEXIT, _EXITKILL, _EVENT_EXIT = 0, 7, 0x4200, 0x40, 0x100000, 6
 
@@ -41,6 +42,7 @@ class Case:
     setup: str = ""
     wheels: bool = False
     platform: str = ""
+    npm: str = ""
 
 
 class SkipError(Exception):
@@ -62,13 +64,11 @@ def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", metavar="TEXT", help="only cases with this in their name")
-    parser.add_argument("--write", metavar="FILE", help="write the table to FILE (docs/prebuilt.md)")
+    parser.add_argument("--write", metavar="FILE", help="write the table to FILE (docs/measured/prebuilt.md)")
     args = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     rows, failed = [], []
-    with (ROOT / "tests" / "prebuilt" / "cases.toml").open("rb") as stream:
-        cases = [Case(**fields) for fields in tomllib.load(stream)["case"]]
-    for case in cases:
+    for case in cases_of(CASES):
         if args.only and args.only not in case.name:
             continue
         try:
@@ -89,19 +89,7 @@ def main() -> int:
 
 def examine(case: Case) -> str:
     """Do all that there is to do with *case*; return its row of the table.  Raises SkipError, AssertionError."""
-    place = WHEELS if case.wheels else TREE
-    if case.wheels:
-        fetch_wheels(case.packages.split(), case.platform)
-    else:
-        fetch_packages(case.packages.split())
-    found = sorted(place.glob(case.path))
-    if not found:
-        raise SkipError("the package has another layout")
-    path = found[-1]
-    if path.stat().st_nlink > 1:  # a copy would take the place of one name only: `fix` refuses that
-        alone = path.with_name(f"{path.name}.alone")
-        shutil.copy2(path, alone)
-        alone.replace(path)
+    path = fetched(case)
     original = path.read_bytes()
     done = hugealign("fix", "--in-place", path)
     if done.returncode == 1:
@@ -137,6 +125,31 @@ def examine(case: Case) -> str:
     )
 
 
+def cases_of(path: Path) -> list[Case]:
+    """Return the cases of a file like cases.toml."""
+    with path.open("rb") as stream:
+        return [Case(**fields) for fields in tomllib.load(stream)["case"]]
+
+
+def fetched(case: Case) -> Path:
+    """Return the file of *case*, with one name, unpacked with its packages.  Raises SkipError."""
+    if case.npm:
+        place = fetch_npm(case.npm)
+    elif case.wheels:
+        place = fetch_wheels(case.packages.split(), case.platform)
+    else:
+        place = fetch_packages(case.packages.split())
+    found = [path for path in sorted(place.glob(case.path)) if not path.is_symlink()]
+    if not found:
+        raise SkipError("the package has another layout")
+    path = found[-1]
+    if path.stat().st_nlink > 1:  # a copy would take the place of one name only: `fix` refuses that
+        alone = path.with_name(f"{path.name}.alone")
+        shutil.copy2(path, alone)
+        alone.replace(path)
+    return path
+
+
 def find(pattern: str, text: str) -> tuple[str, ...]:
     """Return the groups of the first match.  Raises AssertionError."""
     match = re.search(pattern, text)
@@ -154,8 +167,8 @@ def hugealign(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([HUGEALIGN, *words], capture_output=True, text=True, check=False)
 
 
-def fetch_packages(names: list[str]) -> None:
-    """Download *names* and what they need that is not installed here, and unpack it all below TREE."""
+def fetch_packages(names: list[str]) -> Path:
+    """Download *names* and what they need that is not installed here, and unpack it all below TREE; return that."""
     DEBS.mkdir(exist_ok=True)
     TREE.mkdir(exist_ok=True)
     for name in names:
@@ -163,24 +176,28 @@ def fetch_packages(names: list[str]) -> None:
         if marker.exists():
             continue
         words = ["apt-get", "install", "--print-uris", "-qq", "-y", "--no-install-recommends", name]
-        listed = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
-        needed = {line.split()[1].partition("_")[0] for line in listed if line.startswith("'")} | {name}
+        uris = subprocess.run(words, capture_output=True, text=True, check=False).stdout.splitlines()
+        needed = {line.split()[1].partition("_")[0] for line in uris if line.startswith("'")} | {name}
+        missing = [package for package in sorted(needed) if not list(DEBS.glob(f"{package}_*.deb"))]
+        if missing:
+            # The newest of the archive, whatever is installed.
+            listed = subprocess.run(["apt-cache", "madison", *missing], capture_output=True, text=True, check=False)
+            known = [line.split("|") for line in reversed(listed.stdout.splitlines())]
+            newest = {columns[0].strip(): f"={columns[1].strip()}" for columns in known}
+            words = ["apt-get", "download", "-q", *(package + newest.get(package, "") for package in missing)]
+            if subprocess.run(words, cwd=DEBS, capture_output=True, check=False).returncode:
+                raise SkipError(f"cannot download the package {name}, or one that it needs")
         for package in sorted(needed):
-            if not list(DEBS.glob(f"{package}_*.deb")):
-                # The newest of the archive, whatever is installed.
-                known = subprocess.run(["apt-cache", "madison", package], capture_output=True, text=True, check=False)
-                version = f"={known.stdout.split('|')[1].strip()}" if "|" in known.stdout else ""
-                words = ["apt-get", "download", "-q", package + version]
-                got = subprocess.run(words, cwd=DEBS, capture_output=True, check=False)
-                if got.returncode:
-                    raise SkipError(f"cannot download the package {package}")
-            deb = max(DEBS.glob(f"{package}_*.deb"))
-            subprocess.run(["dpkg-deb", "-x", deb, TREE], check=True)
+            subprocess.run(["dpkg-deb", "-x", max(DEBS.glob(f"{package}_*.deb")), TREE], check=True)
         marker.touch()
+    return TREE
 
 
-def fetch_wheels(names: list[str], platform: str) -> None:
-    """Download the wheels *names*, without what they need, and unpack them below WHEELS; *platform*: if not ours."""
+def fetch_wheels(names: list[str], platform: str) -> Path:
+    """Download the wheels *names*, without what they need, and unpack them below WHEELS; return that.
+
+    *platform*: if not ours.
+    """
     WHEELS.mkdir(exist_ok=True)
     for name in names:
         marker = WHEELS / f"{name}.unpacked"
@@ -194,11 +211,26 @@ def fetch_wheels(names: list[str], platform: str) -> None:
             for wheel in Path(directory).glob("*.whl"):
                 zipfile.ZipFile(wheel).extractall(WHEELS)
         marker.touch()
+    return WHEELS
 
 
-def job(case: Case, path: Path) -> Run:
+def fetch_npm(name: str) -> Path:
+    """Download the package *name* of npm and unpack it below NPM; return that."""
+    directory = NPM / name
+    if not (directory / "package").exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        if subprocess.run(
+            ["npm", "pack", "--silent", name], cwd=directory, capture_output=True, check=False
+        ).returncode:
+            raise SkipError(f"cannot download the package {name} of npm")
+        subprocess.run(["tar", "-xf", next(directory.glob("*.tgz")), "-C", directory], check=True)
+    return NPM
+
+
+def job(case: Case, path: Path, *, warm: bool = True) -> Run:
     """Warm *path*, then run the job of *case*."""
-    hugealign("warm", path)
+    if warm:
+        hugealign("warm", path)
     libraries = [str(TREE / "usr/lib/x86_64-linux-gnu"), str(TREE / "lib/x86_64-linux-gnu")]
     libraries += sorted({str(p.parent) for p in TREE.glob("usr/lib/x86_64-linux-gnu/*/*.so*")})
     libraries += [str(TREE / "usr/lib/R/lib"), str(TREE / "usr/lib/llvm-19/lib")]
@@ -207,7 +239,7 @@ def job(case: Case, path: Path) -> Run:
         kept = ("PATH", "TERM")
         env = {k: os.environ[k] for k in kept if k in os.environ} | {"LC_ALL": "C", "HOME": work, "LANG": "C"}
         env |= {"LD_LIBRARY_PATH": ":".join(libraries), "GOROOT": str(TREE / "usr/lib/go-1.19")}
-        fill = {"root": TREE, "wheels": WHEELS, "work": work, "file": path}
+        fill = {"root": TREE, "wheels": WHEELS, "npm": NPM, "work": work, "file": path}
         setup = case.setup.format(**fill)
         prepared = subprocess.run(["bash", "-c", setup or ":"], cwd=work, env=env, capture_output=True, check=False)
         if prepared.returncode:
@@ -268,7 +300,7 @@ def text_of(pid: int, path: Path) -> tuple[int, int]:
 
 
 def page(rows: list[str]) -> str:
-    """Return docs/prebuilt.md."""
+    """Return docs/measured/prebuilt.md."""
     tried = [row for row in rows if "not tried" not in row]
     done = [row for row in tried if "refused" not in row and "as before" not in row]
     kernel = ".".join(platform.release().split(".")[:2])

@@ -1,4 +1,4 @@
-"""docs/fix.md as it is typed, from ``apt install`` to huge text, in a fresh Debian; and Dockerfiles.
+"""docs/guides/fix.md as it is typed, from ``apt install`` to huge text, in a fresh Debian; and Dockerfiles.
 
 There is no init in it, so the word ``systemctl`` is a stand-in that calls service(8).  Images are built by buildah.
 A download of 200 MB each; as root.
@@ -71,7 +71,7 @@ def test_what_is_typed_from_apt_install_to_huge_text(release: str, work: Path) -
     checkout(work / "opt" / "hugealign")
     (work / "usr/local/bin/systemctl").write_text('#!/bin/sh\nexec service "$2" "$1"\n')
     (work / "usr/local/bin/systemctl").chmod(0o755)
-    looked, commands, diverted = (block.commands for block in blocks(ROOT / "docs/fix.md"))
+    looked, commands, diverted = (block.commands for block in blocks(ROOT / "docs/guides/fix.md"))
     assert commands.startswith("apt install mariadb-server python3-capstone\n")
     script = (
         "apt-get -q update\napt-get -q install --no-install-recommends python3\n",
@@ -152,9 +152,9 @@ def test_the_dockerfile(buildah: tuple[str, ...], work: Path) -> None:
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_the_dockerfile_of_two_stages(ordered: bool, buildah: tuple[str, ...], work: Path) -> None:
-    """That of docs/build-systems.md: the last stage has the program, and nothing of hugealign."""
+    """That of docs/guides/build-systems.md: the last stage has the program, and nothing of hugealign."""
     context = program(work / "context")
-    text = (ROOT / "docs/build-systems.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/guides/build-systems.md").read_text(encoding="utf-8")
     whole, with_order = re.findall(r"(?ms)^```dockerfile\n(.*?)^```$", text)
     if ordered:
         whole = re.sub(r"(?m)^RUN make .*\n", lambda _: with_order, whole)

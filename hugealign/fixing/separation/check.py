@@ -3,6 +3,10 @@
 The writer adds distances at places; this follows each file's own program headers and dynamic section, as a loader does,
 and holds what it finds in one against the step function of what it finds in the other.  What is not an address has to
 be the same, byte for byte.
+
+Debug information is not read again: nothing runs by it, and only a second reader of every form of DWARF, as long as
+`dwarf` is, could say what in it is an address.  In tests/link/test_separate_debug.py two of these, pyelftools and LLVM,
+compare all addresses in programs of several compilers and in the debug file of the C library.
 """
 
 import itertools
@@ -274,8 +278,9 @@ def _differences(a: bytes, b: bytes, skew: int, step: Step) -> Iterator[int]:
     """Yield where bytes differ, but for words that are addresses and lie a multiple of eight behind *skew*."""
     end = len(a) - (len(a) - skew) % 8
     yield from (i for i in range(skew) if a[i] != b[i])
+    start, delta = step.start, step.delta
     for word, (was, now) in enumerate(zip(_words(a[skew:end]), _words(b[skew:end]), strict=True)):
-        if was != now and now != step(was):
+        if was != now and (now - was != delta or was < start) and now != step(was):
             yield from (i for i in range(skew + 8 * word, skew + 8 * word + 8) if a[i] != b[i])
     yield from (i for i in range(end, len(a)) if a[i] != b[i])
 

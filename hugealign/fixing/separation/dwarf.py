@@ -52,6 +52,7 @@ _BASES = {_AT_LOCLISTS_BASE: ".debug_loclists", _AT_RNGLISTS_BASE: ".debug_rngli
 #: Attributes whose offset is that of a list of ranges (start_scope, ranges), or of a list of locations.
 _RANGES, _LOCATIONS = frozenset((0x2C, 0x55)), frozenset((0x02, 0x19, 0x2A, 0x38, 0x40, 0x46, 0x48, 0x4A, 0x4D))
 _LISTED = _RANGES | _LOCATIONS
+_CONSTANTS = frozenset((0x1C, 0x3D))  # const_value, discr_list: the attributes of which a block is no expression
 _UNIT_TYPE, _UNIT_SKELETON, _UNIT_SPLIT, _UNIT_SPLIT_TYPE = 0x02, 0x04, 0x05, 0x06
 #: What a value of an attribute is to the search, other than bytes to pass over.
 _ADDRESS, _NUMBER, _STRING, _BLOCK, _EXPRESSION, _LIST, _LIST_BY_INDEX = range(7)
@@ -207,8 +208,8 @@ def _kind(attribute: int, form: int, dialect: _Dialect) -> int | None:
         return _STRING
     if form == _FORM_EXPRLOC:
         return _EXPRESSION
-    if form in _BLOCKS:  # before version 4 they are expressions, too, where an attribute is a location
-        return _EXPRESSION if dialect.version < 4 and attribute in _LOCATIONS else _BLOCK
+    if form in _BLOCKS:  # Go writes expressions as blocks in version 5, too, and debuggers take them for such
+        return _BLOCK if attribute in _CONSTANTS else _EXPRESSION
     if form in (_FORM_LOCLISTX, _FORM_RNGLISTX):
         return _LIST_BY_INDEX
     if form in _LEBS:

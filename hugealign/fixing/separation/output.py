@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import SECTION, Piece, digest, reader
 from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image
-from hugealign.elf.objectfile import EHDR, PHDR, SHDR, TRAP
+from hugealign.elf.machines import MACHINES
+from hugealign.elf.objectfile import EHDR, PHDR, SHDR
 from hugealign.elf.windows import align_up
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.moves import moved, place
@@ -56,7 +57,7 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
         raise RefusalError("fix.header-tables")
     if found := next((s.name for s in image.sections if s.name in (SECTION, WORDS_SECTION)), ""):
         raise RefusalError("fix.prelinked", section=found)
-    trap = TRAP[image.e_machine]
+    trap = MACHINES[image.e_machine].trap
     fills = [(low, high, place(plan.segments, low)) for low, high in plan.pads]
     changed = [*_dropped(fd, plan), *([identity] if identity.old else ())]
     entries = _entries(image, plan, step, [list(entry) for entry in SHDR.iter_unpack(old.tables)])
@@ -141,7 +142,7 @@ def _moved(pieces: tuple[Piece, ...], places: "array[int]") -> "array[int]":
     for piece in pieces:
         first, last = bisect_left(places, piece.source), bisect_left(places, piece.source + piece.size)
         distance = piece.target - piece.source
-        there.extend((place + distance for place in places[first:last]) if distance else places[first:last])
+        there.extend(map(distance.__add__, places[first:last]))
     if len(there) != len(places):
         raise RefusalError("fix.address-tables")
     return there

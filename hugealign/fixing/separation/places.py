@@ -1,12 +1,14 @@
 """Where a file holds addresses: words of eight bytes, by the distance that is added to each."""
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterable
-from itertools import islice
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
 from operator import lt, sub
 
 from hugealign.diagnosis.refusal import RefusalError
+
+_BLOCK, _SAMPLE = 1 << 16, 1 << 10  # numbers that are sorted together; one of so many bounds the parts that are merged
 
 
 class Words:
@@ -37,12 +39,21 @@ class Words:
 
 def ascending(numbers: "array[int]") -> "array[int]":
     """Return *numbers* in order, each once.  A list of all of them would take five times the memory."""
-    if all(map(lt, numbers, islice(numbers, 1, None))):
+    if _rises(numbers):
         return numbers
-    parts: dict[int, array[int]] = {}
-    for number in numbers:
-        parts.setdefault(number >> 22, array("Q")).append(number)
+    blocks = [array("Q", sorted(numbers[at : at + _BLOCK])) for at in range(0, len(numbers), _BLOCK)]
+    samples = sorted(chain.from_iterable(block[::_SAMPLE] for block in blocks))
     ordered = array("Q")
-    for key in sorted(parts):
-        ordered.extend(sorted(set(parts.pop(key))))
+    taken = [0] * len(blocks)
+    for bound in (*samples[_BLOCK // _SAMPLE :: _BLOCK // _SAMPLE], 1 << 64):
+        part: list[int] = []
+        for i, block in enumerate(blocks):
+            first, taken[i] = taken[i], bisect_left(block, bound, taken[i])
+            part += block[first : taken[i]]
+        part.sort()
+        ordered.extend(part if _rises(part) else sorted(set(part)))
     return ordered
+
+
+def _rises(numbers: Sequence[int]) -> bool:
+    return all(map(lt, numbers, islice(numbers, 1, None)))

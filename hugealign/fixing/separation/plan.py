@@ -17,6 +17,8 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.coverage import code_size, text_size
 from hugealign.elf.fixrecord import SEPARATE, Piece
 from hugealign.elf.image import (
+    EM_AARCH64,
+    EM_X86_64,
     ET_EXEC,
     PF_W,
     PF_X,
@@ -30,7 +32,7 @@ from hugealign.elf.image import (
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, text_windows
 from hugealign.fixing.plan import PT_PHDR, Edit, Plan, Step
-from hugealign.fixing.understood import PHENTSIZE, checked, end_of
+from hugealign.fixing.understood import PHENTSIZE, checked, end_of, refuse_appended
 
 _EHDR_SIZE = 64
 _ADDRESS_LIMIT = 1 << 46  # beyond what Linux gives a program on any of these processors
@@ -63,6 +65,7 @@ def make_separation(image: Image, page_size: int, min_text: int = settings.MIN_T
     code = text_size(image)
     if code < min_text:
         raise RefusalError("text.small", text=code, least=min_text)
+    refuse_appended(image)
     text = next(i for i, s in enumerate(loads) if s.p_flags & PF_X)
     start, index = _break(image, loads, text)
     split = start > loads[index].p_vaddr
@@ -124,6 +127,8 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
     if image.e_type == ET_EXEC:
         raise RefusalError("fix.fixed-address")
     loads = checked(image, page_size)
+    if image.e_machine not in (EM_X86_64, EM_AARCH64):  # of which `words` and `crossings` read code and relocations
+        raise RefusalError("fix.not-separated", processor=image.processor)
     text = [i for i, s in enumerate(loads) if s.p_flags & PF_X]
     if len(text) > 1:
         raise RefusalError("fix.several-texts", segments=len(text))

@@ -11,6 +11,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
+from itertools import compress
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
@@ -177,26 +178,22 @@ class _Search:
             if any(o < start for o, i in zip(offsets, infos, strict=True) if i):
                 raise RefusalError("fix.address-tables", address=f"{min(offsets):#x}")
             self._words.add(step.delta, (at + k * _RELA for k, o in enumerate(offsets) if o >= start))
-        valued = frozenset(_VALUES[machine])  # whole r_info: without a symbol
-        early = [a for i, a in zip(infos, addends, strict=True) if a < start and i in valued]
-        self._known_early(early)
-        self._words.add(
-            step.delta,
-            [
-                place
-                for place, i, a in zip(range(at + 16, at + size + 16, _RELA), infos, addends, strict=True)
-                if a >= start and i in valued
-            ],
-        )
+        valued = list(map(frozenset(_VALUES[machine]).__contains__, infos))  # whole r_info: without a symbol
         slots = frozenset(_SLOTS[machine])
-        self._places(
-            [(o, a) for o, i, a in zip(offsets, infos, addends, strict=True) if i in valued],
-            [o for o, i in zip(offsets, infos, strict=True) if i & _TYPE in slots],
-        )
-        if early and step.room:
-            for k, (i, a) in enumerate(zip(infos, addends, strict=True)):
-                if i in valued and a < start:
-                    self._words.add(step.distance(a), [at + k * _RELA + 16])
+        places = list(compress(range(at + 16, at + size + 16, _RELA), valued))
+        offsets_of, addends_of = list(compress(offsets, valued)), list(compress(addends, valued))
+        self._places(offsets_of, addends_of, [o for o, i in zip(offsets, infos, strict=True) if i & _TYPE in slots])
+        self._addresses(places, addends_of)
+
+    def _addresses(self, places: Sequence[int], addresses: Sequence[int]) -> None:
+        """Take the words at *places*, which hold *addresses*, for such that move."""
+        step = self._step
+        if min(addresses, default=step.start) >= step.start:
+            self._words.add(step.delta, places)
+            return
+        self._known_early([a for a in addresses if a < step.start])
+        for low, high, distance in ((step.start, 1 << 64, step.delta), (step.behind, step.start, step.room)):
+            self._words.add(distance, [p for p, a in zip(places, addresses, strict=True) if low <= a < high])
 
     def _known_early(self, addresses: Sequence[int]) -> None:
         """Raise RefusalError for a pointer to something before the break that is not surely meant."""
@@ -204,37 +201,29 @@ class _Search:
             if address != self._loads[0].p_vaddr and not any(a <= address < b for a, b in self._known):
                 raise RefusalError("fix.crosses", place="", address=f"{address:#x}")
 
-    def _places(self, valued: Sequence[tuple[int, int]], slots: Sequence[int]) -> None:
+    def _places(self, offsets: Sequence[int], addends: Sequence[int], slots: Sequence[int]) -> None:
         """Look at the words at the places of relocations.
 
         GNU ld writes addends there, too.  A loader ignores them, other readers may not.
         """
-        if not valued and not slots:
+        if not offsets and not slots:
             return
-        low = min([o for o, _ in valued] + list(slots))
-        high = max([o for o, _ in valued] + list(slots)) + 8
+        low, high = min((*offsets, *slots)), max((*offsets, *slots)) + 8
         load = self._load(low)
         if load and high - low <= _SPAN and high <= load.p_vaddr + load.p_filesz:
             base = load.p_offset - load.p_vaddr
             block = self._read(low + base, high - low)
             get = _WORD.unpack_from
-            start = self._step.start
-            same = [o + base for o, a in valued if a >= start and get(block, o - low)[0] == a]
-            self._words.add(self._step.delta, same)
-            if self._step.room:
-                for o, a in valued:
-                    if a < start and get(block, o - low)[0] == a:
-                        self._words.add(self._step.distance(a), [o + base])
-            first, last = self._text.p_vaddr, self._text.p_vaddr + self._text.p_memsz
-            self._words.add(
-                self._step.delta, [o + base for o in slots if max(first, start) <= get(block, o - low)[0] < last]
-            )
+            same = [(o + base, a) for o, a in zip(offsets, addends, strict=True) if get(block, o - low)[0] == a]
+            self._addresses([o for o, _ in same], [a for _, a in same])
+            first, last = max(self._text.p_vaddr, self._step.start), self._text.p_vaddr + self._text.p_memsz
+            self._words.add(self._step.delta, [o + base for o in slots if first <= get(block, o - low)[0] < last])
             return
-        if len(valued) + len(slots) > 1:
-            for o, a in valued:
-                self._places([(o, a)], [])
+        if len(offsets) + len(slots) > 1:
+            for o, a in zip(offsets, addends, strict=True):
+                self._places([o], [a], [])
             for o in slots:
-                self._places([], [o])
+                self._places([], [], [o])
 
     def _relr(self, address: int, size: int) -> None:
         """Look at packed relative relocations: the addresses in the table, and the words at all places.
@@ -284,13 +273,7 @@ class _Search:
                 continue
             data = self._read(at, high - low)
             values = [_WORD.unpack_from(data, place - low)[0] for place in block]
-            start = self._step.start
-            self._known_early([v for v in values if v < start])
-            self._words.add(self._step.delta, [at + p - low for p, v in zip(block, values, strict=True) if v >= start])
-            if self._step.room:
-                for p, v in zip(block, values, strict=True):
-                    if v < start:
-                        self._words.add(self._step.distance(v), [at + p - low])
+            self._addresses([at + place - low for place in block], values)
 
     def _first_words(self, addresses: list[int]) -> None:
         """Look at the first words of global offset tables: the address of the dynamic section, without a relocation."""

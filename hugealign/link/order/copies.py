@@ -127,25 +127,26 @@ def _edits(fd: int, base: int, size: int, names: "Sequence[Mapping[bytes, bytes]
     header = relocatable.read_object(fd, base)
     if header is None:
         return []
-    headers = bytearray(section_table(fd, header))
+    headers, order = bytearray(section_table(fd, header)), header.byte_order
+    kind, flags = (4, 8) if order == "little" else (7, 15)  # the lowest bytes of sh_type and sh_flags
     at = header.e_shstrndx * SHDR
-    table = relocatable.contents(fd, base, size, relocatable.section(bytes(headers), header.e_shstrndx))
+    table = relocatable.contents(fd, base, size, relocatable.section(bytes(headers), header.e_shstrndx), order)
     added: dict[bytes, int] = {}
     more = b""
     for place in range(0, len(headers) - SHDR + 1, SHDR):
-        if headers[place + 4] != SHT_PROGBITS or not headers[place + 8] & SHF_EXECINSTR:
+        if headers[place + kind] != SHT_PROGBITS or not headers[place + flags] & SHF_EXECINSTR:
             continue
-        name = int.from_bytes(headers[place : place + 4], "little")
+        name = int.from_bytes(headers[place : place + 4], order)
         section = table[name : table.find(b"\0", name)]
         renamed = next((each[section] for each in names if section in each), None)
         if renamed is not None:
             if renamed not in added:
                 added[renamed] = len(table) + len(more)
                 more += renamed + b"\0"
-            headers[place : place + 4] = added[renamed].to_bytes(4, "little")
+            headers[place : place + 4] = added[renamed].to_bytes(4, order)
     if not added:
         return []
-    headers[at + 24 : at + 40] = size.to_bytes(8, "little") + (len(table) + len(more)).to_bytes(8, "little")
+    headers[at + 24 : at + 40] = size.to_bytes(8, order) + (len(table) + len(more)).to_bytes(8, order)
     return [(size, table + more), (header.e_shoff, bytes(headers))]
 
 

@@ -204,20 +204,22 @@ def _headers(fd: int, base: int, size: int) -> tuple[bytes, int]:
     header = relocatable.read_object(fd, base)
     if header is None:
         return b"", 0
+    big = header.order == ">"
     for count in (min(_FIRST, header.e_shnum), header.e_shnum):
         headers = section_table(fd, header, count)
-        kinds = headers[4::SHDR]  # the lowest bytes of sh_type
+        kinds = headers[7 if big else 4 :: SHDR]  # the lowest bytes of sh_type
         number, text = 0, b""
         while (number := kinds.find(SHT_PROGBITS, number + 1)) >= 0:
             text = relocatable.section(headers, number)
-            if text[8] & SHF_EXECINSTR:
+            if text[15 if big else 8] & SHF_EXECINSTR:
                 break
         if number < 0:
             continue
         if text[32:40] == bytes(8):  # the usual case: no more has to be read
             return headers, 0
         if count == header.e_shnum:
-            start = int.from_bytes(text[:4], "little")
-            names = relocatable.contents(fd, base, size, relocatable.section(headers, header.e_shstrndx))
+            order = header.byte_order
+            start = int.from_bytes(text[:4], order)
+            names = relocatable.contents(fd, base, size, relocatable.section(headers, header.e_shstrndx), order)
             return headers, number if names[start : start + 6] == b".text\0" else 0
     return b"", 0

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from hugealign.link.running import MemoryFiles
 
 #: version, flags, page_size, hot_start, hot_end, windows: written in one piece when the link is done.
-_SIGNED = struct.Struct("<IIQQQI")
+_SIGNED = "IIQQQI"
+_SIGNED_SIZE = struct.calcsize("<" + _SIGNED)
 #: Variables that sh/launch.sh sets to the list for the compiler, and to the power of two that it aligns functions to.
 BLOCKS, ALIGNED = "_HUGEALIGN_BLOCKS", "_HUGEALIGN_ALIGNED"
 _NAMED = 5  # objects, in a message
@@ -210,17 +211,18 @@ class OrderedLink(Record):
         """Return the note for the link: its version is 0, which no reader accepts, until `sign` completes it."""
         size, order = self.job.settings.page_size, self.order
         note = notes.BuildNote(size, 0, 0, order.windows, True, order.identity, order.hot)
-        return note.pack(version=0)
+        return note.pack(not self.job.machine.big, version=0)
 
     def sign(self, image: "Image") -> tuple[int, int] | None:
         """Complete the note in the linked file; return the addresses of the hot functions, None without a note."""
         section = next((s for s in image.sections if s.name == notes.SECTION), None)
-        if section is None or section.sh_size < notes.DESCRIPTION + _SIGNED.size:
+        if section is None or section.sh_size < notes.DESCRIPTION + _SIGNED_SIZE:
             return None
+        signed = struct.Struct(image.order + _SIGNED)
         with using(os.open(self.job.command.output, os.O_RDWR | os.O_CLOEXEC)) as fd:
             offset = section.sh_offset + notes.DESCRIPTION
             try:
-                version, flags, page_size, *distances, budget = _SIGNED.unpack(os.pread(fd, _SIGNED.size, offset))
+                version, flags, page_size, *distances, budget = signed.unpack(os.pread(fd, signed.size, offset))
             except (struct.error, OverflowError):
                 return None  # the section is not where its header says
             if version or page_size != self.job.settings.page_size:
@@ -239,7 +241,7 @@ class OrderedLink(Record):
             # Other programs of the build get the same profile, but may have none of its functions, or fewer windows.
             there = sum(last - first for _, first, last in text_windows(image, page_size)) // page_size
             windows = min(budget, there) if start < end else 0
-            os.pwrite(fd, _SIGNED.pack(notes.VERSION, flags, page_size, start, end, windows), offset)
+            os.pwrite(fd, signed.pack(notes.VERSION, flags, page_size, start, end, windows), offset)
         return start, end
 
     def placed(self, hot: tuple[int, int]) -> str:

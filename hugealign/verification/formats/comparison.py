@@ -87,7 +87,6 @@ def render_json(comparison: Comparison) -> str:
     document = {
         "schema": SCHEMA,
         "tool": TOOL,
-        "page_size": comparison.page_size,
         "pairs": [_object(pair) for pair in comparison.pairs],
         "summary": {verdict: verdicts.count(verdict) for verdict in (BETTER, SAME, WORSE, UNKNOWN)},
     }

@@ -20,7 +20,6 @@ def render_json(outcome: Verification) -> str:
     document: dict[str, Any] = {
         "schema": SCHEMA,
         "tool": TOOL,
-        "page_size": outcome.page_size,
         "files": [file_object(file) for file in outcome.files],
         "summary": outcome.verdicts(),
         "totals": coverage_object(outcome.coverage())
@@ -43,6 +42,7 @@ def file_object(file: FileReport) -> "dict[str, Any]":
     if file.fix_level:
         document["fix_level"] = file.fix_level
     document["file_bytes"] = file.file_size
+    document["page_size"] = file.policy.page_size
     document["coverage"] = coverage_object(file.coverage)
     if file.order:
         document["order"] = {"hot_functions": file.order.order, "placed_functions": file.order.placed}

@@ -10,6 +10,7 @@ from hugealign.elf.coverage import Coverage
 from hugealign.elf.image import Segment
 from hugealign.io.units import counted, format_size, printable, without_commands
 from hugealign.records import Record
+from hugealign.settings import PAGE_SIZE
 from hugealign.verification.archives import LINK, OBJECT, OTHER
 from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport, Verification
 
@@ -151,8 +152,10 @@ def summary(report: FileReport) -> str:
         return "no text"
     size = format_size(coverage.text)
     if report.small:
-        return f"{size} of text: small, 4 KiB pages serve it"
-    return f"{percent(coverage)} of {size} of text in {counted(coverage.windows, 'window')}"
+        return f"{size} of text: small, {report.pages} pages serve it"
+    page = report.policy.page_size
+    other = f" of {format_size(page)}" if page != PAGE_SIZE else ""
+    return f"{percent(coverage)} of {size} of text in {counted(coverage.windows, 'window')}{other}"
 
 
 def totals(outcome: Verification) -> list[str]:

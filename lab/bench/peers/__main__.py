@@ -1,4 +1,4 @@
-"""``python -m lab.bench.peers [--program NAME]... [--write docs/results]``.
+"""``python -m lab.bench.peers [--program NAME]... [--write docs/measured]``.
 
 The figures of each program are kept under ``build/bench/peers``, and each has a page of its own.  Misses are the same
 on every machine of the same packages; times are not.

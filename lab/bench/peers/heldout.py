@@ -1,10 +1,10 @@
 """Programs by which hugealign is judged, and not tuned but for a few rules.
 
 Their second runs have little in common with the first.  The programs decided these rules of `hugealign order`
-(docs/order.md): SQLite decided how many samples it takes to divide a function; the Rust program, in which order
-functions of one name keep their blocks; the Rust program and lowering, what follows the functions that ran where no
-page is huge; backends and lowering, in which order huge windows are filled, and lowering, how little a reference counts
-(clang gains as much with 0.05 as with 0.1; lowering twice as much).  Backends showed that the smallest of the
+(docs/measured/orders.md): SQLite decided how many samples it takes to divide a function; the Rust program, in which
+order functions of one name keep their blocks; the Rust program and lowering, what follows the functions that ran where
+no page is huge; backends and lowering, in which order huge windows are filled, and lowering, how little a reference
+counts (clang gains as much with 0.05 as with 0.1; lowering twice as much).  Backends showed that the smallest of the
 parts that leave functions run the most, and clang that using this helps.  The alignment of divided functions to 8 bytes
 was chosen with all figures at hand: 4 is some percent better in clang and gawk, and worse in lowering, SQLite and the
 Rust program.

@@ -10,7 +10,7 @@ Series = tuple[str, str, bool, bool]  # title, profile, ours, filled
 _HEAD = """\
 # Against the peers
 
-Written by `python -m lab.bench.peers --write docs/results`, which measures all programs. `--program NAME` measures
+Written by `python -m lab.bench.peers --write docs/measured`, which measures all programs. `--program NAME` measures
 one and writes its page. Misses, windows and sizes are the same wherever Debian's packages are. (Clang's are nearly the
 same: its runs differ in some blocks, and so do the samples drawn from them.) Bytes on huge pages depend on the kernel,
 times on the machine; each page names both.
@@ -82,7 +82,7 @@ def head() -> str:
 def page(document: dict[str, Any], machine: str) -> str:
     """Return the page of one program."""
     name, date = document["program"], dt.datetime.now(tz=dt.UTC).date().isoformat()
-    command = f"`python -m lab.bench.peers --program {name} --write docs/results`"
+    command = f"`python -m lab.bench.peers --program {name} --write docs/measured`"
     made = f"Written by {command} on {date}: Debian 12, {machine}. [How it is measured](../peers.md#how)."
     lines = [f"# {name}, against the peers", "", made, "", *_program(document)]
     return "\n".join(lines).rstrip() + "\n"

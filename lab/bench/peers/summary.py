@@ -1,4 +1,4 @@
-"""The ranges that docs/results/README.md quotes, from the kept figures of all programs.  Pure."""
+"""The ranges that docs/measured/peers-summary.md quotes, from the kept figures of all programs.  Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -51,7 +51,7 @@ def divisible(program: Program, files: list[Path], flags: tuple[str, ...]) -> Pr
     """Return *program* with *files* before everything else that it links, compiled by clang with divisible blocks."""
 
     def divided(order: Path) -> tuple[str, ...]:
-        # In a directory of their own: objects are told apart by name (docs/ordering.md).
+        # In a directory of their own: objects are told apart by name (docs/explanation/ordered-links.md).
         front = (str(HUGEALIGN), f"--profile={order}", "clang-19")
         return (*units(program.directory, "divided/", files, flags, *front, reads=(order,)), *program.words)
 

@@ -1,7 +1,7 @@
 /* A plugin of QEMU's user-mode emulation that records which blocks of code run, in which order.
 
    Each thread appends the numbers of its blocks to a slot of memory that it shares with the recording process, and
-   encodes a full slot into a chunk of the trace (docs/trace.md).  If a signal or an exec ends a process, its last
+   encodes a full slot into a chunk of the trace (docs/explanation/trace.md).  If a signal or an exec ends a process, its last
    blocks stay in the slot, where the recorder finds them.  The program sees none of this: no descriptor stays open,
    nothing is printed.
 

@@ -1,4 +1,4 @@
-/* Decodes the chunks of a trace (docs/trace.md) and runs them through models of instruction TLBs, under any
+/* Decodes the chunks of a trace (docs/explanation/trace.md) and runs them through models of instruction TLBs, under any
    number of layouts at once; it also counts calls.  lab/tests/reference.py does the same, slowly, and the tests compare.
 
    Once per chunk and layout, blocks are turned into the pages that they lie in, without repetitions.  For each choice

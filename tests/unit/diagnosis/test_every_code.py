@@ -32,6 +32,7 @@ ALONE = {
     "file.no-functions": "commands/test_hostile_profiles.py::test_unwind_information_of_zeros",
     "file.no-zstd": "commands/test_archives.py::test_no_zstd_program",
     "file.not-synced": "live/test_fix.py::test_error_at_each_system_call",
+    "file.not-recorded": "live/test_trees.py::test_a_list_that_cannot_be_written_prevents_no_fix",
     "file.size-limit": "commands/test_fix_output.py::test_the_limit_that_is_in_the_way_is_named",
     "file.too-large": "commands/test_archives.py::test_bombs",
     "file.worker": "unit/verification/test_inputs.py::test_a_worker_that_is_killed",
@@ -48,6 +49,7 @@ ALONE = {
     "process.shared-window": "live/test_adapt.py::test_a_window_that_a_child_has_too_is_not_split",
     "program.unchanged": "unit/cli/test_run.py::test_a_system_call_that_fails",
     "service.members": "live/test_enable.py::test_service_that_only_groups_others_names_them",
+    "text.none-below": "live/test_trees.py::test_what_has_no_window_is_told_of_with_what_gives_it_one",
     "store.not-removed": "live/test_status.py::test_what_cannot_be_undone_is_named_and_stays",
     "thp.unchanged": "live/test_adapt.py::test_a_window_that_stays_huge_for_no_known_reason",
 }

@@ -41,7 +41,7 @@ def test_nothing_in_the_way() -> None:
     every = list(found().values())
     assert {one.status for one in every} == {OK}
     assert checks.exit_status(every) == 0
-    assert plain(report.text(every, "utf-8")).endswith("\nnothing in the way of huge text\n")
+    assert plain(report.text(every, "utf-8")).endswith("\nnothing prevents huge text\n")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_marks(encoding: str, mark: str) -> None:
     written = plain(report.text(every, encoding))
     assert re.search(rf"\n{mark} file-system  /x: .*\n {{15}}run: hugealign run", written)
     assert re.search(r"\n\? file-system  /y: .*\n", written)
-    assert written.endswith("\n1 in the way of huge text, 1 not seen\n")
+    assert written.endswith("\n1 problem prevents huge text, 1 not checked\n")
 
 
 def test_the_list_of_variables_is_complete() -> None:

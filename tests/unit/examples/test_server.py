@@ -143,7 +143,7 @@ def test_no_server_keeps_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_text_is_warmed_before_each_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str) -> None:
-    """As docs/staying-huge.md says; the promise is broken if that fails, and the server ends with SIGINT."""
+    """As docs/measured/staying-huge.md says; the promise is broken if that fails, and the server ends with SIGINT."""
     ran: list[list[str]] = []
 
     def run(self: Steps, command: list[object], *, log: str, **_: object) -> int:

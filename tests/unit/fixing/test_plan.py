@@ -263,7 +263,7 @@ REFUSED: list[tuple[str, dict[str, int | str], Image]] = [
     ("file.object", {}, image(TEXT, kind=1)),
     ("file.core", {}, image(TEXT, kind=4)),
     ("file.no-program", {}, image(TEXT, kind=9)),
-    ("fix.other-processor", {}, image(TEXT, machine=3)),
+    ("fix.other-processor", {"processor": "i386, 64-bit, little-endian"}, image(TEXT, machine=3)),
     ("text.none", {}, image(load(R, 0, M))),
     ("text.writable", {}, image(TEXT, load(RWX, 6 * M, 0x1000))),
     ("text.execute-only", {}, image(TEXT, load(X, 6 * M, 0x1000))),
@@ -283,6 +283,8 @@ REFUSED: list[tuple[str, dict[str, int | str], Image]] = [
         image(load(R, 0, 0x1000), load(RX, 0x1000, 0x50000), load(RW, 0x51000, 0x1000)),
     ),
     ("text.small", {"text": 261, "least": 262144}, image(load(RX, 0, 261), load(R, 0x1000, 4 * M))),
+    # A program in one file that unpacks what it runs: there is nothing to gain.
+    ("text.small", {"text": 261, "least": 262144}, image(load(RX, 0, 261), load(R, 0x1000, 4 * M), size=5 * M)),
 ]
 
 

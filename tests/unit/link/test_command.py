@@ -2,6 +2,7 @@
 
 import pytest
 
+from hugealign.elf.machines import X86_64
 from hugealign.link.command import Command, expand, number, parse, split
 
 GCC = (
@@ -19,7 +20,7 @@ def of(words: str) -> Command:
 def test_a_whole_line_of_gcc() -> None:
     command = of(GCC)
     assert command.output == "server"
-    assert command.machine == 62
+    assert command.machine is X86_64
     assert command.inputs == ["Scrt1.o", "main.o", "crtn.o"]
     assert command.libraries == [("m", False), ("gcc_s", False), ("c", False)]
     assert command.library_paths == ["/usr/lib/gcc", "/usr/lib"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.elf.image import EM_X86_64
+from hugealign.elf.machines import X86_64
 from hugealign.elf.notes import BuildNote
 from hugealign.link import linkers
 from hugealign.link.command import parse
@@ -16,12 +16,12 @@ from hugealign.link.order.copies import group, is_hot
 from hugealign.link.order.dialects import Choices, LinkOrder
 from hugealign.link.order.inputs import Sections
 from hugealign.link.order.plan import OrderedLink, SecondProcess
-from hugealign.settings import Settings
+from hugealign.settings import PAGE_SIZE, Settings
 
 
 def job_of(words: list[str], profile: str = "") -> Job:
     """A link of *words* for x86-64."""
-    return Job("ld", words, words, parse(words), EM_X86_64, Settings(profile=profile))
+    return Job("ld", words, words, parse(words), X86_64, Settings(page_size=PAGE_SIZE, profile=profile))
 
 
 @pytest.mark.parametrize("lines", [1, 100_000], ids=["short", "long"])

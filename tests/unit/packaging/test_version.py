@@ -11,8 +11,8 @@ PLACES = {
     "MODULE.bazel": r'version = "([^"]*)"',
     "packaging/hugealign.spec": r"^Version: +(\S+)$",
     "packaging/debian/changelog": r"\Ahugealign \((.*?)\)",
-    "docs/verify.md": r"hugealign@v(\S+)$|^  rev: v(\S+)$",
-    "docs/build-systems.md": r"hugealign-([0-9][0-9.]*[0-9])",
+    "docs/guides/ci.md": r"hugealign@v(\S+)$|^  rev: v(\S+)$",
+    "docs/guides/build-systems.md": r"hugealign-([0-9][0-9.]*[0-9])",
 }
 
 

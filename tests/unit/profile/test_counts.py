@@ -219,7 +219,7 @@ def test_packed_and_not_are_the_same(tmp_path: Path) -> None:
 
 
 def test_the_file_that_the_document_shows() -> None:
-    text = (ROOT / "docs" / "fleet.md").read_text()
+    text = (ROOT / "docs" / "reference" / "counts.md").read_text()
     shown = text[text.index("# hugealign.counts/1\n") :].partition("```")[0].encode()
     found = counts.parse(shown)
     assert counts.write(found) == shown

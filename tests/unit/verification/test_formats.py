@@ -17,7 +17,6 @@ from hugealign.io.units import printable
 from hugealign.verification.compare import Comparison, Pair
 from hugealign.verification.formats import comparison, render, text
 from hugealign.verification.result import FileReport, Verification
-from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
 
 M = 2 << 20
@@ -40,6 +39,7 @@ FACTS: dict[str, int | str] = {
     "other": 3,
     "other_flags": "RW-",
     "missing": 4,
+    "pages": "4 KiB",
 }
 
 
@@ -65,7 +65,7 @@ def report(
 
 def outcome(*reports: FileReport, **selection: Any) -> Verification:
     chosen = Selection(**selection)
-    return Verification(tuple(chosen.judge(one) for one in reports), M, chosen.fail_on)
+    return Verification(tuple(chosen.judge(one) for one in reports), chosen.fail_on)
 
 
 def json_names(output: str) -> list[str]:
@@ -273,8 +273,8 @@ def test_github_levels_and_places() -> None:
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_hostile_names_in_a_comparison(name: str) -> None:
     selection = Selection()
-    pair = Pair(selection.judge(report(name, "HA001")), selection.judge(report(name)), "error", Policy())
-    output = comparison.render_text(Comparison((pair,), M), text.Style())
+    pair = Pair(selection.judge(report(name, "HA001")), selection.judge(report(name)), "error")
+    output = comparison.render_text(Comparison((pair,)), text.Style())
     no_commands(output)
     assert all(line.isprintable() for line in output.split("\n"))
-    assert json.loads(comparison.render_json(Comparison((pair,), M)))["pairs"][0]["new"]["path"] == printable(name)
+    assert json.loads(comparison.render_json(Comparison((pair,))))["pairs"][0]["new"]["path"] == printable(name)

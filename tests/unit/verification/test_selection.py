@@ -7,7 +7,6 @@ import pytest
 from hugealign.errors import UsageError
 from hugealign.verification import baseline, compare
 from hugealign.verification.result import FileReport, Verification
-from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
 from tests.unit.verification.test_formats import M, outcome, rendered, report
 
@@ -105,7 +104,7 @@ def test_another_path_rule_or_protection_is_new(other: FileReport) -> None:
 
 def test_a_report_under_a_baseline_is_a_baseline() -> None:
     first = known(report("a", "HA001"))
-    second = rendered("json", Verification(tuple(judge(first, report("a", "HA001", "HA004"))), M))
+    second = rendered("json", Verification(tuple(judge(first, report("a", "HA001", "HA004")))))
     (file,) = judge(baseline.parse(second.encode(), "x"), report("a", "HA001", "HA004"))
     assert file.verdict == "ok"
 
@@ -126,7 +125,7 @@ def test_what_is_no_baseline(data: bytes) -> None:
 
 def pair(new: FileReport | None, old: FileReport | None, fail_on: str = "error") -> compare.Pair:
     judged = [Selection(fail_on=fail_on).judge(side) if side else None for side in (new, old)]
-    return compare.Pair(judged[0], judged[1], fail_on, Policy())
+    return compare.Pair(judged[0], judged[1], fail_on)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +151,9 @@ def pair(new: FileReport | None, old: FileReport | None, fail_on: str = "error")
 )
 def test_before_and_after(new: FileReport | None, old: FileReport | None, verdict: str, status: int) -> None:
     compared = pair(new, old)
-    assert (compared.verdict, compare.Comparison((compared,), M).status) == (verdict, status)
+    assert (compared.verdict, compare.Comparison((compared,)).status) == (verdict, status)
     assert (compared.graver or compared.lower) == (verdict == "worse")
-    assert compare.Comparison((compared,), M, "never").status in (0, 3)
+    assert compare.Comparison((compared,), "never").status in (0, 3)
 
 
 def test_gained_warnings_count_when_asked() -> None:
@@ -166,14 +165,14 @@ def test_pairing() -> None:
         return [(name, Selection().judge(report(name))) for name in names]
 
     def names(new: list[tuple[str, FileReport]], old: list[tuple[str, FileReport]]) -> list[tuple[str | None, ...]]:
-        found = compare.pairs(new, old, "error", Policy())
+        found = compare.pairs(new, old, "error")
         return [tuple(side.path if side else None for side in (p.new, p.old)) for p in found]
 
     assert names(side("x"), side("y")) == [("x", "y")]
     assert names(side("a", "b"), side("b", "c")) == [("a", None), ("b", "b"), (None, "c")]
-    assert compare.Comparison((), M).status == 3
+    assert compare.Comparison(()).status == 3
 
 
 def test_json_of_a_baseline_run_names_what_is_fixed() -> None:
-    document = json.loads(rendered("json", Verification((), M, fixed=(("a", "HA001", "R-E"),))))
+    document = json.loads(rendered("json", Verification((), fixed=(("a", "HA001", "R-E"),))))
     assert document["fixed"] == [{"path": "a", "code": "HA001", "flags": "R-E"}]
