@@ -35,6 +35,7 @@ test-lab: setup ## the tests of the laboratory
 	$(PYTEST) $(PARALLEL) -m 'not matrix' lab/tests $(ARGS)
 
 test-links: setup ## the long link matrix
+	tests/setup.sh $(VENV) gcc-powerpc64le-linux-gnu g++-powerpc64le-linux-gnu g++-riscv64-linux-gnu g++-s390x-linux-gnu
 	$(PYTEST) $(PARALLEL) -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
 
 test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/measured/kernels.md

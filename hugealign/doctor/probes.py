@@ -11,13 +11,13 @@ from contextlib import suppress
 
 from hugealign.diagnosis.values import unpacked
 from hugealign.doctor.checks import Check, MachineFacts, Place, check
+from hugealign.elf.machines import native
 from hugealign.errors import HugealignError
 from hugealign.pagecache import measure, warming
 from hugealign.system import budget, children, kernel, memory, namespace
 
 #: Seconds for commands, and for all experiments.
 COMMANDS_LIMIT, TRIALS_LIMIT = 3.0, 10.0
-_LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 _BY_ALIGNMENT = (2, 35)  # of glibc: 163f625cf9 "elf: Remove excessive p_align check on PT_LOAD segments"
 _PR_GET_THP_DISABLE = 42
 _LARGEST_EXPERIMENT = 32 << 20
@@ -35,7 +35,8 @@ def look(paths: Sequence[str]) -> MachineFacts:
     page_size = kernel.huge_page_size()
     trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
     asked, mounting = budget.ask(), children.function(_no_mounts)
-    loader = next((path for path in _LOADERS if os.access(path, os.X_OK)), "")
+    processor = native()
+    loader = processor.loader if processor and os.access(processor.loader, os.X_OK) else ""
     said = children.command([loader, "--version"]) if loader else None
     children.collect([mounting, *([said] if said else ())], COMMANDS_LIMIT)
     children.collect(trials, TRIALS_LIMIT)

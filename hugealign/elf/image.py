@@ -150,6 +150,11 @@ class Image(Record):
         return machine_of(self.e_machine, self.is64, self.little)
 
     @property
+    def base_page(self) -> str:
+        """The size of its small pages, for people."""
+        return f"{self.machine.pages[0] >> 10 if self.machine else 4} KiB"
+
+    @property
     def processor(self) -> str:
         """The name of its processor, also of one without a row."""
         return name_of(self.e_machine, self.is64, self.little)

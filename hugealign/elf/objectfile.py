@@ -20,7 +20,6 @@ PAD_SYMBOL, LEAD_SYMBOL = "__hugealign_pad", "__hugealign_rodata"
 
 #: The symbols that a profile's order puts before and behind its hot functions; each has a section of its own.
 HOT_MARKS = ("__hugealign_hot_start", "__hugealign_hot_end")
-_NOTE_SYMBOL = "__hugealign_note"
 
 _SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOTE = 1, 2, 3, 4, 7
 _SHF_ALLOC, _SHF_ALLOC_EXEC, _SHF_INFO_LINK, _SHF_GNU_RETAIN = 2, 2 | 4, 0x40, 0x200000
@@ -71,21 +70,22 @@ def pad_object(pad: Pad) -> bytes:
     if pad.note:
         from hugealign.elf.notes import HOT_END, HOT_START, SECTION  # most links have no note
 
-        # A distance is that to the field itself, or it is taken from the note's beginning.
+        # A distance is that to the field itself, or that field has a symbol, which is subtracted.
         distances, first = b"", len(symbols) // _SYM_SIZE
-        to_symbol, *from_note = machine.distance
+        to_symbol, *from_field = machine.distance
         for number, (mark, offset) in enumerate(zip(HOT_MARKS, (HOT_START, HOT_END), strict=True)):
             contents.append((f".text.{mark}", _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0))
             symbols += struct.pack(sym, len(strings), _GLOBAL, _HIDDEN, len(contents), 0, 0)
             strings += mark.encode() + b"\0"
             distances += struct.pack(rela, offset, (first + number) << 32 | to_symbol, 0)
-            for kind in from_note:
-                distances += struct.pack(rela, offset, (first + len(HOT_MARKS)) << 32 | kind, offset)
+            for kind in from_field:
+                distances += struct.pack(rela, offset, (first + len(HOT_MARKS) + number) << 32 | kind, 0)
         contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, pad.note, 0, 0, 4, 0))
         at = len(contents)
-        if from_note:
-            symbols += struct.pack(sym, len(strings), _GLOBAL, _HIDDEN, at, 0, 0)
-            strings += _NOTE_SYMBOL.encode() + b"\0"
+        for mark, offset in zip(HOT_MARKS, (HOT_START, HOT_END), strict=True) if from_field else ():
+            # Not one symbol and addends: GNU ld adds those that it should subtract (2.40, R_RISCV_SUB64).
+            symbols += struct.pack(sym, len(strings), _GLOBAL, _HIDDEN, at, offset, 0)
+            strings += f"{mark}_distance".encode() + b"\0"
         contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA_SIZE))
     if pad.lead:
         contents.append((pad.lead, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(pad.lead_size), 0, 0, 1, 0))

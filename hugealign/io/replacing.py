@@ -28,7 +28,8 @@ _READ_ONLY = "its file system is read-only"
 _MOUNTED = "a file is mounted there; replace the one below it"
 _KEPT_AS_IT_IS = "it is immutable or append-only; see: chattr(1)"
 _TAKEN = "another file took its name while it was copied"
-_SYS_RENAMEAT2 = {"x86_64": 316, "aarch64": 276}  # arch/x86/entry/syscalls, include/uapi/asm-generic/unistd.h
+#: From arch/*/kernel/syscalls and include/uapi/asm-generic/unistd.h, by `uname -m`.
+_SYS_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "loongarch64": 276, "ppc64le": 357, "s390x": 347}
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS)  # the file system cannot, as NFS
 _ATTEMPTS = 1000  # at an exchange, while others give the name to file after file

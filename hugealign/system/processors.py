@@ -35,9 +35,10 @@ class Tlb:
 class Cpu:
     """One microarchitecture: its instruction TLBs, and the source of the numbers.
 
-    *l1_4k*, *l1_2m*: the first level for 4 KiB and 2 MiB pages.  *l2_2m*: the second-level entries that can hold a
-    2 MiB instruction translation; None if not published, 0 entries if there are none, which turns every first-level
-    miss into a page walk.  *l2*: the same for 4 KiB.  *ids* are (family, models) on x86, (implementer, parts) on Arm.
+    *l1_4k*, *l1_2m*: the first level for base pages and for huge ones: of 2 MiB, 1 MiB on s390x, 32 MiB on LoongArch.
+    *l2_2m*: the second-level entries that can hold the translation of a huge page of instructions; None if not
+    published, 0 entries if there are none, which turns every first-level miss into a page walk.  *l2*: the same for
+    base pages.  *ids* are (family, models) on x86, (implementer, parts) on Arm; others do not say what they are.
     """
 
     name: str
@@ -83,7 +84,16 @@ def _neoverse(names: str, ids: tuple[tuple[int, range], ...], l2: Tlb, source: s
     return Cpu(name, tuple(aliases), ARM64, ids, l1, l1, l2, l2, source)
 
 
+def _unpublished(name: str, alias: str, vendor: str, source: str) -> Cpu:
+    """Return a processor of which no number was found."""
+    return Cpu(name, (alias,), vendor, (), None, None, None, None, source)
+
+
 _NONE = Tlb(0)
+_NO_SIZES = (
+    "no published number was found for this table; of its predecessor, IBM's z13s Technical Guide, section 3.4.11, "
+    "names two levels without their sizes"
+)
 _GOLDEN_COVE = (Tlb(256, 8), Tlb(32, 8), _shared(2048, 8), _shared(1024, 8))
 _ARM = 0x41
 
@@ -237,6 +247,65 @@ CPUS: tuple[Cpu, ...] = (
         "Chips and Cheese, “Huawei's Kunpeng 920 and TaiShan v110 CPU Architecture”, July 2025, measured with small "
         "pages; nothing published about 2 MiB",
     ),
+    Cpu(
+        "la464",
+        ("3a5000", "3c5000"),
+        "loongarch64",
+        (),
+        None,
+        None,
+        _shared(2048, 8),
+        _shared(64),
+        "QEMU's model of the core (LOONGARCH_STLB, LOONGARCH_MTLB and CPUCFG in target/loongarch): the first table has "
+        "one page size at a time, so huge pages are in the second (LoongArch Reference Manual, volume 1, on the TLB); "
+        "nothing published about a first level for instructions",
+    ),
+    _unpublished("la664", "3a6000", "loongarch64", "no published number was found for this table"),
+    Cpu(
+        "u54",
+        ("polarfire-soc",),
+        "riscv64",
+        (),
+        _shared(32),
+        _shared(32),
+        None,
+        None,
+        "Microchip, PolarFire SoC MSS Technical Reference Manual, “MMU”: 32 entries, fully associative, for pages of "
+        "4 KiB, 2 MiB and 1 GiB",
+    ),
+    Cpu(
+        "p550",
+        ("eic7700x",),
+        "riscv64",
+        (),
+        Tlb(32),
+        None,
+        None,
+        None,
+        "Chips and Cheese, “Inside SiFive's P550 Microarchitecture”, January 2025, measured with small pages; nothing "
+        "published about 2 MiB",
+    ),
+    _unpublished("p670", "p600", "riscv64", "no published number was found for this table"),
+    _unpublished(
+        "power9",
+        "pwr9",
+        "ppc64le",
+        "its tables are in IBM's POWER9 Processor User's Manual, which could not be read for this table",
+    ),
+    Cpu(
+        "power10",
+        ("pwr10",),
+        "ppc64le",
+        (),
+        None,
+        None,
+        _shared(4096),
+        None,
+        "Starke and Thompto, “IBM's POWER10 Processor”, Hot Chips 32 (2020): 4096 entries of the second level; of the "
+        "first, and of page sizes, nothing is in it",
+    ),
+    _unpublished("z15", "8561", "s390x", _NO_SIZES),
+    _unpublished("z16", "3931", "s390x", _NO_SIZES),
 )
 
 

@@ -5,7 +5,7 @@ import stat
 
 from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis, Remedy
-from hugealign.elf.coverage import Coverage, coverages, total
+from hugealign.elf.coverage import Coverage, coverage, coverages, total
 from hugealign.elf.image import ET_CORE, ET_DYN, ET_EXEC, ET_REL, Image, read_image
 from hugealign.errors import HugealignError, MalformedElfError, NotElfError
 from hugealign.verification import rules
@@ -16,6 +16,7 @@ from hugealign.verification.result import FileReport, Placed
 
 _EHDR_SIZE, _PHDR_SIZE = 64, 56  # bytes: only 64-bit files are fixed
 _PLACEMENT = ("HA002", "HA003", "HA004", "HA005", "HA007")
+_OF_THE_LINK = (*rules.LACK_WINDOWS, *rules.PLACEMENT, rules.DATA_IN_TEXT, "HA007", "HA024", "HA026")
 _NO_PROGRAM = {
     ET_REL: ("file.object", Remedy("link")),
     ET_CORE: ("file.core", None),
@@ -52,7 +53,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
     broken = examine(facts, policy)
     parts: list[Coverage] = []
     if not facts.debug:
-        broken = rules.check(image, policy) + broken
+        broken = _laid_out(image, rules.check(image, policy) + broken, policy)
         parts = coverages(image, policy.page_size)
     covered = total(parts)
     if covered.windows < policy.min_windows and not facts.debug:
@@ -60,7 +61,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         broken.append(rules.found("HA030", first, windows=covered.windows, wanted=policy.min_windows))
     level, undoable, made = _fixed(fd, image)
     if 0 < made <= covered.windows:
-        broken = _remaining(broken, covered)
+        broken = _remaining(broken, covered, image.base_page)
     if level:  # it made the windows that it could, and put data among the text for them
         edited = (*rules.LACK_WINDOWS, rules.DATA_IN_TEXT)
         broken = [d.changed(remedy=Remedy("none")) if d.code in edited else d for d in broken]
@@ -79,7 +80,16 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         undoable=undoable,
         order=_placed(fd, facts),
         policy=policy,
+        pages=image.base_page,
     )
+
+
+def _laid_out(image: Image, broken: list[Diagnosis], policy: rules.Policy) -> list[Diagnosis]:
+    """Return *broken*; for a processor without a row, one note instead of what another link would cure."""
+    if image.machine or not image.text_segments or coverage(image, policy.page_size).text < policy.min_text:
+        return broken
+    left = [diagnosis for diagnosis in broken if diagnosis.code not in _OF_THE_LINK]
+    return [*left, rules.found("HA031", image.text_segments[0], processor=image.processor)]
 
 
 def _placed(fd: int, facts: Facts) -> Placed | None:
@@ -94,13 +104,13 @@ def _placed(fd: int, facts: Facts) -> Placed | None:
         return Placed(note.functions, None)
 
 
-def _remaining(broken: list[Diagnosis], covered: Coverage) -> list[Diagnosis]:
+def _remaining(broken: list[Diagnosis], covered: Coverage, pages: str) -> list[Diagnosis]:
     """Return *broken* of a file that has all the windows that a fix can make: the rest of its text is no failure."""
     left = [diagnosis for diagnosis in broken if diagnosis.code not in _PLACEMENT]
     placement = [diagnosis for diagnosis in broken if diagnosis.code in _PLACEMENT]
     if placement:
         where = {name: placement[0].facts[name] for name in ("segment", "flags")}
-        left.append(Diagnosis("HA028", "", {**where, "lost": covered.text - covered.huge}))
+        left.append(Diagnosis("HA028", "", {**where, "lost": covered.text - covered.huge, "pages": pages}))
     return left
 
 

@@ -47,7 +47,8 @@ class FileReport(Record):
     hexadecimal, empty if there is none.  *debug*: it is a separate debug file, which has no text.  *fix_level* is the
     level of the `hugealign fix` that made the file; *undoable*: no other tool has changed its headers since.  *order*
     says what became of the profile's order that the link was given.  *accepted* are the diagnoses that do not count.
-    *policy* is what was required of it, with the sizes of its processor.  *fail_on* is a severity or NEVER.
+    *policy* is what was required of it, with the sizes of its processor, whose base pages are *pages*.  *fail_on* is a
+    severity or NEVER.
     """
 
     path: str
@@ -66,6 +67,7 @@ class FileReport(Record):
     order: Placed | None = None
     accepted: tuple[Accepted, ...] = ()
     policy: Policy = Policy()
+    pages: str = "4 KiB"
     fail_on: str = ERROR
 
     @property

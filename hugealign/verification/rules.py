@@ -166,11 +166,11 @@ def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[
     head = -align_down(start, BASE_PAGE) % page
     lost = code_size(image, start - bias, min(start + head, end) - bias)
     if head and lost:
-        yield found("HA003", segment, head=lost)
+        yield found("HA003", segment, head=lost, pages=image.base_page)
     tail = align_up(end, BASE_PAGE) % page
     lost = code_size(image, max(start, align_up(end, BASE_PAGE) - tail) - bias, end - bias)
     if lost > policy.pad_threshold and head < end - start:
-        yield found("HA004", segment, tail=lost)
+        yield found("HA004", segment, tail=lost, pages=image.base_page)
     first, last = whole_windows(segment, page, fixed, bias, alignment)
     for other in joined(image.load_segments):
         if other.index == segment.index or first == last:

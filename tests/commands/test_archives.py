@@ -330,6 +330,28 @@ def test_lies(data: bytes, reason: str, tmp_path: Path) -> None:
     assert any(word in reasons(check(tmp_path / "x")) for word in reason.split("|")), reasons(check(tmp_path / "x"))
 
 
+def test_a_member_that_is_no_program_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A jar has thousands.  Programs among them are found wherever their beginning lies."""
+    program = Path("/bin/true").read_bytes()
+    classes = [(f"{number}.class", b"\xca\xfe\xba\xbe" + os.urandom(300) + bytes(2000)) for number in range(2000)]
+    members = [*classes, ("true", program), ("n" * 2000, program), ("short", b"\x7fELF"), ("random", os.urandom(4000))]
+    path = tmp_path / "x"
+    path.write_bytes(zipped(*members))
+    reads: list[int] = []
+    pread = os.pread
+
+    def counted(fd: int, size: int, at: int) -> bytes:
+        reads.append(at)
+        return pread(fd, size, at)
+
+    monkeypatch.setattr(os, "pread", counted)
+    passed: Counter[str] = Counter()
+    reports = check(path, passed)
+    assert names(reports) == ["n" * 2000, "true"]
+    assert passed[OTHER] == len(classes) + 2
+    assert len(reads) < len(classes) + 200
+
+
 def test_zip_lies(tmp_path: Path) -> None:
     good = zipped(("x", Path("/bin/true").read_bytes()))
     central = good.rfind(b"PK\1\2")

@@ -53,6 +53,10 @@ class Source:
     path: Path
     directives: dict[str, list[str]]
 
+    @property
+    def name(self) -> str:
+        return str(self.path.relative_to(CORPUS).with_suffix(""))
+
     def all(self, name: str) -> list[str]:
         return self.directives.get(name, [])
 
@@ -85,8 +89,7 @@ class Case:
     toolchain: Toolchain
 
     def __str__(self) -> str:
-        name = self.source.path.relative_to(CORPUS).with_suffix("")
-        return f"{name}-{self.variant}-{self.toolchain.name}"
+        return f"{self.source.name}-{self.variant}-{self.toolchain.name}"
 
     @property
     def compiler(self) -> str:

@@ -1,4 +1,4 @@
-"""Newer linkers than this system has, and newer perfs: unpacked under build/newer, not installed.
+"""Newer linkers than this system has, newer perfs, and LoongArch: unpacked under build/newer, not installed.
 
 Wild is built by cargo from its registry, once. The others come from the Debian mirror that apt uses; by hand:
 ``.venv/bin/python -m tests.link.newer``. What a suite's index names is trusted because Debian's keys sign the index's
@@ -46,6 +46,13 @@ CARGO, WILD = "cargo", "0.10.0"
 #: Where Debian's next C library is before it is in sid; only that is unpacked of it.
 EXPERIMENTAL = "experimental"
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
+#: What LoongArch needs: C and C++ libraries for clang, GNU ld, and a QEMU that knows the vectors they use; from trixie.
+LOONGARCH = "loongarch"
+SYSROOT = (
+    "libc6-dev-loong64-cross libc6-loong64-cross libgcc-14-dev-loong64-cross libgcc-s1-loong64-cross "
+    "libstdc++-14-dev-loong64-cross libstdc++6-loong64-cross linux-libc-dev-loong64-cross "
+    "binutils-loongarch64-linux-gnu libc6 libjansson4 libzstd1 zlib1g libsframe1 qemu-user"
+).split()
 Index = dict[str, dict[str, str]]
 
 
@@ -174,14 +181,43 @@ def unpack_libc() -> dict[str, str]:
     return {"lib/ld.so": done.stdout.splitlines()[0]}
 
 
+def unpack_loongarch() -> dict[str, str]:
+    """Have SYSROOT in build/newer, 100 MB of downloads.  Raises UnavailableError."""
+    root = TARGET / LOONGARCH / "root"
+    linker, qemu = root / "usr/bin/loongarch64-linux-gnu-ld.bfd", root / "usr/bin/qemu-loongarch64"
+    if not qemu.exists():
+        archive = mirror()
+        packages = index(archive, SUITES[0])
+        root.mkdir(parents=True, exist_ok=True)
+        for name in SYSROOT:  # QEMU, the largest by far, comes last: it says that all is there
+            fields = packages[name]
+            package = root.parent / "package.deb"
+            package.write_bytes(download(f"{archive}/{fields['Filename']}", fields["SHA256"]))
+            if name == "qemu-user":
+                tar = subprocess.run(("dpkg-deb", "--fsys-tarfile", package), capture_output=True, check=True).stdout
+                subprocess.run(("tar", "-x", "-C", root, "./usr/bin/qemu-loongarch64"), input=tar, check=True)
+            else:
+                subprocess.run(("dpkg-deb", "-x", package, root), check=True)
+            package.unlink()
+            if linker.exists() and name == SYSROOT[-2]:
+                words = ("--force-rpath", "--set-rpath", f"{root}/usr/lib/x86_64-linux-gnu")
+                subprocess.run(("patchelf", "--set-interpreter", root / LOADER, *words, linker), check=True)
+    versions = {}
+    for program in (linker, qemu):
+        done = subprocess.run((program, "--version"), capture_output=True, text=True, check=True)
+        versions[program.name] = done.stdout.splitlines()[0]
+    return versions
+
+
 def fetch(suite: str) -> dict[str, str]:
     """Have the programs of *suite*: by the link's name in build/newer/SUITE, what it calls itself.
 
     Raises UnavailableError; what has been unpacked once is kept.
     """
     versions = TARGET / suite / "versions.json"
-    if suite in (CARGO, EXPERIMENTAL):
-        made = build_wild() if suite == CARGO else unpack_libc()
+    makers = {CARGO: build_wild, EXPERIMENTAL: unpack_libc, LOONGARCH: unpack_loongarch}
+    if suite in makers:
+        made = makers[suite]()
         versions.write_text(json.dumps(made))
         return made
     known: dict[str, str] = json.loads(versions.read_text()) if versions.exists() else {}
@@ -202,7 +238,7 @@ def unavailable(suite: str) -> str | None:
 
 
 def main() -> None:
-    for suite in (*SUITES, EXPERIMENTAL, CARGO):
+    for suite in (*SUITES, EXPERIMENTAL, LOONGARCH, CARGO):
         try:
             for name, version in fetch(suite).items():
                 print(f"{TARGET / suite / name}: {version}")

@@ -141,6 +141,7 @@ PATCHED = {
     "beyond all addresses": (-1, P_VADDR, (1 << 47) - 0x1000, "HA013 HA029"),
     "off a page": (-1, P_OFFSET, 0x11, "HA029"),
     "beyond the file": (-1, P_OFFSET, 1 << 40, "HA029"),
+    "for MIPS": (None, 16, 3 | 8 << 16 | 1 << 32, "HA031"),  # e_type, e_machine, e_version
 }
 
 #: rule: a file that breaks it -> the file that comes of doing what it advises; empty if it advises nothing.
@@ -174,6 +175,7 @@ CURES = {
     "HA028": ("fixed afterwards", ""),
     "HA029": ("no such memory", "good"),
     "HA030": ("small", "good"),
+    "HA031": ("for MIPS", ""),
 }
 ASKED: dict[str, dict[str, object]] = {"HA030": {"min_windows": 2}}
 
@@ -196,6 +198,8 @@ def made(directory: Path, name: str) -> Path:
     if name in PATCHED:
         which, field, value, _ = PATCHED[name]
         good = made(directory, "good")
+        if which is None:
+            return patch(good, path, (field, "Q", value))
         loads = read_file(good).load_segments
         value += loads[1].p_vaddr + loads[1].p_memsz if value < 0 else 0
         return patch(good, path, (loads[which].header + field, "Q", value))

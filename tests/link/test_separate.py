@@ -419,6 +419,22 @@ def test_text_that_looks_like_addresses(tmp_path: Path) -> None:
     assert refusal(path)[0] == "fix.many-addresses"
 
 
+@pytest.mark.parametrize(
+    ("instruction", "code"),
+    [
+        # EVEX with an operation that is not known, of registers: what follows is no distance.
+        (".byte 0x62, 0xf5, 0x7d, 0x28, 0x39, 0xe8; .long __ehdr_start - . - 4", ""),
+        (".byte 0x62, 0xf5, 0x7d, 0x28, 0x39, 0x2d; .long __ehdr_start - . - 4", "fix.crosses"),
+        # What capstone does not know, with REX2, from the map of opcodes of two bytes.
+        (".byte 0xd5, 0x90, 0x6f, 0x05; .long __ehdr_start - . - 4", "fix.crosses"),
+    ],
+)
+def test_instructions_that_a_decoder_does_not_know(instruction: str, code: str, tmp_path: Path) -> None:
+    function = f".hidden __ehdr_start; .text; .rept 64; nop; .endr; {instruction}; .rept 64; nop; .endr"
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0] + f'asm("{function}");')
+    assert code_of(path) == code
+
+
 def test_appended(tmp_path: Path) -> None:
     path = compiled(tmp_path, CALLS % KINDS["pointers"][0])
     with path.open("ab") as stream:

@@ -45,6 +45,8 @@ _BEFORE = (
 _MOVABS = re.compile(rb"\xff(?<=[\x48\x49][\xb8-\xbf].....)(?=\xff\xff\xff)", re.DOTALL)
 #: ... and how many bytes can follow it in its instruction: an immediate operand.
 _BEHIND = (0, 1, 2, 4)
+#: Where ModRM follows the first byte of a prefix that has an opcode in it: EVEX, VEX of three and two bytes, REX2, XOP.
+_MODRM = {0x62: 5, 0xC4: 4, 0xC5: 3, 0xD5: 3, 0x8F: 4}
 _NOT_SEARCHED = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table")
 
 
@@ -202,8 +204,9 @@ class _Search:
     def _shows(self, machine: Any, code: bytes, decoded: tuple[int, int, str], one: Crossing) -> bool:
         """Return whether an instruction, *decoded* from the first bytes of *code*, holds the distance *one*, or may."""
         at, length, name = decoded
-        if name == ".byte":  # unknown to the decoder, but perhaps to a newer processor: EVEX, VEX, opcode and ModRM
-            return one.place - at == {0x62: 6, 0xC4: 5, 0xC5: 4}.get(code[0])
+        if name == ".byte":  # unknown to the decoder, but perhaps not to a processor
+            modrm = _MODRM.get(code[0], 0)
+            return one.place - at == modrm + 1 and code[modrm] & 0xC7 == 5
         if at + length <= one.place or at + length - one.place - 4 not in _BEHIND:
             return False  # the instruction ends before the distance, or elsewhere
         return self._is_distance(machine, code[:length], at, one)

@@ -31,13 +31,13 @@ _MAGICS = (
     (NEWC_CRC, CPIO),
     (STRIPPED, CPIO),
 )
+_ANY = tuple(magic for magic, _ in _MAGICS)
 
 
 def kind(head: bytes) -> str:
     """Return the kind of a file that begins with *head*; empty if it is neither ELF nor an archive."""
-    for magic, name in _MAGICS:
-        if head.startswith(magic):
-            return name
+    if head.startswith(_ANY):
+        return next(name for magic, name in _MAGICS if head.startswith(magic))
     if head[:3] == b"BZh" and head[4:10] == b"1AY&SY":
         return "bzip2"
     return TAR if is_tar_header(head) else ""
@@ -50,7 +50,7 @@ def elf_type(head: bytes) -> int:
 
 def is_tar_header(block: bytes) -> bool:
     """Whether *block* is a tar header: its checksum decides, for old ones have no magic."""
-    if len(block) < TAR_BLOCK:
+    if len(block) < TAR_BLOCK or (block[148] != 0x80 and block[148:156].split(b"\0")[0].strip(b"01234567 ")):
         return False
     try:
         wanted = tar_number(block[148:156])

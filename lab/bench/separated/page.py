@@ -1,6 +1,7 @@
 """The page of `lab.bench.separated`: what did not come out, a summary, and all files and suites, folded."""
 
 import platform
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from lab.bench.separated.__main__ import Result
 
 _WAYS = ("separate", "shift", "hugifyr", "hugifyr -n")
+_FIX = "fix"
+#: What differs in the reasons of files that are refused for the same.
+_DETAIL = re.compile(r"0x[0-9a-f]+|[\d.]+ [KM]iB|LOAD \d+")
 
 
 def page(files: Sequence[Sequence["Result"]], suites: Sequence[dict[str, Any]]) -> str:
@@ -21,6 +25,8 @@ def page(files: Sequence[Sequence["Result"]], suites: Sequence[dict[str, Any]]) 
     debian = Path("/etc/debian_version").read_text(encoding="ascii").strip()
     ran = [one for one in suites if not one["failed"]]
     ways = {way: [next(r for r in results if r.way == way) for results in tried] for way in _WAYS}
+    best = [shifted if r.refused else r for r, shifted in zip(ways["separate"], ways["shift"], strict=True)]
+    ways = {_FIX: best, **ways}
     suite_rows = "\n".join(_suite(one) for one in suites)
     file_rows = "\n".join(_row(result) for results in files for result in results)
     return f"""# fix against hugifyr
@@ -36,9 +42,10 @@ Here are {len(tried)} files of Debian, PyPI and npm, and {len(ran)} test suites,
 
 {_summary(ways)}
 
-*Covered* is text in whole windows of 2 MiB; *executable* are bytes of sections without code in executable segments that
-were not there before. *Debug information*: the names and lines that llvm-symbolizer gives 300 functions, of the files
-that name any.
+*fix* is what `hugealign fix` does without `--level`: `separate`, or where that is refused `shift`. *Covered* is text in
+whole windows of 2 MiB, of refused files those that they had. *Data made executable*: bytes of sections without code in
+segments that are executable now. *Debug information*: the names and lines that llvm-symbolizer gives 300 functions, of
+the files that name any.
 
 <details><summary>How it was made</summary>
 
@@ -72,25 +79,23 @@ the same. The suites ran in a fresh Debian 12, with Debian's file and with the s
 def _summary(ways: dict[str, list["Result"]]) -> str:
     made = {way: [r for r in results if not r.refused] for way, results in ways.items()}
     good = {way: [r for r in results if r.same] for way, results in made.items()}
-    total = sum(r.text for r in next(iter(ways.values())))
+    total = max(1, sum(r.text for r in ways[_FIX]))
+    # A refused file stays as it was; one that breaks has nothing.
+    left = {way: sum(r.covered for r in results if r.refused or r.same) for way, results in ways.items()}
     rows = {
-        "refused": [str(len(ways[way]) - len(made[way])) for way in _WAYS],
-        "written, but do not load": [str(sum(not r.loads for r in made[way])) for way in _WAYS],
-        "load, but do another job than before, or crash": [
-            str(sum(r.loads and not r.same for r in made[way])) for way in _WAYS
-        ],
-        "do the same": [str(len(good[way])) for way in _WAYS],
-        "of these: all text covered": [str(sum(r.covered == r.text for r in good[way])) for way in _WAYS],
-        "text covered of all files' that do the same": [
-            f"{100 * sum(r.covered for r in good[way]) / max(total, 1):.1f} %" for way in _WAYS
-        ],
-        "executable, together": [format_size(sum(r.executable for r in good[way])) for way in _WAYS],
-        "growth, together": [format_size(sum(r.growth for r in good[way])) for way in _WAYS],
+        "refused": [str(len(ways[way]) - len(made[way])) for way in ways],
+        "written, but do not load": [str(sum(not r.loads for r in made[way])) for way in ways],
+        "load, but do another job, or crash": [str(sum(r.loads and not r.same for r in made[way])) for way in ways],
+        "do the same": [str(len(good[way])) for way in ways],
+        "of these: all text covered": [str(sum(r.covered == r.text for r in good[way])) for way in ways],
+        "text covered, of all files": [f"{100 * left[way] / total:.1f} %" for way in ways],
+        "data made executable": [format_size(sum(max(0, r.executable) for r in good[way])) for way in ways],
+        "growth": [format_size(sum(r.growth for r in good[way])) for way in ways],
         "debug information right": [
-            f"{sum(bool(r.named) for r in good[way])} of {sum(r.named is not None for r in good[way])}" for way in _WAYS
+            f"{sum(bool(r.named) for r in good[way])} of {sum(r.named is not None for r in good[way])}" for way in ways
         ],
     }
-    lines = [f"| {len(ways['separate'])} files | {' | '.join(_WAYS)} |", "|---|--:|--:|--:|--:|"]
+    lines = [f"| {len(ways[_FIX])} files | {' | '.join(ways)} |", f"|---|{'--:|' * len(ways)}"]
     return "\n".join(lines + [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()])
 
 
@@ -100,27 +105,32 @@ def _not_right(
     lines = []
     for way in ("separate", "shift"):
         wrong = [r.file for r in ways[way] if not r.refused and not r.same]
-        lines.append(f"- `{way}`: {len(wrong)} files do not do the same" + (f": {', '.join(wrong)}." if wrong else "."))
-    lost = [r.file for r in ways["separate"] if r.named is False]
-    lines.append(
-        f"- `separate`: debug information is wrong in {len(lost)} files{': ' + ', '.join(lost) if lost else ''}."
-    )
+        lost = [r.file for r in ways[way] if r.named is False]
+        lines.append(
+            f"- `{way}`: {_files(wrong)} doing another job than before, {_files(lost)} wrong debug information."
+        )
+    reasons: dict[str, list[str]] = {}
     for results in files:
-        refused = [r for r in results if r.way in ("separate", "shift") and r.refused]
-        if len(refused) == 2:
-            lines.append(f"- {refused[0].file} stays as it is: {refused[0].refused}.")
-        elif refused and refused[0].way == "separate":
-            lines.append(f"- {refused[0].file} is not separated: {refused[0].refused}.")
-        elif not results[0].way:
-            lines.append(f"- {results[0].file} was not tried: {results[0].refused}.")
+        refused = {r.way: r.refused for r in results if r.refused}
+        if "separate" in refused:
+            left = "stay as they are" if "shift" in refused else "are not separated, but shifted"
+            reason = _DETAIL.sub("…", refused["separate"].partition(";")[0])
+            reasons.setdefault(f"{left}: {reason}", []).append(results[0].file)
+        elif "" in refused:
+            reasons.setdefault(f"were not tried: {refused['']}", []).append(results[0].file)
+    lines += [f"- {_files(names)} {reason}." for reason, names in reasons.items()]
     for one in suites:
         if one["failed"]:
             lines.append(f"- The suite of {one['suite']['name']} did not run: {_cell(one['failed'])}")
         elif one["differ"]:
-            lines.append(
-                f"- {one['suite']['name']}: {len(one['differ'])} results differ: {_cell('; '.join(one['differ'][:4]))}"
-            )
+            differ = _cell("; ".join(one["differ"][:4]))
+            lines.append(f"- {one['suite']['name']}: {len(one['differ'])} results differ: {differ}")
     return "\n".join(lines)
+
+
+def _files(names: list[str]) -> str:
+    count = f"{len(names) or 'no'} file{'s' * (len(names) != 1)}"
+    return count + (f" ({', '.join(names)})" if names else "")
 
 
 def _suite(one: dict[str, Any]) -> str:

@@ -141,10 +141,10 @@ RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
 WHERE: dict[str, int | str] = {"segment": 2, "flags": "R-E"}
 #: The rules of verify: facts beside the segment and its protection, and the sentence.
 RULES: list[tuple[str, dict[str, int | str], str]] = [
-    ("HA001", {"align": 4096, "page_size": W}, "the text is aligned to 4.0 KiB; huge pages require 2.0 MiB"),
+    ("HA001", {"align": 4096, "page_size": W}, "text is aligned to 4.0 KiB; huge pages require 2.0 MiB"),
     ("HA002", {"page_size": W}, "p_vaddr and p_offset differ modulo 2.0 MiB"),
-    ("HA003", {"head": 4096}, "the text starts inside a window: its first 4.0 KiB stay on 4 KiB pages"),
-    ("HA004", {"tail": 8192}, "the text ends inside a window: its last 8.0 KiB stay on 4 KiB pages"),
+    ("HA003", {"head": 4096, "pages": "4 KiB"}, "text starts inside a window: its first 4.0 KiB use 4 KiB pages"),
+    ("HA004", {"tail": 8192, "pages": "4 KiB"}, "text ends inside a window: its last 8.0 KiB use 4 KiB pages"),
     ("HA005", {"other": 3, "other_flags": "RW-"}, "LOAD 3 (RW-) shares a window with the text"),
     ("HA006", {"missing": 5}, "the file ends 5 B before its text does"),
     ("HA006", {"absent": 5}, "5 B of the text are in memory but not in the file"),
@@ -192,14 +192,23 @@ RULES: list[tuple[str, dict[str, int | str], str]] = [
     (
         "HA027",
         {"align": 4096, "page_size": W},
-        "the text is aligned to 4.0 KiB: only some loaders and file systems align it to 2.0 MiB",
+        "text is aligned to 4.0 KiB: only some loaders and file systems align it to 2.0 MiB",
     ),
-    ("HA028", {"lost": 4096}, "4.0 KiB of text stay on 4 KiB pages; fix cannot make more windows whole"),
+    (
+        "HA028",
+        {"lost": 4096, "pages": "4 KiB"},
+        "4.0 KiB of text stay on 4 KiB pages; fix cannot make more windows whole",
+    ),
     ("HA029", {"surplus": 16}, "LOAD 2 has 16 B more in the file than in memory"),
     ("HA029", {"end": 1 << 48}, "LOAD 2 reaches beyond the end of the address space: 0x1000000000000"),
     ("HA029", {"modulo": 4096}, "LOAD 2: p_vaddr and p_offset differ modulo 4.0 KiB"),
     ("HA029", {"missing": 1}, "LOAD 2 ends 1 B beyond the end of the file"),
     ("HA030", {"windows": 1, "wanted": 2}, "the text has 1 whole window, not 2"),
+    (
+        "HA031",
+        {"processor": "mips"},
+        "it is for mips; hugealign neither judges nor changes where its text lies",
+    ),
 ]
 
 

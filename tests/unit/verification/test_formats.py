@@ -39,6 +39,7 @@ FACTS: dict[str, int | str] = {
     "other": 3,
     "other_flags": "RW-",
     "missing": 4,
+    "pages": "4 KiB",
 }
 
 
