@@ -1,6 +1,6 @@
 """Code without a file: which runtime compiled it, and its options for huge pages.  Pure.
 
-The statements about each runtime were measured (docs/guides/what-runs.md), on the versions named there.
+The statements about each runtime were measured (docs/guides/compiled-code.md), on the versions named there.
 """
 
 import functools

@@ -152,9 +152,9 @@ def test_the_dockerfile(buildah: tuple[str, ...], work: Path) -> None:
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_the_dockerfile_of_two_stages(ordered: bool, buildah: tuple[str, ...], work: Path) -> None:
-    """That of docs/guides/build-systems.md: the last stage has the program, and nothing of hugealign."""
+    """That of docs/guides/packages.md: the last stage has the program, and nothing of hugealign."""
     context = program(work / "context")
-    text = (ROOT / "docs/guides/build-systems.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/guides/packages.md").read_text(encoding="utf-8")
     whole, with_order = re.findall(r"(?ms)^```dockerfile\n(.*?)^```$", text)
     if ordered:
         whole = re.sub(r"(?m)^RUN make .*\n", lambda _: with_order, whole)
