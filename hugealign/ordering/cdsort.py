@@ -26,6 +26,7 @@ _NONE = 0xFFFFFFFF
 #: 32, and no sum of products of samples reaches infinity.
 _MOST_BYTES, _MOST_ARCS, _MOST_SAMPLES = 1 << 60, 1 << 30, 1e100
 _DISTANCE_POWER = 0.25  # as in cdsort.c
+_ABSURD = "functions cannot be sorted: they are larger than any, or called more often"
 
 
 class Arc(NamedTuple):
@@ -47,22 +48,35 @@ class Chain:
 
 
 class CallGraph:
-    """The functions to merge, and the arcs between each two of them."""
+    """The functions to merge, and the arcs between each two of them.  Raises HugealignError for absurd numbers.
+
+    *columns* are callers, callees, offsets and weights of the arcs, pair of functions by pair; *counts* is the number
+    of arcs of each pair.  Arrays: a profile can have millions of arcs.
+    """
 
     def __init__(self, sizes: Sequence[int], counts: Sequence[int], arcs: Iterable[Arc]) -> None:
         self.sizes = [max(size, 1) for size in sizes]
-        # By the two ends, lower index first: (caller, callee, offset, weight).
-        self.between: dict[tuple[int, int], list[tuple[int, int, int, float]]] = {}
+        columns: list[array[Any]] = [array(code) for code in "IIqd"]
+        pairs = array("I")  # of each arc
+        numbers: dict[int, int] = {}  # of the pairs
         entering, leaving = [0] * len(sizes), [0] * len(sizes)
         for caller, callee, weight, offset in arcs:
             if caller == callee:
                 continue
-            if offset is None:
-                offset = (self.sizes[caller] + 1) // 2  # noqa: PLW2901 - its middle
+            at = (self.sizes[caller] + 1) // 2 if offset is None else offset  # None: its middle
+            if not -_MOST_BYTES < at < _MOST_BYTES or len(pairs) >= _MOST_ARCS or weight > _MOST_SAMPLES:
+                raise HugealignError(_ABSURD)
             entering[callee] += weight
             leaving[caller] += weight
-            ends = (caller, callee) if caller < callee else (callee, caller)
-            self.between.setdefault(ends, []).append((caller, callee, offset, float(weight)))
+            ends = caller << 32 | callee if caller < callee else callee << 32 | caller
+            pairs.append(numbers.setdefault(ends, len(numbers)))
+            for column, value in zip(columns, (caller, callee, at, float(weight)), strict=True):
+                column.append(value)
+        by_pair = sorted(range(len(pairs)), key=pairs.__getitem__)
+        self.columns = [array(column.typecode, map(column.__getitem__, by_pair)) for column in columns]
+        self.counts = array("I", bytes(4 * len(numbers)))
+        for pair in pairs:
+            self.counts[pair] += 1
         total_size = sum(size for size, samples in zip(self.sizes, counts, strict=True) if samples > 0)
         self.far = max(total_size, 1) ** -_DISTANCE_POWER
         self.total = float(sum(counts))
@@ -82,10 +96,10 @@ def cdsort(sizes: Sequence[int], counts: Sequence[int], arcs: Iterable[Arc]) -> 
 
 def merged(graph: CallGraph) -> list[Chain]:
     """Return the chains of *graph*.  Raises HugealignError."""
-    arcs = [arc for between in graph.between.values() for arc in between]
-    if not arcs:
+    if not graph.counts:
         return [Chain(*one, [index]) for index, one in enumerate(zip(graph.samples, graph.sizes, strict=True))]
-    _check(graph, arcs)
+    if len(graph.sizes) >= _MOST_ARCS or sum(graph.sizes) >= _MOST_BYTES or sum(graph.samples) >= _MOST_SAMPLES:
+        raise HugealignError(_ABSURD)
     try:
         c = loaded(_SOURCE, _FUNCTIONS)
     except HugealignError as error:
@@ -93,24 +107,10 @@ def merged(graph: CallGraph) -> list[Chain]:
     sizes, samples = array("q", graph.sizes), array("d", graph.samples)
     following = array("I", bytes(4 * len(sizes)))
     functions: list[array[Any]] = [sizes, samples, following]
-    counts = array("I", map(len, graph.between.values()))
-    rows = zip(*arcs, strict=True)
-    columns: list[array[Any]] = [array(code, column) for code, column in zip("IIqd", rows, strict=True)]
-    edges = (len(counts), _address(counts), len(arcs), *map(_address, columns))
+    edges = (len(graph.counts), _address(graph.counts), len(graph.columns[0]), *map(_address, graph.columns))
     if c.cdsort_merge(len(sizes), *map(_address, functions), *edges, graph.total, graph.far):
         raise MemoryError
     return [Chain(samples[first], size, _nodes(following, first)) for first, size in enumerate(sizes) if size]
-
-
-def _check(graph: CallGraph, arcs: list[tuple[int, int, int, float]]) -> None:
-    fits = (
-        max(len(arcs), len(graph.sizes)) < _MOST_ARCS
-        and sum(graph.sizes) < _MOST_BYTES
-        and all(-_MOST_BYTES < offset < _MOST_BYTES for _, _, offset, _ in arcs)
-        and sum(graph.samples) < _MOST_SAMPLES
-    )
-    if not fits:
-        raise HugealignError("functions cannot be sorted: they are larger than any, or called more often")
 
 
 def _address(of: "array[Any]") -> int:

@@ -1,6 +1,7 @@
 """What ordering/cdsort.c does, in Python: its oracle, and what unit tests use instead, which start no compiler."""
 
 import heapq
+import itertools
 from collections.abc import Iterable
 
 from hugealign.ordering.cdsort import CallGraph, Chain
@@ -31,8 +32,11 @@ class _Sorter:
         self.address = [0] * count  # of each function within its chain
         # The arcs between two chains, in the entries of both.
         self.between: list[dict[int, list[tuple[int, int, int, float]]]] = [{} for _ in range(count)]
-        for (low, high), arcs in graph.between.items():
-            self.between[low][high] = self.between[high][low] = arcs
+        rows = zip(*graph.columns, strict=True)
+        for number in graph.counts:
+            arcs = list(itertools.islice(rows, number))
+            one, other = arcs[0][:2]
+            self.between[one][other] = self.between[other][one] = arcs
         self.cost = [self._misses(*pair) for pair in zip(self.samples, self.size, strict=True)]
         self.version = [0] * count
         self.heap: list[tuple[float, int, int, int, int]] = []
