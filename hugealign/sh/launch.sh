@@ -422,7 +422,7 @@ esac
 # linker's place, and looks for it as clang would have.
 shim='' option=${linker%%=*}
 case ${1##*/}/$linker in
-    */ | *gcc*/* | *g++*/* | *gfortran*/*) ;; # which know no such option, or know the shims by their names
+    */ | *gcc*/* | g++*/* | *-g++*/* | *gfortran*/*) ;; # which know no such option, or know the shims by their names
     *=*/*)
         [ ! -x "${linker#*=}" ] || [ -d "${linker#*=}" ] || {
             shim=$package/libexec/${linker##*/}
@@ -509,7 +509,7 @@ chooses_linker() {
         *) false ;;
     esac || { read -r line <"$2" && case $line in '#!'*) return 0 ;; esac; }
     case $elsewhere/${1##*/} in
-        */*gcc* | */*g++*) return 1 ;;
+        */*gcc* | */g++* | */*-g++*) return 1 ;;
         /*) configured "$2" ;;
         @*) grep -qse fuse-ld -e ld-path -- "${elsewhere#@}" || configured "$2" ;;
     esac

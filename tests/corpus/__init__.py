@@ -112,8 +112,11 @@ class Case:
 
     def skip(self) -> str | None:
         """Why this case cannot be, with or without hugealign; None if it can."""
-        if missing := self.toolchain.missing():
-            return f"{missing} is not installed"
+        missing = self.toolchain.missing()
+        return f"{missing} is not installed" if missing else self.cannot()
+
+    def cannot(self) -> str | None:
+        """Why the toolchain cannot do it, if it is installed."""
         words = self.variant.split("+")
         for (linker, word), reason in CANNOT.items():
             if linker in self.toolchain.name and word in words:

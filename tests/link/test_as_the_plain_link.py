@@ -359,6 +359,7 @@ def test_a_linker_in_the_guise_of_another_is_laid_out_or_it_is_said(work: Path) 
         "clang-19 -fuse-ld=lld-19": True,
         "clang-19 --ld-path=mold": True,
         "clang-19 --ld-path=ld.lld-19": True,
+        "clang++-19 --ld-path=ld.lld-19": True,
         "clang-19 -fuse-ld=lld-19 -Weverything -Werror": True,
         "clang-19 @words": True,
         "ccache clang-19 -fuse-ld=lld-19": True,

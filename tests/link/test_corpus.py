@@ -28,17 +28,26 @@ SHARE = 3
 class Checker:
     """Builds and compares; *directory* keeps the objects, which do not depend on the linker.
 
-    Programs run behind the words of *runner*, and have windows of *page* bytes.
+    Programs run behind the words of *runner*, and have windows of *page* bytes; *target* are words for the compiler.
     """
 
-    def __init__(self, directory: Path, runner: tuple[str, ...] = (), page: int = PAGE) -> None:
-        self.directory, self.runner, self.page = directory, runner, page
+    def __init__(
+        self, directory: Path, runner: tuple[str, ...] = (), page: int = PAGE, target: tuple[str, ...] = ()
+    ) -> None:
+        self.directory, self.runner, self.page, self.target = directory, runner, page, target
         self.locks: defaultdict[str, Lock] = defaultdict(Lock)
 
     def compiled(self, case: Case, define: str | None = None, pic: bool = False) -> Path:
         """The object of the source, or of the part of it that *define* names."""
         std = {".c": ["-std=gnu99"], ".cc": ["-std=gnu++17"]}.get(case.source.path.suffix, [])
-        argv = [case.compiler, "-c", *"-Wall -Wextra -Werror".split(), *std, "-fPIC" if pic else MODES[case.mode()]]
+        argv = [
+            case.compiler,
+            *self.target,
+            "-c",
+            *"-Wall -Wextra -Werror".split(),
+            *std,
+            "-fPIC" if pic else MODES[case.mode()],
+        ]
         argv += [*case.source.words("Args"), *case.flags(link=False), *([f"-D{define}"] if define else [])]
         name = hashlib.sha1(f"{argv} {case.source.path}".encode(), usedforsecurity=False).hexdigest()
         target = self.directory / f"{name}.o"
