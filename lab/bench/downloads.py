@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.fixing.fix import FixOptions, fix
 from hugealign.io import replacing
 from hugealign.pagecache.text import cool, warm
@@ -65,9 +66,7 @@ WORK: dict[str, tuple[str, ...]] = {
     "deno": ("fmt", "--check", "--quiet", "in.js"),
     "node": ("loop.js",),
     "php": ("-r", "for ($i = 0; $i < 100000; $i++) $a[$i % 999] = strrev(json_encode([$i, md5($i)]));"),
-    "pypy3": ("-c", "import json\nfor i in range(20000): json.dumps({'a': [i, str(i)]})"),
     "compile": ("-o", "out.o", "-p", "main", "in.go"),
-    "gofmt": ("-l", "in.go"),
     "cc1": ("-O2", "-quiet", "in.c", "-o", "out.s"),
 }
 
@@ -142,9 +141,9 @@ def cells(one: Case, place: Path) -> list[str]:
     run = misses(one.path, words, one.windows, place) if one.windows else plain
     found = ratios(one, place)
     time_of = f"{statistics.median(found):.2f} ({found[0]:.2f} to {found[-1]:.2f})"
-    done = subprocess.run([one.path, "-v" if one.name == "cc1" else "--version"], check=False, capture_output=True,
+    done = subprocess.run([one.path, "--version"], check=False, capture_output=True,
                           text=True, stdin=subprocess.DEVNULL)  # fmt: skip
-    version = re.search(r"\d+\.\d+(\.\d+)*", done.stdout + done.stderr)
+    version = re.search(r"\d+\.\d+(\.\d+)*", done.stdout)
     title = f"{one.name} {version[0] if version else ''}".strip()
     after = misses(one.fixed, words, one.more, place)
     return [title, str(one.windows), str(one.more), plain, run, after, time_of]
@@ -168,7 +167,11 @@ def main() -> int:
         for file, text in _FILES.items():
             (place / file).write_text(text, encoding="ascii")
         for program, path in programs(args.path):
-            rows.append(cells(case(program, path, place), place))
+            try:
+                rows.append(cells(case(program, path, place), place))
+            except RefusalError as error:
+                print(f"{program}: {error}", file=sys.stderr, flush=True)
+                continue
             print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
             if args.write:
                 replacing.write(args.write, page(rows).encode())
