@@ -153,6 +153,7 @@ def test_what_has_no_window_is_told_of_with_what_gives_it_one(venv: Path, made: 
     words: list[str | Path] = [made / "loads", library(venv)]
     count, said = huge([HUGEALIGN, "run", "--how=stage", "--file", venv, "--", *words], library(venv))
     assert (count, said.count("\n")) == (1, 1)
+    assert said.startswith("hugealign: 2 of 2 windows huge in 2 files; ")
     assert worded("text.none-below", files=3, without=1, page_size=WINDOW) in said
     assert f"hugealign run --fix --file {venv} -- COMMAND" in said
 
