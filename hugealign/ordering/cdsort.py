@@ -110,7 +110,7 @@ def _check(graph: CallGraph, arcs: list[tuple[int, int, int, float]]) -> None:
         and sum(graph.samples) < _MOST_SAMPLES
     )
     if not fits:
-        raise HugealignError("functions cannot be sorted: they are larger than any, or called more often")
+        raise HugealignError("functions cannot be sorted: implausible sizes or counts")
 
 
 def _address(of: "array[Any]") -> int:
