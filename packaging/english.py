@@ -1,8 +1,9 @@
 """``make check``: no code reads what it says to people.
 
 A sentence may be reworded at any time, so nothing may decide by its words.  This looks for string methods, ``in``,
-``==`` and regular expressions on what the renderer returns, on the text of an exception, and on names and attributes
-that hold sentences.  Such a text is followed through the plain assignments of a function, no further.
+``==``, ``match``, keys to sort and regular expressions on what the renderer returns, on the text of an exception, and
+on names, attributes and entries that hold sentences.  Such a text is followed through the plain assignments of a
+function, through f-strings, and through the functions of the same module that return one; no further.
 """
 
 import ast
@@ -13,6 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("hugealign", "lab/src")
 NAMES = {"message", "reason", "sentence", "strerror"}
+CHANGING = {"lower", "upper", "casefold", "title", "capitalize", "strip"}
+MATCHING = {"match", "fullmatch", "search", "findall", "finditer"}
+ORDERING = {"sorted", "min", "max", "groupby", "sort"}
 RENDERERS = {"hugealign.diagnosis.render", "hugealign.diagnosis.forms"}
 READING = {
     "startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit", "find",
@@ -43,11 +47,29 @@ class Function:
                 return name in self._names or name in NAMES
             case ast.Attribute(attr=name):
                 return name in NAMES
+            case ast.Subscript(slice=ast.Constant(value=name)):
+                return name in NAMES
+            case ast.JoinedStr(values=values):
+                parts = [part.value for part in values if isinstance(part, ast.FormattedValue)]
+                return len(values) == 1 and any(map(self.holds, parts))
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in CHANGING:
+                return self.holds(value)
             case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)]):
                 return name in self._errors
             case ast.Call(func=ast.Name(id=name)):
                 return name in self._functions
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
+                return name in self._renderers
+        return False
+
+    def returns(self, node: ast.expr) -> bool:
+        """Return whether *node* is a function that returns a sentence."""
+        match node:
+            case ast.Lambda(body=body):
+                return self.holds(body)
+            case ast.Name(id=name):
+                return name in self._functions
+            case ast.Attribute(value=ast.Name(id=name)):
                 return name in self._renderers
         return False
 
@@ -58,11 +80,25 @@ class Function:
                 return self.holds(value)
             case ast.Call(func=ast.Attribute(value=ast.Name(id="re")), args=args):
                 return any(map(self.holds, args))
+            case ast.Call(func=ast.Attribute(attr=name), args=args) if name in MATCHING:
+                return any(map(self.holds, args))
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), keywords=keywords) if name in ORDERING:
+                return any(self.returns(word.value) for word in keywords if word.arg == "key")
+            case ast.Call(
+                func=ast.Attribute(attr="fromkeys") | ast.Name(id="set"),
+                args=[ast.Call(func=ast.Name(id="map"), args=[function, *_])],
+            ):
+                return self.returns(function)
+            case ast.DictComp(key=key):
+                return self.holds(key)
+            case ast.Match(subject=subject):
+                return self.holds(subject)
             case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[right]):
                 return self.holds(right) or (self.holds(left) and not isinstance(right, ast.Name))
             case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
                 sides = (left, right)
-                return any(map(self.holds, sides)) and any(isinstance(s, ast.Constant) and s.value for s in sides)
+                to_word = any(isinstance(side, ast.Constant) and side.value for side in sides)
+                return any(map(self.holds, sides)) and (to_word or any(isinstance(side, ast.Call) for side in sides))
         return False
 
 
@@ -75,16 +111,22 @@ def found(text: str) -> Iterator[int]:
     functions = {
         name for full, name in names if full.rpartition(".")[0] in RENDERERS or full == "hugealign.errors.cause"
     }
-    for body in _bodies(tree):
+    for name, body in _bodies(tree):  # those of the module that return a sentence
         function = Function(body, renderers, functions)
-        yield from (node.lineno for node in body if isinstance(node, ast.expr) and function.reads(node))
+        returned = [node.value for node in body if isinstance(node, ast.Return) and node.value]
+        if name and returned and all(map(function.holds, returned)):
+            functions.add(name)
+    for _, body in _bodies(tree):
+        function = Function(body, renderers, functions)
+        yield from (node.lineno for node in body if isinstance(node, ast.expr | ast.Match) and function.reads(node))
 
 
-def _bodies(tree: ast.Module) -> Iterator[list[ast.AST]]:
-    """Yield the nodes of the module, and of each function, without those of the functions within."""
+def _bodies(tree: ast.Module) -> Iterator[tuple[str, list[ast.AST]]]:
+    """Yield the nodes of the module, and of each function with its name, without those of the functions within."""
     waiting: list[ast.AST] = [tree]
     while waiting:
-        nodes, left = [], list(ast.iter_child_nodes(waiting.pop()))
+        body = waiting.pop()
+        nodes, left = [], list(ast.iter_child_nodes(body))
         while left:
             node = left.pop(0)
             nodes.append(node)
@@ -92,7 +134,7 @@ def _bodies(tree: ast.Module) -> Iterator[list[ast.AST]]:
                 waiting.append(node)
             else:
                 left = [*ast.iter_child_nodes(node), *left]
-        yield nodes
+        yield getattr(body, "name", ""), nodes
 
 
 def main() -> int:

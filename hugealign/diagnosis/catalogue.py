@@ -34,7 +34,8 @@ a warning or a note only on request (`hugealign verify --help`). Written by `mak
 class Row(Record):
     """What the catalogue holds for a code.
 
-    *severity* is ERROR, WARNING, or NOTE if nothing is to be done about it.  *source* and *fix* may be empty.
+    *severity* is ERROR, WARNING, or NOTE if nothing is to be done about it.  *source* and *fix*, a kind of REMEDIES or
+    a sentence, may be empty.
     """
 
     severity: str
@@ -125,8 +126,13 @@ def row(code: str) -> Row:
     first, sentence, *more = head.rstrip("\n").split("\n")
     severity, title = first.split(": ", 1)
     fields = dict(line.split(": ", 1) for line in more)
-    fix = fields.get("fix", "")
-    return Row(severity, title, sentence, fields.get("source", ""), REMEDIES.get(fix, fix), page.rstrip("\n"))
+    return Row(severity, title, sentence, fields.get("source", ""), fields.get("fix", ""), page.rstrip("\n"))
+
+
+def advice(code: str) -> str:
+    """Return what helps where a diagnosis with *code* names no remedy of its own; empty if nothing does."""
+    fix = row(code).fix
+    return REMEDIES.get(fix, fix)
 
 
 def page(code: str) -> str:

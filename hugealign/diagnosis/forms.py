@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from hugealign.diagnosis.catalogue import ERROR, NOTE, WARNING, row
+from hugealign.diagnosis.catalogue import ERROR, NOTE, WARNING, advice, row
 from hugealign.diagnosis.render import cure, label, sentence, text
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io.units import printable
@@ -81,7 +81,7 @@ def sarif(codes: Sequence[str], results: list[dict[str, Any]], unchecked: Sequen
 
 def _sarif_rule(code: str) -> dict[str, Any]:
     found = row(code)
-    fix = f"\n\nFix: {found.fix}" if found.fix else ""
+    fix = f"\n\nFix: {advice(code)}" if found.fix else ""
     return {
         "id": code,
         "shortDescription": {"text": found.title},

@@ -3,7 +3,7 @@
 import errno
 import os
 
-from hugealign.diagnosis.catalogue import REMEDIES, row
+from hugealign.diagnosis.catalogue import REMEDIES, advice, row
 from hugealign.diagnosis.values import ARGUMENTS, COMMAND, OUTPUT, ROOT, SUBJECT, Diagnosis, Remedy
 from hugealign.io.units import counted, format_size, printable
 
@@ -34,7 +34,7 @@ def cure(diagnosis: Diagnosis, *, colour: bool = False) -> str:
     """Return what to do about it: the remedy, else what the catalogue advises; empty if there is nothing."""
     if diagnosis.remedy:
         return remedy(diagnosis.remedy, diagnosis.facts, colour=colour)
-    return row(diagnosis.code).fix
+    return advice(diagnosis.code)
 
 
 def label(diagnosis: Diagnosis) -> str:

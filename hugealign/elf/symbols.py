@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
 
+from hugealign.diagnosis.refusal import DiagnosedError
 from hugealign.elf.contents import Contents, filled
 from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
 from hugealign.elf.leb128 import read_unsigned
@@ -105,7 +106,7 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
     with file_at(path) as fd:
         image = read_image(fd)
         if image.e_type not in (ET_EXEC, ET_DYN):
-            raise HugealignError("not linked: give the executable or shared library")
+            raise DiagnosedError("file.object")
         source, symbols = _found(image, fd)
         functions = _placed(symbols, {s.p_vaddr + s.p_memsz for s in image.text_segments})
         functions.source = source
@@ -116,7 +117,7 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
         s.sh_size for s in image.sections if s.sh_flags & SHF_EXECINSTR and s.name.startswith(_LEADING)
     )
     if not functions.starts:
-        raise HugealignError("no functions found: neither symbols nor unwind information (stripped?)")
+        raise DiagnosedError("file.no-functions")
     return functions
 
 

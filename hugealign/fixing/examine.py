@@ -4,7 +4,7 @@ import errno
 import os
 
 from hugealign import settings
-from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.refusal import DiagnosedError, RefusalError
 from hugealign.diagnosis.values import SUBJECT, Remedy
 from hugealign.elf.coverage import is_debug_file
 from hugealign.elf.dynamic import read_dynamic
@@ -12,7 +12,6 @@ from hugealign.elf.fixrecord import SEPARATE, FixRecord, reader
 from hugealign.elf.guards import read_guards, weaker
 from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, Image, read_image
 from hugealign.elf.machines import sizes
-from hugealign.errors import HugealignError
 from hugealign.fixing.output import Output, without_tail
 from hugealign.fixing.plan import Plan, make_plan
 from hugealign.io.descriptors import using, write_all
@@ -77,7 +76,7 @@ def lost(fd: int, output: Output) -> str:
             os.ftruncate(made, output.size)
         except OSError as error:
             if error.errno == errno.EFBIG:  # memory has no other limit
-                raise HugealignError("it is larger than this process may write (RLIMIT_FSIZE, ulimit -f)") from error
+                raise DiagnosedError("file.size-limit", Remedy("raise-limit")) from error
             raise
         for offset, data in output.writes:
             write_all(made, data, offset)

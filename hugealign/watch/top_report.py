@@ -31,10 +31,10 @@ def head(machine: Machine) -> list[str]:
     )
     if machine.hidden:
         more = "" if machine.privileged else "; root sees more"
-        lines.append(f"no permission to read: {_processes(machine.hidden)}{more}")
+        lines.append(f"{_processes(machine.hidden)} skipped: no permission{more}")
     if machine.silent:
         pids = ", ".join(map(str, machine.silent))
-        lines.append(f"no answer from {_processes(len(machine.silent))}: {pids} (a file system that hangs?)")
+        lines.append(f"{_processes(len(machine.silent))} skipped: no answer about {pids}")
     return lines
 
 

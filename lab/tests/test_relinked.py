@@ -112,7 +112,7 @@ def test_command(place: Path, tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("other", "is not a link of the same objects: "),
-        ("main.o", "not linked: give the executable or shared library"),
+        ("main.o", worded("file.object")),
         ("a.c", worded("file.not-elf")),
         ("none", "No such file"),
         ("cut", ""),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, PYTHON, environment, run, worded
+from tests.support import HUGEALIGN, PYTHON, advised, environment, run, worded
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_no_room_for_what_goes_to_standard_output(tmp_path: Path) -> None:
 def test_the_limit_that_is_in_the_way_is_named(tmp_path: Path) -> None:
     for words in ("--dry-run", f"-o {tmp_path}/out"):
         done = run("sh", "-c", f"ulimit -f 1000; exec {HUGEALIGN} fix {words} {PYTHON}")
-        reason = "it is larger than this process may write (RLIMIT_FSIZE, ulimit -f)"
+        reason = f"{worded('file.size-limit')}; {advised('raise-limit')}"
         assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {PYTHON}: {reason}\n")
     assert os.listdir(tmp_path) == []
 

@@ -183,7 +183,7 @@ def test_a_build_that_has_none_of_the_functions(prog: Path, tmp_path: Path) -> N
         (["order", "absent", "-b", "prog"], 3, "absent: No such file"),
         (["order", "list", "-b", "absent"], 3, "absent: No such file"),
         (["order", "list", "-b", "list"], 3, f"list: {worded('file.not-elf')}"),
-        (["order", "list", "-b", "object.o"], 3, "not linked"),
+        (["order", "list", "-b", "object.o"], 3, worded("file.object")),
         (["order", "empty", "-b", "prog"], 3, "empty: is empty"),
         (["order", "prog", "-b", "prog"], 3, "prog: is an executable"),
         (["order", "list", "-b", "prog", "--type=nosuch"], 2, "--type: unknown"),

@@ -66,7 +66,7 @@ def advise(*words: str, status: int, prefix: tuple[str, ...] = ()) -> dict[str, 
 
 def named(found: dict[str, Any]) -> list[str]:
     """Return the words of the command that an answer names."""
-    remedy = found["diagnosis"]["remedy"]
+    remedy = found["diagnosis"]["remedy"] or (found["cause"] and found["cause"]["remedy"])
     return list(remedy["argv"]) if remedy else []
 
 

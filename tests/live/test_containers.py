@@ -20,7 +20,7 @@ from tests.live.filesystems import MissingError
 from tests.live.podman import Podman, huge_kib
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
 from tests.live.test_trees import linked
-from tests.support import need
+from tests.support import need, worded
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]
 ALL = WINDOWS * WINDOW >> 10
@@ -101,7 +101,7 @@ def test_one_line_for_what_others_built(engine: Engine, built: Programs, tmp_pat
 def test_entrypoint_of_root(engine: Engine) -> None:
     """Root of a container may not mount, and says so; with CAP_SYS_ADMIN it may."""
     huge, _, said = engine.huge_kib("--user=0", "server-hugealign:1", SERVER, "5")
-    assert (huge, "a user namespace would take privileges from it" in said) == (0, True)
+    assert (huge, worded("process.would-lose-privileges") in said) == (0, True)
     huge, _, _ = engine.huge_kib("--user=0", "--cap-add=SYS_ADMIN", "server-hugealign:1", SERVER, "5")
     assert huge == ALL
 

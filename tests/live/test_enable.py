@@ -289,6 +289,10 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
     (units / "script.service").write_text("[Service]\nExecStart=/usr/bin/ldd x\n")
     assert f"script: {worded('service.script')}; " in offline(units, "enable", "script").stderr
     assert offline(units, "enable", "--file", f"{stock}/good", "script").returncode == 0
+    # Of a directory, what has a whole window.
+    below = offline(units, "enable", "--dry-run", "--file", str(stock), "script").stdout
+    assert f"{stock}/good:{stock}/good\n" in below
+    assert f"{stock}/plain" not in below
 
 
 #: A hugealign that others may write to.

@@ -131,7 +131,7 @@ def test_disabled_by_prctl(warmed: Path) -> None:
         assert huge_kib(child.pid, warmed) == 0
         done = hugealign("ps", str(child.pid))
         assert done.returncode == 1
-        assert "prctl(PR_SET_THP_DISABLE)" in done.stdout
+        assert worded("process.thp-disabled") in done.stdout
 
 
 def test_deleted_program(warmed: Path) -> None:
@@ -148,7 +148,7 @@ def test_deleted_program_in_small_pages(warmed: Path) -> None:
         warmed.unlink()
         done = hugealign("ps", str(child.pid))
         assert done.returncode == 1
-        assert f"deleted or replaced since it started\n  {REMEDIES['restart']}\n" in done.stdout
+        assert f"{worded('file.replaced')}\n  {REMEDIES['restart']}\n" in done.stdout
 
 
 def test_json(warmed: Path) -> None:

@@ -131,7 +131,7 @@ def test_advice_against_huge_pages(cold: Path) -> None:
         (mapping,) = (m for m in processes.look(child.pid, libraries=True).text(libraries=True) if m.path == str(cold))
         done = hugealign("ps", "--all", str(child.pid))
     assert mapping.no_huge
-    assert "madvise(MADV_NOHUGEPAGE)" in done.stdout
+    assert worded("program.small-pages") in done.stdout
 
 
 def test_head_and_tail_are_named(cold: Path) -> None:

@@ -60,7 +60,7 @@ def test_no_huge_page_is_claimed_where_the_command_gets_none(programs: Programs,
         assert child.stdout.readline() == b"ready\n"
         assert re.search("(FilePmdMapped|ShmemPmdMapped): +[1-9]", Path(f"/proc/{child.pid}/smaps").read_text()) is None
         child.kill()
-        assert f"0 of {WINDOWS} windows huge: huge pages are disabled for it" in child.stderr.read().decode()
+        assert f"0 of {WINDOWS} windows huge: {worded('process.thp-disabled')}" in child.stderr.read().decode()
 
 
 def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_program_that_gives_privileges(stock: Path, user: bool) -> None:
     assert (done.returncode, state(done.stdout)) == (0, state(plain.stdout))
     assert re.search(r"^Uid:\t\d+\t1234\t1234", done.stdout, re.MULTILINE)
     if user:
-        assert done.stderr.endswith("gives privileges, which it would not in a user namespace\n")
+        assert done.stderr.endswith(f"{worded('process.privileged-program')}\n")
     else:
         assert done.stderr == ""
 
@@ -222,7 +222,7 @@ def test_program_that_gives_privileges_keeps_them_beside_its_libraries(stock: Pa
     program.chmod(0o4755)
     done = said(command("run", "--how=stage", "--libs", "--", program, user=user))
     assert (done.returncode, done.stdout) == (0, "1234\n")
-    assert done.stderr.count("not staged: the program gives privileges") == user
+    assert done.stderr.count(worded("process.privileged-program")) == user
 
 
 def test_program_with_capabilities(stock: Path, user: bool) -> None:
@@ -233,7 +233,7 @@ def test_program_with_capabilities(stock: Path, user: bool) -> None:
     plain = said([*(USER if user else ()), str(program)])
     done = said(command("run", "--how=stage", "--", program, user=user))
     assert state(done.stdout) == state(plain.stdout)
-    assert done.stderr.count("gives privileges") == user
+    assert done.stderr.count(worded("process.privileged-program")) == user
     # The copy has them, too: root may leave what it is before it executes the program.
     words = command("run", "--how=stage", "--", program, "x", "wait")
     with running(words) as child:
@@ -367,7 +367,7 @@ def test_permission_by_group(stock: Path) -> None:
 def test_no_user_namespaces(stock: Path) -> None:
     user = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
     words = [sys.executable, "-c", _NO_NAMESPACES, *user, *command("run", "--", stock / "good")]
-    one_line(said(words), "mount no copies of its own: the kernel refused unshare (ENOSPC)")
+    one_line(said(words), worded("process.no-mounts", call="unshare", error="ENOSPC"))
 
 
 def test_root_without_the_right_to_mount(stock: Path) -> None:
@@ -395,7 +395,7 @@ def test_capabilities_of_the_caller_are_kept(stock: Path) -> None:
     done = said([*words, *command("run", "--", stock / "state")])
     assert state(done.stdout) == state(plain.stdout)
     assert "CapAmb:\t0000000000000400" in done.stdout
-    assert done.stderr.count("a user namespace would take privileges from it") == 1
+    assert done.stderr.count(worded("process.would-lose-privileges")) == 1
 
 
 def test_chroot(stock: Path, tmp_path: Path) -> None:
@@ -405,9 +405,8 @@ def test_chroot(stock: Path, tmp_path: Path) -> None:
     lines = [f"mkdir -p {inside}{p} && mount --rbind {p} {inside}{p}" for p in places]
     words = " ".join(command("run", "--", stock / "good"))
     line = "\n".join([*lines, f"chroot {inside} {words}"])
-    one_line(
-        said(["unshare", "--mount", "sh", "-ec", line]), "mount no copies of its own: the kernel refused mount (EINVAL)"
-    )
+    done = said(["unshare", "--mount", "sh", "-ec", line])
+    one_line(done, worded("process.no-mounts", call="mount", error="EINVAL"))
 
 
 def test_copy_cannot_be_written_to(stock: Path, user: bool) -> None:

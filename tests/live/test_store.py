@@ -200,7 +200,7 @@ def test_full_store(store: Path, program: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "huge=always,size=4M,mode=755", "none", store], check=True)
     done = stage(store, program)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.endswith("the kernel refused to copy it (ENOSPC)\n")
+    assert done.stderr.endswith(f"{worded('copy.failed', error='ENOSPC')}\n")
     assert (copies(store), link(store, program).exists()) == ([], False)
 
 
@@ -264,8 +264,8 @@ def test_privileges_and_secrets_are_refused(store: Path, program: Path) -> None:
     shutil.copy(program, hidden / "program")
     for mounted in (False, True):
         program.chmod(0o4755)
-        assert "it gives privileges" in stage(store, program).stderr
-        assert f"not everyone may enter {hidden}" in stage(store, hidden / "program").stderr
+        assert worded("copy.privileges") in stage(store, program).stderr
+        assert worded("copy.closed-directory", directory=str(hidden)) in stage(store, hidden / "program").stderr
         assert gone(store)
         program.chmod(0o755)
         if not mounted:
@@ -310,7 +310,7 @@ def test_only_root_can_change_a_copy(store: Path, program: Path) -> None:
     assert "(10.0 MiB, copied)" in stage(store, program).stdout
     assert copy.stat().st_uid == 0
     program.chmod(0o750)
-    assert "its owner could change the copy" in stage(store, program).stderr
+    assert worded("copy.owner-may-change") in stage(store, program).stderr
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o077])

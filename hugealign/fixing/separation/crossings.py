@@ -164,7 +164,9 @@ class _Search:
                     if where in seen:
                         break
                     seen.add(where)
-                    if self._shows(machine, code[where - low :], (where, length, name), one):
+                    if (at > one.place or name == ".byte") and self._shows(
+                        machine, code[where - low :], (where, length, name), one
+                    ):
                         return True
                     if at > one.place:
                         break

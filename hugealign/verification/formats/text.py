@@ -62,7 +62,10 @@ def _file(file: FileReport, style: Style) -> "Iterator[str]":
             yield from diagnosis_lines(diagnosis, style)
         if index in segments:
             yield segment_line(segments[index])
-    for fix in filter(None, dict.fromkeys(map(render.cure, file.diagnoses))):
+    fixes: dict[object, Diagnosis] = {}
+    for diagnosis in file.diagnoses:
+        fixes.setdefault(diagnosis.remedy or row(diagnosis.code).fix, diagnosis)
+    for fix in filter(None, map(render.cure, fixes.values())):
         yield from _wrapped(f"fix: {fix}", 4, 9)
     if file.fix_level:
         since = (

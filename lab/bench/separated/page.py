@@ -54,7 +54,9 @@ the files that name any.
 libdwarf from before 0.4: it was built by its README's commands in Debian 13, with Debian 12's libdwarf, and had each
 file with and without `-n`, which leaves debug information alone. One judge for all: the program headers that were
 written, as `verify` reads them; the file's own job, its status and output; and the dynamic linker, where the job is not
-the same. The suites ran in a fresh Debian 12, with Debian's file and with the same after `hugealign fix --in-place`.
+the same. `fix` had Debian 12's capstone 4. The suites ran in a fresh Debian 12, with Debian's file and with the same
+after `hugealign fix --in-place`. Debian's separate debug files were not merged for hugifyr, as its README proposes, nor
+moved for `fix`.
 
 </details>
 
@@ -106,19 +108,17 @@ def _not_right(
     for way in ("separate", "shift"):
         wrong = [r.file for r in ways[way] if not r.refused and not r.same]
         lost = [r.file for r in ways[way] if r.named is False]
-        lines.append(
-            f"- `{way}`: {_files(wrong)} doing another job than before, {_files(lost)} wrong debug information."
-        )
+        lines.append(f"- `{way}` broke {_files(wrong)}, and debug information in {_files(lost)}.")
     reasons: dict[str, list[str]] = {}
     for results in files:
         refused = {r.way: r.refused for r in results if r.refused}
         if "separate" in refused:
-            left = "stay as they are" if "shift" in refused else "are not separated, but shifted"
+            left = "as before" if "shift" in refused else "shifted, but not separated"
             reason = _DETAIL.sub("…", refused["separate"].partition(";")[0])
             reasons.setdefault(f"{left}: {reason}", []).append(results[0].file)
         elif "" in refused:
-            reasons.setdefault(f"were not tried: {refused['']}", []).append(results[0].file)
-    lines += [f"- {_files(names)} {reason}." for reason, names in reasons.items()]
+            reasons.setdefault(f"not tried: {refused['']}", []).append(results[0].file)
+    lines += [f"- {_files(names)}, {reason}." for reason, names in reasons.items()]
     for one in suites:
         if one["failed"]:
             lines.append(f"- The suite of {one['suite']['name']} did not run: {_cell(one['failed'])}")

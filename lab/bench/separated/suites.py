@@ -123,4 +123,5 @@ def _entered(root: Path, script: str, *, check: bool = True) -> bytes:
 def _results(root: Path, suite: Suite, fill: dict[str, str]) -> Counter[str]:
     output = _entered(root, f"({_filled(suite.run, fill)}) 2>&1 || :", check=False).decode(errors="replace")
     (root / "root" / f"{suite.name}.log").write_text(output)
-    return Counter(match[0].strip() for match in re.finditer(suite.pattern, output, re.MULTILINE))
+    matches = re.finditer(suite.pattern, output, re.MULTILINE)
+    return Counter((" ".join(match.groups()) or match[0]).strip() for match in matches)

@@ -22,6 +22,15 @@ HEAD = "import re\nfrom hugealign.diagnosis import render\nfrom hugealign.errors
         'x.message.endswith("!")',
         'reason == "no window"',
         're.search("no", x.reason)',
+        '"no" in f"{render.text(x)}"',
+        're.compile("no").match(render.text(x))',
+        "render.text(x) == render.text(y)",
+        "sorted(x, key=render.text)",
+        "max(x, key=lambda one: render.text(one))",
+        "{render.text(one): one for one in x}",
+        "dict.fromkeys(map(render.cure, x))",
+        'render.text(x).lower() == "no"',
+        'render.document(x)["message"].startswith("no")',
         '(said := render.cure(x)) and said.removeprefix("run: ")',
     ],
 )
@@ -37,9 +46,26 @@ def test_reads_an_exception() -> None:
     assert not list(english.found(f"{body}error.errno == 2"))
 
 
+def test_reads_what_a_function_of_the_module_returns() -> None:
+    body = f"{HEAD}def words(x):\n    return render.text(x)\ndef f(x):\n    return"
+    assert list(english.found(f'{body} words(x).startswith("no")')) == [7]
+    assert not list(english.found(f"{body} words(x)"))
+
+
+def test_reads_by_a_match() -> None:
+    assert list(english.found(f'{HEAD}match render.text(x):\n    case "no":\n        pass\n')) == [4]
+
+
 @pytest.mark.parametrize(
     "line",
-    ["render.text(x)", 'x.code == "HA001"', 'x.code.startswith("HA")', "if reason: pass", "reason in accepted"],
+    [
+        "render.text(x)",
+        'x.code == "HA001"',
+        'x.code.startswith("HA")',
+        "if reason: pass",
+        "reason in accepted",
+        "x.reason == reason",
+    ],
 )
 def test_does_not(line: str) -> None:
     assert not list(english.found(HEAD + line))
