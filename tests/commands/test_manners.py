@@ -208,7 +208,7 @@ def test_processes() -> None:
         ("fix --dry-run --undo /", "fix: a directory cannot be undone; give the files"),
         ("fix x", "fix: no output; give -o OUT, --in-place, or --dry-run to see what it would do"),
         ("fix -o out x y", "-o takes one FILE; several are changed with --in-place"),
-        ("order --type nonsense -b x p", "--type: unknown; known are "),
+        ("order --type nonsense -b x p", "--type: unknown format; known are "),
         ("profile merge --weight 3 x", "--weight: not PATTERN=N, as in 'eu-*=3'"),
         ("profile merge --cap 1e3 x", "--cap: 1e3: not a number from 0 to "),
         ("map x", "map: needs --profile; example: hugealign map ./server --profile perf.data"),
