@@ -83,11 +83,11 @@ def run(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, done: Sequence[Adapted], *, line: bool = False) -> int:
     if args.json:
         print(json.dumps(report.document(done), indent=None if line else 1), flush=True)
-    for one in () if args.json else done:
-        if one.error:
-            messages.error(one.error)
+    for process in () if args.json else done:
+        if process.error:
+            messages.error(process.error)
         else:
-            output.show(report.lines(one, verbose=args.verbose))
-    if all(one.error for one in done):
+            output.show(report.lines(process, verbose=args.verbose))
+    if all(process.error for process in done):
         return 3
-    return 0 if all(one.met for one in done) else 1
+    return 0 if all(process.met for process in done) else 1

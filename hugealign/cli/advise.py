@@ -60,20 +60,20 @@ def run(args: argparse.Namespace) -> int:
     if args.after:
         output.keep_apart({"-o": args.output}, [shutil.which(args.after[0])])
         launched, words = _launched(args.after)
-        found = advise(words, options, launched)
+        advice = advise(words, options, launched)
     else:
         with Progress("hugealign: advise") as progress:
             progress.at_once(f"sampling for {options.seconds:g} s")
-            found = advise_process(args.target, options)
+            advice = advise_process(args.target, options)
     if args.json:
-        text = json.dumps(report.document(found), indent=1) + "\n"
+        text = json.dumps(report.document(advice), indent=1) + "\n"
     else:
-        text = "".join(f"{line}\n" for line in report.lines(found, verbose=args.verbose))
+        text = "".join(f"{line}\n" for line in report.lines(advice, verbose=args.verbose))
         text = output.painted(text) if args.output in (None, "-") else output.plain(text)
     output.write(text, args.output, utf8=args.json)
-    if found.judged.answer == Answer.UNKNOWN:
+    if advice.judged.answer == Answer.UNKNOWN:
         return HugealignError.exit_status
-    return 0 if found.judged.answer in (Answer.YES, Answer.MAYBE) else 1
+    return 0 if advice.judged.answer in (Answer.YES, Answer.MAYBE) else 1
 
 
 def _launched(words: list[str]) -> tuple[Launched | None, list[str]]:
@@ -85,10 +85,10 @@ def _launched(words: list[str]) -> tuple[Launched | None, list[str]]:
         return None, words
     parser = argparse.ArgumentParser(prog="hugealign run")
     launching.configure(parser)
-    asked = parser.parse_args(words[2:])
-    command = launching.command_words(asked.words, "hugealign advise -- hugealign run -- ./server")
+    given = parser.parse_args(words[2:])
+    command = launching.command_words(given.words, "hugealign advise -- hugealign run -- ./server")
     options = words[2 : len(words) - len(command)]
     if options[-1:] == ["--"]:
         options.pop()
-    made = Launched(tuple(options), asked.fix, tuple(asked.file), lambda: launching.prepared(command[0], asked))
+    made = Launched(tuple(options), given.fix, tuple(given.file), lambda: launching.prepared(command[0], given))
     return made, command

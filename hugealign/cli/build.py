@@ -57,9 +57,9 @@ def _activate(environ: dict[bytes, bytes]) -> None:
 
     shims = os.path.join(PACKAGE, "libexec")
     if ":" in shims:
-        raise WrapperError(f"COMPILER_PATH cannot name {shims}, for its colon; install hugealign elsewhere")
+        raise WrapperError(f"COMPILER_PATH cannot contain {shims}, because of the colon; install hugealign elsewhere")
     if not os.access(os.path.join(shims, "ld"), os.X_OK):  # compilers would silently pass over it
-        raise WrapperError(f"{shims}/ld cannot be run; install hugealign again")
+        raise WrapperError(f"{shims}/ld cannot be executed; reinstall hugealign")
     try:
         settings.from_environ(os.environ)
     except UsageError as error:

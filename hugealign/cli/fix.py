@@ -211,10 +211,10 @@ def _with_remedy(path: str, error: HugealignError, *, undo: bool) -> HugealignEr
 
     if not isinstance(error, RefusalError):
         return error
-    found = error.diagnosis.about(path)
-    if not found.remedy and not undo and found.code not in _NOT_OF_THE_LINK:
-        found = found.changed(remedy=remedies.relink(path))
-    return RefusalError.of(found)
+    diagnosis = error.diagnosis.about(path)
+    if not diagnosis.remedy and not undo and diagnosis.code not in _NOT_OF_THE_LINK:
+        diagnosis = diagnosis.changed(remedy=remedies.relink(path))
+    return RefusalError.of(diagnosis)
 
 
 def _to_stdout(args: argparse.Namespace, options: "FixOptions") -> int:
@@ -249,9 +249,9 @@ def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
     from hugealign.fixing import gains, report
 
     with Progress("hugealign: fix") as progress:
-        found = gains.gather(args.files, options.changed(one_name=True), progress.say)
+        gain = gains.gather(args.files, options.changed(one_name=True), progress.say)
     if args.json:
-        print(json.dumps(report.report_document(found), indent=1))
+        print(json.dumps(report.report_document(gain), indent=1))
     else:
-        print(output.painted(report.gains_table(found)))
+        print(output.painted(report.gains_table(gain)))
     return 0

@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     """Make the order, print the report and return the exit status."""
     gc.disable()  # a million small objects and no cycles: the search for cycles takes a fourth of the time
     if args.old_binary is not None and not args.binary:
-        raise UsageError("order: --old-binary needs -b, the build to make an order for")
+        raise UsageError("order: --old-binary requires -b, the build to order")
     if args.old_binary == "":
         raise UsageError("order: --old-binary: no file")
     if not args.profiles:

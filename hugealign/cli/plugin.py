@@ -80,10 +80,10 @@ def _list() -> int:
     from hugealign.wrapper import plugin_list as listed
 
     used = {entry.plugin for entry in listed.read() if entry.current()}
-    found = building.installations()
-    if not found:
+    installations = building.installations()
+    if not installations:
         raise building.PluginError("no LLVM found (Debian: apt install clang-19 llvm-19-dev)")
-    for llvm in found:
+    for llvm in installations:
         path = llvm.plugin()
         if os.path.exists(path):
             clang = os.path.join(llvm.prefix, "bin", "clang")

@@ -139,7 +139,7 @@ def _drift(args: argparse.Namespace) -> int:
     from hugealign.ordering import drift
     from hugealign.profile.ran import ProfileOptions
 
-    found = drift.drift(
+    drifted = drift.drift(
         args.order,
         args.profiles,
         args.binary or profiled.only_program("profile drift", args.profiles),
@@ -147,8 +147,8 @@ def _drift(args: argparse.Namespace) -> int:
         warn=messages.warning,
     )
     threshold = args.threshold / 100
-    output.write((drift.to_json if args.json else drift.text)(found, threshold), None, utf8=args.json)
-    return 1 if found.lost > threshold else 0
+    output.write((drift.to_json if args.json else drift.text)(drifted, threshold), None, utf8=args.json)
+    return 1 if drifted.lost > threshold else 0
 
 
 def _number(text: str, option: str, most: int) -> int:

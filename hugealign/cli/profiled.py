@@ -37,11 +37,11 @@ def only_program(command: str, profiles: list[str]) -> str:
     """Return the only program that *profiles* name, and say so for *command*.  Raises UsageError without one."""
     from hugealign.profile.programs import programs
 
-    found = programs(profiles)
-    if len(found) != 1:
-        known = f": {', '.join(map(printable, found[:3]))}{' ...' if len(found) > 3 else ''}" if found else ""
-        example = printable(found[0]) if found else "./server"
-        raise UsageError(f"{command}: which program ran{known}? give it with -b, as in: -b {example}")
-    told = f"using {printable(found[0])}, the only program in the profile; use -b to choose another"
-    print(f"hugealign: {command}: {told}", file=sys.stderr)
-    return found[0]
+    paths = programs(profiles)
+    if len(paths) != 1:
+        known = f": {', '.join(map(printable, paths[:3]))}{' ...' if len(paths) > 3 else ''}" if paths else ""
+        example = printable(paths[0]) if paths else "./server"
+        raise UsageError(f"{command}: which program ran{known}? give it with -b, for example: -b {example}")
+    message = f"using {printable(paths[0])}, the only program in the profile; use -b to choose another"
+    print(f"hugealign: {command}: {message}", file=sys.stderr)
+    return paths[0]

@@ -41,7 +41,7 @@ Use --how=in-place for a command that needs these.
 
 If COMMAND uses the loader of glibc 2.44 or newer, run also adds glibc.elf.thp=1
 to GLIBC_TUNABLES unless it is set there: the text then becomes huge again after
-the kernel has split it.
+the kernel has evicted it.
 
 examples:
   hugealign run --libs -- postgres -D /var/lib/postgresql

@@ -70,11 +70,11 @@ def run(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace) -> int:
     from hugealign.run import report, store
 
-    found = store.drop(args.files, args.store) if args.drop else store.entries(args.store)
+    entries = store.drop(args.files, args.store) if args.drop else store.entries(args.store)
     if args.json:
-        print(report.entries_document(args.store, found))
+        print(report.entries_document(args.store, entries))
         return 0
-    for entry in found:
+    for entry in entries:
         state = "dropped" if args.drop else "current" if entry.current else "out of date"
         print(f"{printable(entry.path)}: {format_size(entry.size)}, {state}{', fixed' if entry.fixed else ''}")
     return 0

@@ -151,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
     style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(stream, os.environ))
     baseline = config.chosen("baseline", args.baseline)
     with Progress("hugealign: verify") as progress:
-        found = verify(
+        outcome = verify(
             _paths(args),
             policy,
             selection,
@@ -162,16 +162,16 @@ def run(args: argparse.Namespace) -> int:
             allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
             progress=progress.say,
         )
-    if not found.files and not found.empty:
+    if not outcome.files and not outcome.empty:
         messages.error("no files on standard input")
     if args.output and os.path.isfile(args.output):  # a program that was found in a directory or a list
-        programs = (file.path.partition("!")[0] for file in found.files if file.coverage)
+        programs = (file.path.partition("!")[0] for file in outcome.files if file.coverage)
         output.keep_apart({"-o": args.output}, programs)
     form = "json" if args.json else args.format
     if form in ("text", "json"):  # the others annotate a build, in which the link is to change
-        found = _with_edits(found)
+        outcome = _with_edits(outcome)
     base = os.getcwd() if form in formats.WITH_BASE else ""
-    text, status = formats.render(form, found, style, base), found.status
+    text, status = formats.render(form, outcome, style, base), outcome.status
     output.write(text, args.output, utf8=form != "text")
     return status
 

@@ -119,8 +119,8 @@ def run(args: argparse.Namespace) -> int:
         print("hugealign: interrupted", file=sys.stderr)
         return 130
     if as_text:
-        found = [*report.total(texts, libraries), *(room.lines() if room else ())]
-        print("".join(f"{line}\n" for line in found), end="")
+        summary = [*report.total(texts, libraries), *(room.lines() if room else ())]
+        print("".join(f"{line}\n" for line in summary), end="")
     else:
         print(json.dumps(report.document(texts, libraries, list(missing), errors), indent=1))
     statuses.update({3} if missing else ())
@@ -202,8 +202,8 @@ def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> 
         from hugealign.verification import inputs
 
         with Progress("hugealign: warm") as progress:
-            found = inputs.programs(args.files, least_text(native()), progress.say)
-        yield from ((path, True) for path in found)
+            paths = inputs.programs(args.files, least_text(native()), progress.say)
+        yield from ((path, True) for path in paths)
         return
     seen: set[str] = set()
     for path in args.files:

@@ -119,7 +119,7 @@ def fit(blocks: Sequence[Block], start: int, size: int) -> bool:
 
 
 def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, list[Block]]:
-    found: dict[int, list[Block]] = {}
+    maps: dict[int, list[Block]] = {}
     left, room = MOST, MOST_BYTES
     for section in image.sections:
         if section.sh_type not in (_SHT_V0, _SHT):
@@ -135,8 +135,8 @@ def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, lis
                 if len({block.number for block in blocks}) != len(blocks):
                     continue  # clones of blocks, which have the number of their original
                 # Functions that linkers folded into one (--icf) have a map each, but are the same.
-                found.setdefault(blocks[0].address, blocks)
-    return found
+                maps.setdefault(blocks[0].address, blocks)
+    return maps
 
 
 def _reader(fd: int, image: Image, section: Section) -> _Reader:
@@ -180,9 +180,9 @@ def _function(reader: _Reader, version: int, features: int) -> list[Block]:
         base = reader.address()
         count = reader.leb()
         if count > reader.end - reader.at:  # each takes some bytes
-            raise HugealignError("the map of blocks is cut short")
+            raise HugealignError("the map of blocks is truncated")
         if not count:  # a hole in a sparse file would be hundreds of millions of them
-            raise HugealignError("the map of blocks has a function without any")
+            raise HugealignError("the map of blocks has a function without blocks")
         if not features & _OMITTED:
             _range(reader, version, features, base, count, blocks)
     if features & _ENTRY_COUNT:

@@ -49,13 +49,13 @@ class Pairs:
     @cached_property
     def _numbers(self) -> "array[int]":
         """Each pair as one number, the first function, then the second: sorted, and no more than `_PAIRS`."""
-        found: set[int] = set()
-        add = found.add
+        targets: set[int] = set()
+        add = targets.add
         for first, second in self.read():
             add(first << 32 | second)
-            if len(found) == _PAIRS:
+            if len(targets) == _PAIRS:
                 break
-        return array("Q", sorted(found))
+        return array("Q", sorted(targets))
 
     @cached_property
     def forth(self) -> "Adjacency":
@@ -111,14 +111,14 @@ def _pairs(path: str | os.PathLike[str], functions: Functions) -> Iterator[tuple
     """Yield the caller and the callee of each call."""
     starts, sizes, image = functions.starts, functions.sizes, functions.image
     at = dict(zip(starts, range(len(starts)), strict=True))
-    found = {EM_X86_64: _x86_64, EM_AARCH64: _aarch64}.get(image.e_machine)
-    if found is None:
+    finder = {EM_X86_64: _x86_64, EM_AARCH64: _aarch64}.get(image.e_machine)
+    if finder is None:
         return
     following = [*starts[1:], 1 << 65]
     for code, start in pieces(path, image):
         caller = max(bisect_right(starts, start) - 1, 0)
         end, behind = starts[caller] + sizes[caller], following[caller]
-        for site, callee in found(code, start, at):  # in ascending order
+        for site, callee in finder(code, start, at):  # in ascending order
             while site >= behind:
                 caller += 1
                 end, behind = starts[caller] + sizes[caller], following[caller]
@@ -146,8 +146,8 @@ def _x86_64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[in
     """Yield the address of each call, and the function it calls; *at* maps addresses to functions."""
     function, word, past = at.get, _REL32.unpack_from, start + _BEHIND
     last = len(code) - _BEHIND
-    for found in islice(_X86_64.finditer(code), len(code) // _DENSE):
-        end = found.end()
+    for call in islice(_X86_64.finditer(code), len(code) // _DENSE):
+        end = call.end()
         if end > last:
             break
         callee = function(past + end + word(code, end)[0])
@@ -157,8 +157,8 @@ def _x86_64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[in
 
 def _aarch64(code: bytes, start: int, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Do the same for aarch64."""
-    for found in islice(_AARCH64.finditer(code), len(code) // _DENSE):
-        end = found.end()
+    for call in islice(_AARCH64.finditer(code), len(code) // _DENSE):
+        end = call.end()
         if end % 4 == 0:
             words = int.from_bytes(code[end - 4 : end], "little") & 0x3FFFFFF
             site = start + end - 4

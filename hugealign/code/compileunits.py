@@ -60,7 +60,7 @@ def _units(elftools: Any, stream: Any) -> dict[str, str]:
                 return None
             return super().get_section_by_name(name)
 
-    found: dict[str, set[tuple[str, str]]] = {}
+    units: dict[str, set[tuple[str, str]]] = {}
     try:
         file = Units(stream)
         if not file.get_section_by_name(".debug_info"):
@@ -71,13 +71,13 @@ def _units(elftools: Any, stream: Any) -> dict[str, str]:
             top = unit.get_top_DIE()
             name, directory = (_text(top, key) for key in ("DW_AT_name", "DW_AT_comp_dir"))
             if top.tag == "DW_TAG_compile_unit" and name:
-                found.setdefault(name.rpartition("/")[2], set()).add((name, directory))
+                units.setdefault(name.rpartition("/")[2], set()).add((name, directory))
     except HugealignError:
         raise
     except Exception:  # noqa: BLE001 - of a damaged file the library raises anything, from AssertionError to zlib.error
         raise HugealignError("its debug information cannot be read") from None
     # A unit whose functions others have inlined occurs several times (link-time optimisation).
-    return {file: next(iter(names))[0] for file, names in found.items() if len(names) == 1}
+    return {file: next(iter(names))[0] for file, names in units.items() if len(names) == 1}
 
 
 def _check(count: int, most: int, what: str) -> None:

@@ -55,17 +55,17 @@ def digests(path: str | os.PathLike[str], functions: Functions, indices: Iterabl
     """
     image = functions.image
     plain: Callable[[bytes], bytes] | None = {EM_X86_64: _plain_x86_64, EM_AARCH64: _plain_aarch64}.get(image.e_machine)
-    found: dict[int, bytes] = {}
+    digest_of: dict[int, bytes] = {}
     if plain is None:
-        return found
+        return digest_of
     try:
         with file_at(path) as fd:
             codes = _codes(fd, functions, (index for index in indices if functions.sizes[index] >= _LEAST))
             for index, code in codes:
-                found[index] = hashlib.blake2b(plain(code), digest_size=8).hexdigest().encode()
+                digest_of[index] = hashlib.blake2b(plain(code), digest_size=8).hexdigest().encode()
     except (OSError, OverflowError):
         pass
-    return found
+    return digest_of
 
 
 def block_digests(
@@ -78,18 +78,18 @@ def block_digests(
     """
     image = functions.image
     ended = {EM_X86_64: _without_jump_x86_64, EM_AARCH64: _without_jump_aarch64}.get(image.e_machine)
-    found: dict[int, list[bytes]] = {}
+    digests_of: dict[int, list[bytes]] = {}
     if ended is None:
-        return found
+        return digests_of
     try:
         with file_at(path) as fd:
             for index, code in _codes(fd, functions, blocks):
                 start = functions.starts[index]
                 parts = (code[block.address - start : block.address - start + block.size] for block in blocks[index])
-                found[index] = [hashlib.blake2b(ended(part), digest_size=8).digest() for part in parts]
+                digests_of[index] = [hashlib.blake2b(ended(part), digest_size=8).digest() for part in parts]
     except (OSError, OverflowError):
         pass
-    return found
+    return digests_of
 
 
 def _codes(fd: int, functions: Functions, indices: Iterable[int]) -> Iterator[tuple[int, bytes]]:

@@ -111,7 +111,7 @@ def _taken(code: bytes, start: int, image: Image) -> Iterator[tuple[int, int]]:
 
 def _pointers(path: str | os.PathLike[str], image: Image, at: Mapping[int, int]) -> dict[int, int]:
     """Return the functions that pointers in the data begin, by the address of the pointer; *at* has their addresses."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     left, symbols = _MOST, None
     with suppress(OSError, OverflowError, MalformedElfError), using(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
         for section in image.sections:
@@ -127,8 +127,8 @@ def _pointers(path: str | os.PathLike[str], image: Image, at: Mapping[int, int])
                 pairs = _in_place(fd, section, at)
             else:
                 continue
-            found.update(islice(pairs, _POINTERS - len(found)))
-    return found
+            counts.update(islice(pairs, _POINTERS - len(counts)))
+    return counts
 
 
 def _in_place(fd: int, section: Section, at: Mapping[int, int]) -> Iterator[tuple[int, int]]:

@@ -101,7 +101,7 @@ def _reopen(place: int, empty: bool) -> int:
 def _lock(fd: int) -> None:
     try:
         if not lock(fd):
-            raise FileError("another process keeps it locked", "file.locked")
+            raise FileError("another process holds its lock", "file.locked")
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise FileError(f"cannot be locked: {error.strerror}") from error

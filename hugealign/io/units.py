@@ -90,11 +90,11 @@ def nearest(word: str, known: "Iterable[str]") -> str:
     from difflib import get_close_matches  # takes 3 ms: only for mistyped names
 
     by_folded = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), by_folded, 1) if len(word) <= _LONGEST_TYPO else []
-    return by_folded[found[0]] if found else ""
+    matches = get_close_matches(word.lower(), by_folded, 1) if len(word) <= _LONGEST_TYPO else []
+    return by_folded[matches[0]] if matches else ""
 
 
 def hint(word: str, known: "Iterable[str]") -> str:
     """Return ``; did you mean NAME?`` for a message, empty if no name is close."""
-    found = nearest(word, known)
-    return f"; did you mean {printable(found)}?" if found else ""
+    match = nearest(word, known)
+    return f"; did you mean {printable(match)}?" if match else ""

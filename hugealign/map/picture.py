@@ -156,10 +156,10 @@ def _curves(root: ET.Element, y: float, shown: Map) -> float:
     """Draw the share of samples that the first N windows leave uncovered, from *y* down; return its lower end."""
     _words(root, _LEFT, y - 32, f"{shown.ran.unit} outside of the first N windows", size=13, weight="bold")
     shares = [[count / max(layout.total, 1) for count in layout.uncovered()] for layout in shown.layouts]
-    lowest = min((share for found in shares for share in found if share > 0), default=1.0)
+    lowest = min((share for curve in shares for share in curve if share > 0), default=1.0)
     decades = min(max(1, math.ceil(-math.log10(lowest) - 1e-9)), _DECADES)
     budget = shown.budget.windows
-    most = max(len(found) - 1 for found in shares)
+    most = max(len(curve) - 1 for curve in shares)
     if budget <= 2 * most:
         most = max(most, budget)
     bottom = y + _CURVE
@@ -190,8 +190,8 @@ def _curves(root: ET.Element, y: float, shown: Map) -> float:
         _words(root, across(budget), y - 8, words, anchor="end" if left else "start")
     else:
         _words(root, _LEFT + _STRIP, y - 8, f"{words}, more than there are", anchor="end")
-    for number, (layout, found, colour) in enumerate(zip(shown.layouts, shares, LINES, strict=True)):
-        _curve(root, found, colour, across, down, filled=bool(number))
+    for number, (layout, curve, colour) in enumerate(zip(shown.layouts, shares, LINES, strict=True)):
+        _curve(root, curve, colour, across, down, filled=bool(number))
         x = _LEFT + _STRIP - 420 + 240 * number
         _line(root, x, y - 36, x + 32, y - 36, colour).set("stroke-width", "2.5")
         _mark(root, x + 16, y - 36, colour, filled=bool(number))

@@ -31,7 +31,7 @@ def _lines(shown: Map, shades: str) -> Iterator[str]:
     labels = "  ".join(f"{shade} {label}" for shade, label in zip(shades, steps.labels(), strict=False))
     cell = format_size(shown.plan.page_size // _COLUMNS)
     yield f"one character is {cell}: {labels} of the {shown.ran.unit}  {shades[-1]} none"
-    yield "* can be on a huge page, and is meant to; uncovered: not in this window or one before it"
+    yield "* should be on a huge page; uncovered: not in this window or one before it"
 
 
 def heading(shown: Map) -> list[str]:

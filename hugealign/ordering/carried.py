@@ -37,7 +37,7 @@ class Moved:
     """The blocks of the new build: *counted*, and its *maps*, by the addresses of functions.
 
     *seen* blocks ran in functions that could be divided, and *again* of them are in the new build; *whole* functions
-    have changed too much to be divided.
+    have changed too much to be split.
     """
 
     counted: Sequence[BlockRuns]

@@ -26,7 +26,7 @@ _NONE = 0xFFFFFFFF
 #: 32, and no sum of products of samples reaches infinity.
 _MOST_BYTES, _MOST_ARCS, _MOST_SAMPLES = 1 << 60, 1 << 30, 1e100
 _DISTANCE_POWER = 0.25  # as in cdsort.c
-_ABSURD = "functions cannot be sorted: they are larger than any, or called more often"
+_ABSURD = "functions cannot be sorted: implausible sizes or counts"
 
 
 class Arc(NamedTuple):

@@ -56,7 +56,7 @@ def drift(
     ran = what_ran(binary, profiles, options, warn=warn)
     count = named.windows(current)
     if not count:
-        raise HugealignError(f"{printable(order)}: asks for no huge windows, so none hold any heat")
+        raise HugealignError(f"{printable(order)}: requests no huge windows, so there is nothing to compare")
     calls = Calls(binary, ran.functions)
     references = References(binary, ran.functions)
     problem = Problem(ran.matched, ran.functions, WindowRoom(page_size, count), calls, calls, references)

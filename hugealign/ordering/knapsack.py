@@ -77,13 +77,13 @@ def smallest(functions: Functions, parts: Iterable[int], room: int) -> set[int]:
     Per byte they are the likeliest to run: in the second run of docs/measured/peers.md's backends, over ten times as
     many per kilobyte ran of the parts of at most 64 bytes as of those of a kilobyte and more.
     """
-    found = set()
+    chosen = set()
     for part in sorted(parts, key=functions.sizes.__getitem__):
         room -= functions.sizes[part]
         if room < 0:
             break
-        found.add(part)
-    return found
+        chosen.add(part)
+    return chosen
 
 
 def by_density(functions: Functions, likely: Mapping[int, float], usual: int) -> list[int]:

@@ -16,11 +16,11 @@ def indices(order: OrderFile, path: str, functions: Functions, binary: str) -> l
     Raises HugealignError if fewer than half of the names are there: the order is for another program or build.
     """
     placed = [_indices(functions, entry) for entry in order.entries]
-    found = sum(map(bool, placed))
+    matched = sum(map(bool, placed))
     if not order.entries:
         raise HugealignError(f"{printable(path)}: names no functions")
-    if found * _LEAST < len(placed):
-        there = f"{found} of its {len(placed)} functions are in {printable(binary)}"
+    if matched * _LEAST < len(placed):
+        there = f"{matched} of its {len(placed)} functions are in {printable(binary)}"
         raise HugealignError(f"{printable(path)}: is for another build: {there}")
     return [index for of_entry in placed for index in of_entry]
 

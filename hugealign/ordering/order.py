@@ -158,15 +158,15 @@ def check_evidence(ran: Ran, budget: Budget, force: bool, warn: Callable[[str], 
 
     A huge window makes up for a few samples, however large the program is.
     """
-    found, count = ran.matched.found, len(ran.functions)
+    samples, count = ran.matched.found, len(ran.functions)
     few = FEW if budget.windows else max(FEW, count // _FUNCTIONS_PER_SAMPLE)
-    if not 0 < found < few or not any(form.startswith(_SAMPLED) for _, form in ran.sources):
+    if not 0 < samples < few or not any(form.startswith(_SAMPLED) for _, form in ran.sources):
         return
-    where = f"{found} samples in {printable(ran.binary)}, which has {count} functions"
-    told = f"only {where}: an order made from fewer than {few} can miss more often on small pages than no order"
+    where = f"{samples} samples in {printable(ran.binary)}, which has {count} functions"
+    problem = f"only {where}: on small pages an order from fewer than {few} can miss more often than no order"
     if budget.windows == 0 and not force:
-        raise ThinError(f"{told}, and no window is to be huge; record at least {few}, or --force")
-    warn(f"{told}; record at least {few}")
+        raise ThinError(f"{problem}, and no window would be huge; record at least {few}, or give --force")
+    warn(f"{problem}; record at least {few}")
 
 
 def check_names(ran: Ran, force: bool, warn: Callable[[str], None]) -> None:
@@ -176,11 +176,11 @@ def check_names(ran: Ran, force: bool, warn: Callable[[str], None]) -> None:
         return
     share = matched.nameless / matched.found
     where = f"{share:.1%} of the samples are in functions without a name, which no linker can place"
-    told = f"{printable(ran.binary)}: {where}"
+    problem = f"{printable(ran.binary)}: {where}"
     advice = "give the binary before strip (-b), or the directory of its debug file (--debuginfo)"
     if share > _MOST_NAMELESS and not force:
-        raise MismatchError(f"{told}; {advice}, or --force")
-    warn(f"{told}; {advice}")
+        raise MismatchError(f"{problem}; {advice}, or give --force")
+    warn(f"{problem}; {advice}")
 
 
 def of_ran(
@@ -193,14 +193,14 @@ def of_ran(
     """Return the order of the functions that *ran*, and with *flow* of their blocks.  Raises HugealignError."""
     budget = options.budget or budget_of()
     calls, references = Calls(ran.binary, ran.functions), References(ran.binary, ran.functions)
-    found = None
+    divided_functions = None
     if flow is not None:
-        ran, found = of_blocks(ran, flow, warn, again)
+        ran, divided_functions = of_blocks(ran, flow, warn, again)
     room = WindowRoom(page_size_of(ran.functions.image.machine, options.page_size), budget.windows)
-    problem = Problem(ran.matched, ran.functions, room, calls, parts=parts(found))
+    problem = Problem(ran.matched, ran.functions, room, calls, parts=parts(divided_functions))
     if options.fill:
         problem = replace(problem, fill=calls, references=references)
-    return Order(ran, budget, plan(problem), blocks=found, carried=again)
+    return Order(ran, budget, plan(problem), blocks=divided_functions, carried=again)
 
 
 def of_blocks(
@@ -219,13 +219,13 @@ def of_blocks(
         try:
             units = read_units(ran.binary)
         except HugealignError as error:
-            warn(f"{error}; functions of one name are not told apart")
-    found = laid(flow, blocks, functions, matched, units, known.counted if known else None)
+            warn(f"{error}; functions of the same name are not distinguished")
+    laid_out = laid(flow, blocks, functions, matched, units, known.counted if known else None)
     arcs: dict[tuple[int, int, int | None], int] = {}
     for (caller, callee, offset), count in matched.arcs.items():
-        moved = found[caller].at(offset) if caller in found and offset is not None else offset
+        moved = laid_out[caller].at(offset) if caller in laid_out and offset is not None else offset
         arcs[caller, callee, moved] = arcs.get((caller, callee, moved), 0) + count
-    return replace(ran, functions=divided(functions, found), matched=replace(matched, arcs=arcs)), found
+    return replace(ran, functions=divided(functions, laid_out), matched=replace(matched, arcs=arcs)), laid_out
 
 
 def parts(found: Mapping[int, Laid] | None) -> dict[int, int]:

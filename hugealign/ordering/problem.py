@@ -56,7 +56,7 @@ def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> Wind
     end = ends[-1] if ends else functions.lead
     needed = windows_of(end, room.page_size)
     if needed > _LIMIT:
-        raise HugealignError(f"functions of {needed} windows: more than any program has; the file is damaged")
+        raise HugealignError(f"implausible function sizes ({needed} windows): the file is probably damaged")
     most = (room.windows if count is None else count) * room.page_size
     if problem.fill or end > most:
         # Where everything should be huge, the order is for the day when the kernel has no huge page left.

@@ -28,13 +28,13 @@ def _lines(order: Order) -> Iterator[str]:
     matched = ran.matched
     for path, form in ran.sources:
         yield f"profile  {printable(path)}: {form}"
-    found = _percent(matched.found, matched.total)
-    yield f"matched  {found} of {matched.total} {ran.unit} in {printable(ran.binary)}, {_elsewhere(matched)}"
+    share = _percent(matched.found, matched.total)
+    yield f"matched  {share} of {matched.total} {ran.unit} in {printable(ran.binary)}, {_elsewhere(matched)}"
     if carried := order.carried:
         before = printable(carried.before)
         yield f"old      found {carried.again} of the {counted(carried.ran, 'function')} that ran in {before}"
         if moved := carried.moved:
-            more = f"; {counted(moved.whole, 'function')} changed too much to be divided" if moved.whole else ""
+            more = f"; {counted(moved.whole, 'function')} changed too much to be split" if moved.whole else ""
             yield f"         and {moved.again} of {counted(moved.seen, 'block')} that ran in them{more}"
     for name, count in matched.missing[: 3 if matched.rate < 0.95 else 0]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
@@ -42,8 +42,8 @@ def _lines(order: Order) -> Iterator[str]:
         more = ", this one" if ran.functions.is_build(build.build_id) else ""
         if build.guessed:
             more += f", {_percent(build.guessed, build.total)} by neighbours and callers (trust {build.trust:.2f})"
-        found = _percent(build.found, build.total)
-        yield f"build    {found} of {build.total} of build {printable(build.build_id[:40])}{more}"
+        share = _percent(build.found, build.total)
+        yield f"build    {share} of {build.total} of build {printable(build.build_id[:40])}{more}"
     if len(matched.builds) > _BUILDS_SHOWN:
         yield f"         and {len(matched.builds) - _BUILDS_SHOWN} more builds"
     if missed := unseen.missed(matched):
@@ -53,7 +53,7 @@ def _lines(order: Order) -> Iterator[str]:
     budget = order.budget
     why = budget.why
     if budget.entries:
-        why = f"{budget.entries} 2 MiB instruction TLB entries ({why}), one of them kept for others"
+        why = f"{budget.entries} 2 MiB instruction TLB entries ({why}), less one for other code"
     yield f"budget   {counted(plan.budget, 'window')}: {why}"
     why = order.simulated.why if order.simulated else _why(plan)
     yield f"huge     {counted(plan.count, 'window')} of {format_size(plan.page_size)}: {why}"
@@ -67,7 +67,7 @@ def _lines(order: Order) -> Iterator[str]:
     yield f"{hot} hot functions, {cold} cold parts, {fill} filled in; others keep the linker's order"
     if order.blocks is not None:
         stay = sum(one.size for one in order.blocks.values())
-        yield f"{len(order.blocks)} functions divided: {format_size(stay)} of their blocks ran"
+        yield f"{len(order.blocks)} functions split: {format_size(stay)} of their blocks ran"
         whole = (index for index in matched.samples if index not in order.blocks)
         if shared := [i for i in whole if len(ran.functions.having(ran.functions.names[i])) > 1]:
             size = format_size(sum(ran.functions.sizes[i] for i in shared))
@@ -197,5 +197,5 @@ def to_json(order: Order) -> str:
 def _missed_as_json(missed: unseen.Missed | None) -> dict[str, object] | None:
     if missed is None:
         return None
-    found = missed.unseen
-    return {"share": found.share, "low": found.low, "high": found.high, "times_to_halve": missed.times}
+    estimate = missed.unseen
+    return {"share": estimate.share, "low": estimate.low, "high": estimate.high, "times_to_halve": missed.times}

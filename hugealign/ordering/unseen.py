@@ -65,11 +65,11 @@ def missed(matched: Matched) -> Missed | None:
     if not incomplete(matched) or not hits or (min(hits) == max(hits) and not nameless):
         return None
     sample = gcd(*hits)  # the weight of one sample
-    found = goodturing.unseen(hits, sample)
+    estimate = goodturing.unseen(hits, sample)
     if nameless:
-        share, low, high = (nameless + (1 - nameless) * part for part in (found.share, found.low, found.high))
+        share, low, high = (nameless + (1 - nameless) * part for part in (estimate.share, estimate.low, estimate.high))
         return Missed(Estimate(share, low, high), None)
-    return Missed(found, goodturing.halving(hits, sample))
+    return Missed(estimate, goodturing.halving(hits, sample))
 
 
 def room(matched: Matched, functions: Functions) -> int:
@@ -94,10 +94,10 @@ def small_room(matched: Matched, functions: Functions) -> int:
     missed share of the samples would take if it were as dense as the rest.  Twice as many gained more in a run like the
     one learned from, and cost up to 1.8 times the misses in one unlike it (docs/measured/orders.md).
     """
-    found = missed(matched)
-    if found is None:
+    estimate = missed(matched)
+    if estimate is None:
         return room(matched, functions)
-    share = min(found.unseen.share, _MOST_SHARE)
+    share = min(estimate.unseen.share, _MOST_SHARE)
     ran = sum(functions.sizes[index] for index in matched.samples)
     return min(room(matched, functions), int(ran * share / (1 - share)))
 
@@ -115,13 +115,13 @@ def scattered(matched: Matched, count: int) -> bool:
 
 def within(likely: Mapping[int, float], room: int, functions: Functions) -> dict[int, float]:
     """Return the first of *likely* that fit into *room* bytes."""
-    found = {}
+    chosen = {}
     for index, chance in likely.items():
         room -= functions.sizes[index]
         if room < 0:
             break
-        found[index] = chance
-    return found
+        chosen[index] = chance
+    return chosen
 
 
 def order(

@@ -46,7 +46,7 @@ def service(text: str) -> str:
 def container(text: str) -> str:
     """Return the container of a process whose /proc/PID/cgroup is *text*, after its pod; empty outside any."""
     group = path(text)
-    found = _CONTAINER.search(group)
+    container_id = _CONTAINER.search(group)
     pod = _POD.search(group)
     names = [f"pod {pod[1].replace('_', '-')}"] if pod else []
-    return "/".join([*names, found[1][:_SHORT]] if found else names)
+    return "/".join([*names, container_id[1][:_SHORT]] if container_id else names)

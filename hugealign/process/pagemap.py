@@ -54,14 +54,14 @@ def scan(pagemap: int, start: int, end: int) -> tuple[Region, ...]:
 
     Raises OSError: ENOTTY on Linux before 6.7.
     """
-    found: list[Region] = []
+    regions: list[Region] = []
     vector = array("Q", bytes(24 * _REGIONS))
     place, _ = vector.buffer_info()
     while start < end:
         wanted = (0, _IS_PRESENT, 0, _IS_FILE | _IS_PRESENT | _IS_HUGE)
         argument = bytearray(_ARGUMENT.pack(_ARGUMENT.size, 0, start, end, 0, place, _REGIONS, 0, *wanted))
         count = fcntl.ioctl(pagemap, _PAGEMAP_SCAN, argument)
-        found += [
+        regions += [
             Region(vector[i], vector[i + 1], bool(vector[i + 2] & _IS_HUGE), bool(vector[i + 2] & _IS_FILE))
             for i in range(0, 3 * count, 3)
         ]
@@ -69,7 +69,7 @@ def scan(pagemap: int, start: int, end: int) -> tuple[Region, ...]:
         if reached <= start:
             break
         start = reached
-    return tuple(found)
+    return tuple(regions)
 
 
 def touched(regions: Iterable[Region], start: int, count: int, page_size: int, of_file: bool) -> dict[int, State]:

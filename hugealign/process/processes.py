@@ -127,8 +127,8 @@ def denied(code: str, pid: int, number: int, *needed: str) -> Diagnosis:
     lacking = [name for name in needed if not effective >> _CAPABILITIES[name] & 1]
     if not lacking:
         return about("process.refused", pid, error=errno.errorcode.get(number, str(number)))
-    found = about(code, pid, capability=", ".join(lacking))
-    return found.changed(remedy=Remedy("as-root")) if os.geteuid() else found
+    diagnosis = about(code, pid, capability=", ".join(lacking))
+    return diagnosis.changed(remedy=Remedy("as-root")) if os.geteuid() else diagnosis
 
 
 def find(target: str) -> list[int]:
@@ -145,28 +145,28 @@ def find(target: str) -> list[int]:
         return members
     if target.isascii() and target.isdecimal():
         return [decimal(target, _PID_LIMIT, "PID")]
-    found = [pid for pid in every if pid != os.getpid() and _has_name(pid, target)]
-    if not found:
+    matching = [pid for pid in every if pid != os.getpid() and _has_name(pid, target)]
+    if not matching:
         raise GoneError.of(Diagnosis("process.unknown-name", target, {"near": nearest(target, _names())}))
-    return found
+    return matching
 
 
 def _names() -> set[str]:
     """Return the names of all running programs except our own."""
-    found = set()
+    names = set()
     for pid in pids():
         with contextlib.suppress(OSError):
             if pid != os.getpid():
-                found.add(os.path.basename(os.readlink(f"{_PROC}/{pid}/exe").removesuffix(" (deleted)")))
-    return found
+                names.add(os.path.basename(os.readlink(f"{_PROC}/{pid}/exe").removesuffix(" (deleted)")))
+    return names
 
 
 def pids() -> list[int]:
     """Return the PIDs of all processes that /proc shows us, among them our own.  Raises ProcessError without /proc."""
-    found = sorted(int(name) for name in os.listdir(_PROC) if name.isascii() and name.isdecimal())
-    if not found:
+    numbers = sorted(int(name) for name in os.listdir(_PROC) if name.isascii() and name.isdecimal())
+    if not numbers:
         raise ProcessError("machine.no-proc")
-    return found
+    return numbers
 
 
 def comm(pid: int) -> str:
@@ -176,7 +176,7 @@ def comm(pid: int) -> str:
 
 def users(info: os.stat_result, path: str) -> list[int]:
     """Return the PIDs of the processes that map the file *path* (*info*), as far as we may look at them."""
-    found = []
+    users_of_file = []
     device = (os.major(info.st_dev), os.minor(info.st_dev))
     real = os.path.realpath(path)
     inode = f" {info.st_ino} "  # other lines need not be parsed
@@ -184,10 +184,10 @@ def users(info: os.stat_result, path: str) -> list[int]:
         try:
             mappings = smaps.parse(line for line in maps(pid) if inode in line)
             if any(m.inode == info.st_ino and (m.device == device or m.path == real) for m in mappings):
-                found.append(pid)
+                users_of_file.append(pid)
         except OSError:
             continue  # ended, or not ours
-    return found
+    return users_of_file
 
 
 def living(pid: int) -> str:

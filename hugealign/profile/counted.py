@@ -54,8 +54,8 @@ class _Ours:
 
     def named(self, name: str) -> int:
         """Return the function of this name, -1 if there is none, or several."""
-        found = self.functions.by_name.get(name, ())
-        return found[0] if len(found) == 1 else -1
+        indices = self.functions.by_name.get(name, ())
+        return indices[0] if len(indices) == 1 else -1
 
 
 class _Section:
@@ -112,16 +112,16 @@ class _Section:
         """Return the place of a function: by address in the same build, by name, or by its code."""
         if self.same and where and (place := self.functions.at(_hex(where))) >= 0:
             return place
-        found: Place = self._named(name or b"@" + where, file)
-        gone = isinstance(found, tuple) and found[0] not in self.functions.by_name
+        identity: Place = self._named(name or b"@" + where, file)
+        gone = isinstance(identity, tuple) and identity[0] not in self.functions.by_name
         if gone and code and (at := self.ours.of_code(code)) >= 0:
-            found, gone = at, False
+            identity, gone = at, False
         if where and not self.same:
             address = _hex(where)
-            self.names[address] = found
-            if gone and isinstance(found, tuple) and without_suffixes(found[0]) not in self.functions.by_name:
-                self.lost[address] = Lost(address, found[1])
-        return found
+            self.names[address] = identity
+            if gone and isinstance(identity, tuple) and without_suffixes(identity[0]) not in self.functions.by_name:
+                self.lost[address] = Lost(address, identity[1])
+        return identity
 
     def guesses(self, calls: Iterable[list[bytes]]) -> dict[int, Guess]:
         """Return what functions without names probably are, by address, and note it for the ends of calls."""
@@ -133,9 +133,9 @@ class _Section:
                     self.lost[source].callees.add(anchors[target])
                 elif target in self.lost and source in anchors:
                     self.lost[target].callers.add(anchors[source])
-        found = neighbours.found(anchors, self.lost.values(), self.functions, self.ours.calls)
-        self.names |= {address: guess.index for address, guess in found.items()}
-        return found
+        guesses = neighbours.found(anchors, self.lost.values(), self.functions, self.ours.calls)
+        self.names |= {address: guess.index for address, guess in guesses.items()}
+        return guesses
 
     def index(self, place: Place) -> int:
         """Return the one function that *place* is, -1 if there is none."""

@@ -74,15 +74,15 @@ def _body(data: bytes) -> tuple[int, int]:
     if not data.startswith(MAGIC):
         if data.startswith(_VERSIONS):
             version = data[len(_VERSIONS) : len(_VERSIONS) + 16].split(b"\n")[0].decode("ascii", "replace")
-            raise ProfileError(f"is counts of version {version!a}, and this hugealign reads version 1")
+            raise ProfileError(f"has counts of version {version!a}; this hugealign reads version 1")
         raise ProfileError("is not a counts file, which `hugealign profile reduce` writes")
     last = _LAST.search(data, max(len(MAGIC), len(data) - _LAST_LONGEST))
     if not last or data[last.start() - 1 : last.start()] != b"\n":
-        raise ProfileError("is cut short: its last line is not there")
+        raise ProfileError("is truncated: its last line is missing")
     if zlib.crc32(memoryview(data)[: last.start()]) != int(last[2], 16):
-        raise ProfileError("is damaged: its bytes are not those that were written")
+        raise ProfileError("is damaged: its checksum does not match")
     if data.count(b"\n") - 1 != decimal(last[1], 10**12):
-        raise ProfileError("is damaged: it has not as many lines as were written")
+        raise ProfileError("is damaged: lines are missing")
     return len(MAGIC), last.start()
 
 
@@ -90,16 +90,16 @@ def sections(data: bytes) -> Iterator[tuple[bytes, memoryview]]:
     """Yield each section of the counts file *data*: its head, and its lines, not copied.  Raises ProfileError."""
     at, end = _body(data)
     before = b""
-    seen = 0
+    builds = 0
     while at < end:
         if not data.startswith(_BUILD, at):
             raise ProfileError("has lines before the first build")
         line = data.index(b"\n", at)
         head = data[at + len(_BUILD) : line]
         if not _HEAD.fullmatch(head) or not _printable(head) or head <= before:
-            raise ProfileError("has a build that is none, or out of order")
-        seen += 1
-        if seen > MOST_BUILDS:
+            raise ProfileError("has an invalid or unsorted build ID")
+        builds += 1
+        if builds > MOST_BUILDS:
             raise ProfileError(f"has more than {MOST_BUILDS} builds")
         at = data.find(b"\n" + _BUILD, line, end) + 1 or end
         before = head
@@ -123,7 +123,7 @@ def rows(lines: memoryview) -> Iterator[Rows]:
         keys = parts[:-1:2]
         # There are as many counts as lines: no key contains a line's end, and nothing follows the last count.
         if not keys or len(keys) != piece.count(b"\n") or not all(map(operator.lt, [before, *keys], keys)):
-            raise ProfileError("has a line that is no count, or out of order")
+            raise ProfileError("has an invalid or unsorted count")
         before = keys[-1]
         yield keys, [*map(int, parts[1::2])]
 
@@ -138,7 +138,7 @@ def check(keys: Iterable[bytes]) -> int:
     size = 0
     for key in keys:
         if not _KEY.fullmatch(key) or not _printable(key):
-            raise ProfileError("has a line that means nothing in this version")
+            raise ProfileError("has a line of unknown meaning")
         size += len(key) + _KEPT
     return size
 
@@ -153,10 +153,10 @@ def _printable(line: bytes) -> bool:
 
 def parse(data: bytes) -> Counts:
     """Return the counts in the file *data*.  Raises ProfileError."""
-    found: Counts = {}
+    counts: Counts = {}
     for head, lines in sections(data):
-        found[head] = section(lines)
-    return found
+        counts[head] = section(lines)
+    return counts
 
 
 def section(lines: memoryview, room: MemoryRoom | None = None) -> dict[bytes, int]:

@@ -36,16 +36,16 @@ class DebugFiles:
     def functions(self, build_id: str) -> Functions | None:
         """Return the functions of a build, named by its symbol table; None if no file here has them."""
         if build_id not in self._known:
-            found = (_read(path, build_id) for path in self._paths(build_id))
-            self._known[build_id] = next((one for one in found if one), None)
+            candidates = (_read(path, build_id) for path in self._paths(build_id))
+            self._known[build_id] = next((one for one in candidates if one), None)
         return self._known[build_id]
 
     def named(self, functions: Functions) -> Functions:
         """Return *functions*; for a stripped file, with the names from its debug file, if there is one."""
-        if functions.source == _SYMBOLS or not (found := self.functions(functions.build_id)):
+        if functions.source == _SYMBOLS or not (named := self.functions(functions.build_id)):
             return functions
         # The segments of a debug file stand for bytes that it does not contain.
-        return replace(found, image=functions.image, text=functions.text, lead=functions.lead)
+        return replace(named, image=functions.image, text=functions.text, lead=functions.lead)
 
     def _paths(self, build_id: str) -> Iterator[str]:
         if _BUILD_ID.fullmatch(build_id):

@@ -68,11 +68,11 @@ class _Inside:
     def address(self, place: Place | None, offset: int) -> int | None:
         if place is None or isinstance(place, int):
             return None
-        known = self.functions.by_name
-        found = known.get(place[0]) or known.get(place[0].partition("/")[0]) or []
-        if len(found) != 1 or offset >= self.functions.sizes[found[0]]:
+        by_name = self.functions.by_name
+        indices = by_name.get(place[0]) or by_name.get(place[0].partition("/")[0]) or []
+        if len(indices) != 1 or offset >= self.functions.sizes[indices[0]]:
             return None
-        return self.functions.starts[found[0]] + offset
+        return self.functions.starts[indices[0]] + offset
 
     def sample(self, place: Place | None, offset: int, count: int) -> int | None:
         """Add a sample; return its address."""

@@ -162,9 +162,9 @@ def detect(head: bytes) -> str | None:
             return name
     if head[:4] == b"\x7fELF":
         return None
-    found = next((form.name for form in _FORMATS if form.binary and form.begins(head)), None)
-    if found or b"\0" in head or not head.strip():
-        return found
+    binary_form = next((form.name for form in _FORMATS if form.binary and form.begins(head)), None)
+    if binary_form or b"\0" in head or not head.strip():
+        return binary_form
     # Only whole lines: the last one may be cut.
     text = head if head.endswith(b"\n") else head[: head.rfind(b"\n") + 1] or head + b"\n"
     if len(text) > 2 * _LINE_SHOWN:

@@ -82,9 +82,11 @@ def match(profile: Profile, functions: Functions) -> Matched:
             key = (source, target, inside)
             matched.arcs[key] = matched.arcs.get(key, 0) + count
     for build, places in profile.builds.items():
-        found = sum(count for place, count in places.items() if names.index(place) >= 0)
+        of_build = sum(count for place, count in places.items() if names.index(place) >= 0)
         guessed, trust = profile.guessed.get(build, (0, 0.0))
-        matched.builds.append(Build(build, sum(places.values()), found, guessed, trust / guessed if guessed else 0.0))
+        matched.builds.append(
+            Build(build, sum(places.values()), of_build, guessed, trust / guessed if guessed else 0.0)
+        )
     matched.builds.sort(key=lambda one: (-one.total, one.build_id))
     matched.missing = missing.most_common(_UNMATCHED_SHOWN)
     return matched
@@ -111,10 +113,10 @@ class _Names:
         of_name = self.functions.by_name.get(place[0])
         if of_name is not None and len(of_name) == 1:
             return of_name[0]
-        found = self.known.get(place)
-        if found is None:
-            found = self.known[place] = self._find(*place)
-        return found
+        index = self.known.get(place)
+        if index is None:
+            index = self.known[place] = self._find(*place)
+        return index
 
     def _find(self, name: str, file: str) -> int:
         by_name = self.functions.by_name
@@ -131,11 +133,11 @@ class _Names:
                 if (base := without_suffixes(known)) != known:
                     self.stripped.setdefault(base, []).extend(indices)
         base = without_suffixes(name)
-        found = by_name.get(base) or self.stripped.get(base)
+        candidates = by_name.get(base) or self.stripped.get(base)
         if base != name and _renamed(name):
             # Of two local functions of one name, take the other; only their numbers differ between builds.
-            found = self.stripped.get(base) or found
-        return self._choose(found, file, ordinal) if found else -1
+            candidates = self.stripped.get(base) or candidates
+        return self._choose(candidates, file, ordinal) if candidates else -1
 
     def _choose(self, indices: list[int], file: str, ordinal: int) -> int:
         """Return one of several functions of the same name: by source file, else by number, else the first.

@@ -87,12 +87,12 @@ class _Dictionary:
                 yield number, value[:_BUILD_ID_LONGEST].decode("ascii", "replace")
 
     def _repeated(self, span: _Span, wanted: int) -> list[int]:
-        found: list[int] = []
-        for one in fields(self.data, *span):
-            if one[0] == wanted:
-                found += numbers(self.data, one)
-                meaningful(len(found) <= _FRAMES)
-        return found
+        values: list[int] = []
+        for entry in fields(self.data, *span):
+            if entry[0] == wanted:
+                values += numbers(self.data, entry)
+                meaningful(len(values) <= _FRAMES)
+        return values
 
 
 def looks_like(head: bytes) -> bool:
@@ -123,7 +123,7 @@ def read(source: ProfileSource, profile: Profile) -> None:
         for span in _messages(data):
             _add(data, span, source, profile)
     except (Malformed, IndexError):
-        raise ProfileError("is damaged or cut short") from None
+        raise ProfileError("is damaged or truncated") from None
 
 
 def mapped(data: bytes) -> Iterator[Mapped]:
@@ -190,7 +190,7 @@ def _may_be_ours(one: Mapped, source: ProfileSource) -> bool:
 
 def _chosen(known: _Dictionary, profiles: Iterable[_Span], profile: Profile) -> Iterator[tuple[_Span, int]]:
     """Yield a scope's *profiles* that say what ran, each with the nanoseconds per sample if it counts those."""
-    found = []
+    candidates = []
     for span in profiles:
         profile.room.take()
         kind = unit = 0
@@ -198,9 +198,9 @@ def _chosen(known: _Dictionary, profiles: Iterable[_Span], profile: Profile) -> 
             some = scalars(known.data, *one, most=2)
             kind, unit = some.get(1, 0), some.get(2, 0)
         period = scalars(known.data, *span, most=6).get(6, 0) if known.text(unit) == _NANOSECONDS else 0
-        found.append((known.text(kind), span, period))
-    best = next((kind for kind in _RAN if any(kind == one[0] for one in found)), None)
-    for text, span, nanoseconds in found:
+        candidates.append((known.text(kind), span, period))
+    best = next((kind for kind in _RAN if any(kind == one[0] for one in candidates)), None)
+    for text, span, nanoseconds in candidates:
         if text == best:
             yield span, nanoseconds
         elif text not in _RAN:

@@ -69,7 +69,7 @@ def read_proto(source: ProfileSource, profile: Profile) -> None:
     try:
         _proto(data, source, profile)
     except (Malformed, IndexError):
-        raise ProfileError("is damaged or cut short") from None
+        raise ProfileError("is damaged or truncated") from None
 
 
 def _proto(data: bytes, source: ProfileSource, profile: Profile) -> None:

@@ -17,13 +17,13 @@ def programs(profiles: Iterable[str]) -> list[str]:
 
     A profile that cannot be read, or that names no files, adds none: its reader reports what is wrong with it.
     """
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for profile in profiles:
         for name in _named(profile)[:_MOST]:
             base = os.path.basename(name)
             if os.path.isabs(name) and ".so" not in base and base != "perf" and os.path.isfile(name):
-                found[name] = None
-    return list(found)
+                paths[name] = None
+    return list(paths)
 
 
 def _named(profile: str) -> list[str]:

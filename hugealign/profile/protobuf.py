@@ -66,10 +66,10 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 def numbers(data: bytes, field: Field) -> list[int]:
     """Return the numbers of a repeated field, packed or not: either way they fill its bytes."""
     _, value, at, end = field
-    found = []
+    values = []
     while at < end:
         value, at = varint(data, at, end)
-        found.append(value)
-        if len(found) > _MOST:
+        values.append(value)
+        if len(values) > _MOST:
             raise Malformed
-    return found
+    return values

@@ -76,7 +76,7 @@ def what_ran(
     """
     form = options.form
     if form is not None and form not in FORMATS:
-        raise UsageError(f"--type: unknown; known are {', '.join(FORMATS)}")
+        raise UsageError(f"--type: unknown format; known are {', '.join(FORMATS)}")
     debug = DebugFiles(options.debuginfo)
     functions, others = debug.named(functions_of(binary)), Others(debug)
     profile, sources = Profile(flow=flow), []
@@ -84,11 +84,11 @@ def what_ran(
         progress(f"reading {printable(path)}")
         profile = profile.following()
         try:
-            found = read.add(path, profile, functions, binary, form, options.max_unpacked, others)
+            form_read = read.add(path, profile, functions, binary, form, options.max_unpacked, others)
         except HugealignError as error:
             raise HugealignError(f"{printable(path)}: {error}") from None
-        sources.append((path, found))
-        for note in remarks(profile, found):
+        sources.append((path, form_read))
+        for note in remarks(profile, form_read):
             warn(f"{printable(path)}: {note}")
     matched = match(profile, functions)
     if not matched.samples:
@@ -96,10 +96,12 @@ def what_ran(
         where = f"; {counted(foreign, 'sample')} {are(foreign)} in other files" if foreign else ""
         if where and profile.others:
             where += f", such as {', '.join(map(printable, profile.others))}"
-        how = ", ".join(f"{printable(path)} as {FORMATS[found].title}" for path, found in sources[:_SOURCES_SHOWN])
+        how = ", ".join(
+            f"{printable(path)} as {FORMATS[form_read].title}" for path, form_read in sources[:_SOURCES_SHOWN]
+        )
         renamed = foreign and profile.others
         advice = "give the file that ran, under its name (-b)" if renamed else _advice(matched, sources)
-        raise MismatchError(f"nothing in the profile is of {printable(binary)}{where} (read: {how}); {advice}")
+        raise MismatchError(f"no sample in the profile is in {printable(binary)}{where} (read: {how}); {advice}")
     ran = Ran(binary, functions, matched, sources)
     check_rate(ran, options.force, warn, f"{_advice(matched, sources)}, or --force")
     return ran

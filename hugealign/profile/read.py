@@ -37,14 +37,14 @@ def add(
     *functions* are the functions of the file at *binary*, *max_unpacked* is what it may unpack to, by default in
     proportion to its size, and *others* has what is known of other builds.  Raises ProfileError.
     """
-    with unpacked(path, max_unpacked) as (stream, packed, found, head):
-        form = form or found
+    with unpacked(path, max_unpacked) as (stream, packed, detected, head):
+        form = form or detected
         if form in (None, "gzip", "zstd"):
             raise ProfileError(_unknown(head, packed))
-        known = ProfileSource(stream, _no_option(path), functions, _no_option(binary), others or Others())
-        _read(FORMATS[str(form)], path, packed, known, profile)
+        source = ProfileSource(stream, _no_option(path), functions, _no_option(binary), others or Others())
+        _read(FORMATS[str(form)], path, packed, source, profile)
     if not profile.good:
-        raise ProfileError(f"nothing in it can be read as {form}")
+        raise ProfileError(f"it is not a valid {form} profile")
     return str(form)
 
 
@@ -112,7 +112,7 @@ def recorded(path: str) -> str:
         return path
     data = os.path.join(path, "data")
     if not os.path.isfile(data):
-        raise ProfileError("is a directory, and none of perf's, which has a file `data`")
+        raise ProfileError("is a directory without perf's file `data`")
     return data
 
 
@@ -123,11 +123,11 @@ def _no_option(path: str) -> str:
 
 def _unknown(head: bytes, packed: bool) -> str:
     if not head.strip():
-        return "unpacks to nothing: empty, damaged or cut short" if packed else "is empty"
+        return "decompresses to nothing: empty, damaged or truncated" if packed else "is empty"
     if head[:4] == b"\x7fELF":
-        return "is a program, not a profile; the binary belongs to -b"
+        return "is an executable, not a profile; pass it with -b"
     known = ", ".join(FORMATS)
-    return f"is of no known format; known are {known}, and --type says which it is if its beginning does not"
+    return f"is of no known format; known are {known}; give --type if its first bytes do not tell"
 
 
 def _read(form: Format, path: str, packed: bool, source: ProfileSource, profile: Profile) -> None:

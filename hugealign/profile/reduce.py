@@ -71,39 +71,39 @@ def reduce_profiles(
     Raises:
         HugealignError: A file cannot be read, or no program is left to count.
     """
-    asked = binaries or programs(profiles)
-    if not asked:
-        raise UsageError("profile reduce: which program ran? give it with -b, as in: -b ./server")
-    found: Counts = {}
+    paths = binaries or programs(profiles)
+    if not paths:
+        raise UsageError("profile reduce: which program ran? give it with -b, for example: -b ./server")
+    counted_by_build: Counts = {}
     sources: dict[str, str] = {}
     ours = []
-    said: set[str] = set()
+    warned: set[str] = set()
     debug = DebugFiles(options.debuginfo)
     mapped = {build: file for path in profiles for build, file in read.builds(path, options.max_unpacked).items()}
-    chosen = [*_programs(asked, mapped, debug)]
+    chosen = [*_programs(paths, mapped, debug)]
     apart = frozenset(mapped) & {one.build_id for one in chosen}
     for program in chosen:
         functions = program.functions(debug)
         others = Others(debug, apart - {program.build_id})
-        there = False
+        has_counts = False
         for path in profiles:
             profile = Profile(flow=Flow() if options.blocks else None)
             try:
                 sources[path] = read.add(path, profile, functions, program.path, None, options.max_unpacked, others)
-                there |= _add(found, profile, functions, program, _builds(path, sources[path]))
+                has_counts |= _add(counted_by_build, profile, functions, program, _builds(path, sources[path]))
             except HugealignError as error:
                 raise HugealignError(f"{printable(path)}: {error}") from None
             for note in remarks(profile, sources[path]):
-                if (message := f"{printable(path)}: {note}") not in said:
-                    said.add(message)
+                if (message := f"{printable(path)}: {note}") not in warned:
+                    warned.add(message)
                     warn(message)
-        if there:
+        if has_counts:
             ours.append(program.path)
         elif binaries and program.here:
-            warn(f"{printable(program.path)}: nothing in the profile is of it")
+            warn(f"{printable(program.path)}: no sample in the profile is in it")
     if not ours:
-        raise HugealignError("nothing in the profile is of these programs; give the binary that ran (-b)")
-    return Reduced(found, ours, list(sources.items()))
+        raise HugealignError("no sample in the profile is in these programs; give the binary that ran (-b)")
+    return Reduced(counted_by_build, ours, list(sources.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +116,20 @@ class _Program:
 
     def functions(self, debug: DebugFiles) -> Functions:
         """Return its functions, with names where there are some.  Raises HugealignError."""
-        found = None if self.here else debug.functions(self.build_id)
-        return found or debug.named(functions_of(self.path))
+        of_debug_file = None if self.here else debug.functions(self.build_id)
+        return of_debug_file or debug.named(functions_of(self.path))
 
 
 def _programs(asked: Sequence[str], mapped: Mapping[str, str], debug: DebugFiles) -> Iterator[_Program]:
     """Yield the programs that are *asked* for, and other builds of them that were *mapped* and have debug files."""
-    known: set[str] = set()
+    build_ids: set[str] = set()
     names = {path.rpartition("/")[2] for path in asked}
     for path in asked:
         build_id = functions_of(path).build_id if mapped else ""
-        known.add(build_id)
+        build_ids.add(build_id)
         yield _Program(path, build_id)
     for build_id, path in mapped.items():
-        if build_id not in known and path.rpartition("/")[2] in names and debug.functions(build_id):
+        if build_id not in build_ids and path.rpartition("/")[2] in names and debug.functions(build_id):
             yield _Program(path, build_id, here=False)
 
 

@@ -21,8 +21,8 @@ _MESSAGE_LIMIT = 300
 
 def find(name: str, package: str) -> str:
     """Return the path of the program *name*.  Raises ProfileError naming the *package* that has it."""
-    if found := shutil.which(name):
-        return found
+    if path := shutil.which(name):
+        return path
     raise ProfileError(f"needs {name}, which is not installed (Debian: apt install {package})")
 
 
@@ -37,7 +37,7 @@ class ToolError(ProfileError):
 def versions(name: str, package: str) -> list[str]:
     """Return the paths of LLVM's tool *name*, the newest version first.  Raises ProfileError if there is none."""
     names = (*(f"{name}-{version}" for version in range(25, 13, -1)), name)
-    return [found for one in names if (found := shutil.which(one))] or [find(name, package)]
+    return [path for candidate in names if (path := shutil.which(candidate))] or [find(name, package)]
 
 
 @contextlib.contextmanager
@@ -99,7 +99,7 @@ def text(words: Sequence[str], limit: int = 64 << 20, seconds: int = SECONDS_LIM
 def _message(messages: BinaryIO) -> str:
     """Return the last line that is neither empty nor part of a backtrace, safe for a terminal."""
     messages.seek(0)
-    said = [line.strip() for line in messages.read(1 << 16).decode("utf-8", "replace").splitlines()]
-    return printable(next((line for line in reversed(said) if line and line[:4] not in ("@   ", "*** ")), ""))[
+    lines = [line.strip() for line in messages.read(1 << 16).decode("utf-8", "replace").splitlines()]
+    return printable(next((line for line in reversed(lines) if line and line[:4] not in ("@   ", "*** ")), ""))[
         :_MESSAGE_LIMIT
     ]

@@ -52,10 +52,12 @@ def budget_of(cpu: str | None = None, windows: int | None = None) -> Budget:
     if cpu is not None:
         from hugealign.system import processors as cpus
 
-        found = cpus.find(cpu)
-        if not found.itlb_2m:
-            raise UsageError(f"--cpu: no source gives the 2 MiB instruction TLB entries of {found.name}; use --windows")
-        return of_entries(found.itlb_2m, found.name, found.name)
+        processor = cpus.find(cpu)
+        if not processor.itlb_2m:
+            raise UsageError(
+                f"--cpu: no source gives the 2 MiB instruction TLB entries of {processor.name}; use --windows"
+            )
+        return of_entries(processor.itlb_2m, processor.name, processor.name)
     return of_this_machine(ask())
 
 
@@ -65,7 +67,7 @@ def of_this_machine(asked: Child) -> Budget:
     if said and said.huge:
         why = f"this machine, {said.cpu or printable(said.brand)}"
         return of_entries(min(said.huge, MOST_WINDOWS), why, said.cpu)
-    return of_entries(DEFAULT_ENTRIES, "the default; this machine's processor does not say (--cpu, --windows)")
+    return of_entries(DEFAULT_ENTRIES, "the default, because this machine's processor is unknown (--cpu, --windows)")
 
 
 def of_entries(entries: int, why: str, cpu: str = "") -> Budget:
@@ -96,9 +98,9 @@ def answer(asked: Child) -> Said | None:
 def _look() -> tuple[int, int, str, str]:
     from hugealign.system import this_processor as local
 
-    asked = local.look()
-    cpu, tlbs = asked.cpu, asked.tlbs
+    report = local.look()
+    cpu, tlbs = report.cpu, report.tlbs
     small = (tlbs.l1_4k if tlbs else None) or (cpu.l1_4k if cpu else None)
     huge = (tlbs.l1_2m if tlbs else None) or (cpu.l1_2m if cpu else None)
     numbers = (small.entries if small else 0, huge.entries if huge else 0)
-    return *numbers, cpu.name if cpu else "", asked.brand.strip() or "unknown processor"
+    return *numbers, cpu.name if cpu else "", report.brand.strip() or "unknown processor"

@@ -117,11 +117,11 @@ def result(work: "Callable[[], Any]") -> "Any":
     pid, reading = forked(lambda: marshal.dumps(work()))
     try:
         with open(reading, "rb") as pipe:
-            said = pipe.read()
+            answer = pipe.read()
     finally:
         with suppress(ChildProcessError):  # as in `Child`
             os.waitpid(pid, 0)
-    return marshal.loads(said) if said else None  # noqa: S302  # our own
+    return marshal.loads(answer) if answer else None  # noqa: S302  # our own
 
 
 def collect(children: "Sequence[Child]", seconds: float) -> None:

@@ -94,18 +94,18 @@ def _intel(leaf: Leaf) -> Tlbs:
         descriptors = descriptors[1:]
     if _SEE_LEAF_18H in descriptors and highest >= 0x18:
         return _leaf_18h(leaf)
-    found: dict[str, Tlb] = {}
+    tlbs: dict[str, Tlb] = {}
     for descriptor in descriptors:
         fields, tlb = _DESCRIPTORS.get(descriptor, ((), Tlb(0)))
-        found.update(dict.fromkeys(fields, tlb))
-    if "l2" in found:
-        found.setdefault("l2_2m", Tlb(0))
-    return Tlbs(**found)
+        tlbs.update(dict.fromkeys(fields, tlb))
+    if "l2" in tlbs:
+        tlbs.setdefault("l2_2m", Tlb(0))
+    return Tlbs(**tlbs)
 
 
 def _leaf_18h(leaf: Leaf) -> Tlbs:
     """Read the "deterministic address translation parameters": one table per subleaf."""
-    found: dict[str, Tlb] = {}
+    tlbs: dict[str, Tlb] = {}
     for subleaf in range(min(leaf(0x18, 0)[0] + 1, _MAX_SUBLEAVES)):
         _, ebx, sets, edx = leaf(0x18, subleaf)
         kind, level, full = edx & 31, edx >> 5 & 7, edx >> 8 & 1
@@ -122,9 +122,9 @@ def _leaf_18h(leaf: Leaf) -> Tlbs:
             continue
         for field in fields:
             # Two tables may hold the same page size, like the two halves of the second level.
-            tlb_before = found.get(field)
-            found[field] = Tlb(tlb_before.entries + tlb.entries, tlb.ways, shared=True) if tlb_before else tlb
-    return Tlbs(**found)
+            tlb_before = tlbs.get(field)
+            tlbs[field] = Tlb(tlb_before.entries + tlb.entries, tlb.ways, shared=True) if tlb_before else tlb
+    return Tlbs(**tlbs)
 
 
 def _amd(leaf: Leaf, family: int) -> Tlbs:

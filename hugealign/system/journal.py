@@ -66,12 +66,12 @@ def noted(change: str, path: str) -> Iterator[Diagnosis | None]:
         yield _unwritten(path, error)
         return
     with using(directory):
-        found = None
+        problem = None
         try:
             _append(directory, change, os.path.realpath(path))
         except (OSError, ValueError) as error:
-            found = _unwritten(path, error)
-        yield found
+            problem = _unwritten(path, error)
+        yield problem
 
 
 def entries() -> list[Entry]:
@@ -172,8 +172,8 @@ def _contents(directory: int) -> bytes:
 
 def _parsed(data: bytes) -> list[Entry]:
     """Return the last line of each change and path; lines that are none of ours are left out."""
-    found = {(entry.change, entry.path): entry for entry in map(_entry, data.splitlines()) if entry}
-    return list(found.values())
+    last = {(entry.change, entry.path): entry for entry in map(_entry, data.splitlines()) if entry}
+    return list(last.values())
 
 
 def _entry(line: bytes) -> Entry | None:

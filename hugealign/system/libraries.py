@@ -86,20 +86,20 @@ def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
     objects = [program]
     if program.dynamic.interpreter and (loader := _candidate(program.dynamic.interpreter, program, search)):
         objects.append(loader)
-    known = {name for one in objects[1:] for name in (one.dynamic.soname, one.path)}
+    names = {name for one in objects[1:] for name in (one.dynamic.soname, one.path)}
     loaded = {one.identity for one in objects}
     missing: dict[str, str] = {}
     for needing in objects:  # it grows: breadth first, like the dynamic linker
         for name in needing.dynamic.needed:
-            if not name or len(objects) > _LIMIT or name in known:
+            if not name or len(objects) > _LIMIT or name in names:
                 continue
-            found = _found(name, needing, search)
-            if found is None:
+            library = _found(name, needing, search)
+            if library is None:
                 missing.setdefault(name, needing.path)
-            elif found.identity not in loaded:
-                objects.append(found)
-                loaded.add(found.identity)
-                known |= {found.dynamic.soname, found.path}
+            elif library.identity not in loaded:
+                objects.append(library)
+                loaded.add(library.identity)
+                names |= {library.dynamic.soname, library.path}
     return Libraries(tuple(o.path for o in objects[1:]), tuple(missing.items()))
 
 
@@ -111,8 +111,8 @@ def _found(name: str, needing: _Object, search: _Search) -> _Object | None:
         if not search.left:
             return None
         search.left -= 1
-        if found := _candidate(place, needing, search):
-            return found
+        if library := _candidate(place, needing, search):
+            return library
     return None
 
 
@@ -134,10 +134,10 @@ def _candidate(path: str, needing: _Object, search: _Search) -> _Object | None:
         if identity in search.foreign:
             return None
         search.foreign.add(identity)
-        found = _read(fd, path, needing)
-        if found.kind == needing.kind:
+        library = _read(fd, path, needing)
+        if library.kind == needing.kind:
             search.foreign.discard(identity)
-            return found
+            return library
     return None
 
 
@@ -225,10 +225,10 @@ def _cache(path: str = _CACHE) -> dict[str, list[str]]:
         pairs = [(_at(data, key), _at(data, value)) for _, key, value, _, _ in entries]
     except (OSError, ValueError, struct.error):
         return {}
-    found: dict[str, list[str]] = {}
+    paths: dict[str, list[str]] = {}
     for name, place in sorted(pairs, key=lambda pair: _level(pair[1]), reverse=True):  # the levels sort by name
-        found.setdefault(name, []).append(place)
-    return found
+        paths.setdefault(name, []).append(place)
+    return paths
 
 
 def _level(path: str) -> str:

@@ -27,13 +27,13 @@ def room(groups: Sequence[str] | None = None) -> int | None:
 
     The page cache of files counts as free: the kernel reclaims it before it refuses anything.
     """
-    found = []
+    rooms = []
     for group in control_groups() if groups is None else groups:
         for most, current in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
             allowed, taken = (_number(os.path.join(group, name)) for name in (most, current))
             if allowed is not None and taken is not None and allowed < _UNLIMITED:
-                found.append(max(0, allowed - taken + _file_cache(group)))
-    return min(found, default=None)
+                rooms.append(max(0, allowed - taken + _file_cache(group)))
+    return min(rooms, default=None)
 
 
 def limit_hits(groups: Sequence[str] | None = None) -> int:

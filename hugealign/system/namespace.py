@@ -95,10 +95,10 @@ def refusal() -> Diagnosis | None:
             return error.diagnosis.packed()
         return ()
 
-    said = children.result(attempt)
-    if said is None:  # a guard has ended the child
+    answer = children.result(attempt)
+    if answer is None:  # a guard has ended the child
         return Diagnosis("process.ended", "", {})
-    return unpacked(said) if said else None
+    return unpacked(answer) if answer else None
 
 
 def tree(copy: int) -> int:

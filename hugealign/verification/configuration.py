@@ -140,7 +140,7 @@ def _table(path: str, *, found: bool) -> _Table | None:
     if shared and found and len(data) < _SEARCHED and b"hugealign" not in data:
         return None
     if len(data) > _LARGEST:
-        raise UsageError(f"{name}: larger than 256 KiB, so not a configuration")
+        raise UsageError(f"{name}: larger than 256 KiB; not a configuration file")
     import tomllib  # 10 ms, and most directories have no such file
 
     if any(line.count(b".") > _MOST_DOTS for line in data.split(b"\n")):

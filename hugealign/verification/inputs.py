@@ -61,7 +61,7 @@ def names_from(stream: "BinaryIO", null: bool) -> Iterator[str]:
         *names, rest = (rest + data).split(end)
         yield from (os.fsdecode(name) for name in names if name)
         if len(rest) > _NAME_LIMIT:
-            raise UsageError("standard input is not a list of names: one is longer than 64 KiB")
+            raise UsageError("standard input is not a list of names: a name is longer than 64 KiB")
     if rest:
         yield os.fsdecode(rest)
 

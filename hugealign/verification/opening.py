@@ -96,10 +96,10 @@ def _archive(fd: int, task: Task, terms: Terms, passed: "Counter[str]") -> Itera
 
 
 def _cannot_open(path: str, error: OSError | ValueError) -> Diagnosis:
-    found = diagnosed(path, error)
-    if found.facts["error"] == "ENOENT" and path.isascii() and path.isdigit():
-        return found.changed(remedy=Remedy("process", ("hugealign", "ps", path)))
-    return found
+    diagnosis = diagnosed(path, error)
+    if diagnosis.facts["error"] == "ENOENT" and path.isascii() and path.isdigit():
+        return diagnosis.changed(remedy=Remedy("process", ("hugealign", "ps", path)))
+    return diagnosis
 
 
 def empty(path: str, passed: "Counter[str]") -> Diagnosis:

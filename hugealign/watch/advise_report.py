@@ -37,7 +37,7 @@ def _details(advice: Advice) -> list[str]:
         f"  and in {_several(heat.windows)} windows of 2 MiB ({advice.entries.huge} entries); beyond: {judged.huge}",
         f"  not seen yet, of what runs: {heat.unseen}",
         f"  in huge pages already: {100 * advice.in_huge:.1f} %",
-        f"  the most in: {printable(advice.hottest) or 'code without a file'}",
+        f"  hottest part: {printable(advice.hottest) or 'code without a file'}",
         f"  entries: {advice.entries.why}",
     ]
     if advice.counted:

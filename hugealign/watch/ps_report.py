@@ -236,7 +236,7 @@ def _strip(runs: Sequence[WindowRun]) -> list[str]:
 
 def _range(run: WindowRun, page_size: int) -> str:
     windows = counted(run.count, "window")
-    why = render.sentence(run.diagnosis) if run.diagnosis else "huge" if run.wanted else "not asked for by its build"
+    why = render.sentence(run.diagnosis) if run.diagnosis else "huge" if run.wanted else "not requested by its build"
     return f"{run.start:#x}-{run.start + run.count * page_size:#x}  {windows:10}  {why}"
 
 

@@ -157,8 +157,8 @@ _METRICS: tuple[tuple[str, str, Callable[[ProgramRow], float]], ...] = (
     ("cpu_ratio", "Share of one processor that these processes use.", lambda row: row.cpu),
     ("bytes", "Executable memory of this part, in all processes.", lambda row: row.text),
     ("huge_bytes", "Executable memory in huge pages.", lambda row: row.huge),
-    ("huge_windows", "Windows that one huge page maps each.", lambda row: row.windows_huge),
-    ("possible_windows", "Windows that could be huge as the file lies now.", lambda row: row.windows_possible),
+    ("huge_windows", "Windows that are on huge pages.", lambda row: row.windows_huge),
+    ("possible_windows", "Windows that could be huge with the file as it is.", lambda row: row.windows_possible),
     ("reachable_windows", "Windows that could be huge after one action.", lambda row: row.windows_reachable),
 )
 
@@ -180,10 +180,10 @@ def metrics(machine: Machine) -> str:
     for name, what, number in (
         ("itlb_entries", "First-level instruction TLB entries for huge pages.", machine.budget.entries),
         ("huge_page_bytes", "Size of a window.", machine.page_size),
-        ("hidden_processes", "Processes that could not be looked at for want of privileges.", machine.hidden),
+        ("hidden_processes", "Processes that could not be read without more privileges.", machine.hidden),
         ("silent_processes", "Processes that did not answer.", len(machine.silent)),
-        ("scan_duration_seconds", "What the look took.", machine.seconds),
-        ("scan_timestamp_seconds", "When the look was, since the epoch.", machine.time),
+        ("scan_duration_seconds", "Duration of the scan.", machine.seconds),
+        ("scan_timestamp_seconds", "Time of the scan, since the epoch.", machine.time),
     ):
         lines += [*_described(f"hugealign_{name}", what), f"hugealign_{name} {_number(number)}"]
     return "\n".join(lines) + "\n"

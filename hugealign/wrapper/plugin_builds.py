@@ -88,7 +88,7 @@ def sources() -> list[str]:
     place = directory("lld-plugin")
     found = sorted(path for kind in ("*.cpp", "*.h", "CMakeLists.txt") for path in glob(os.path.join(place, kind)))
     if not found:
-        raise PluginError(f"the plugin's sources are not at {printable(place)}; install hugealign anew")
+        raise PluginError(f"the plugin's sources are not at {printable(place)}; reinstall hugealign")
     return found
 
 

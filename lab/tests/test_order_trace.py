@@ -197,7 +197,7 @@ def test_without_a_processor_nothing_is_simulated(program: Path, tmp_path: Path)
         (["t", "--cpu=4k=3"], 2, "needs 4k= and 2m="),
         (["t", "--cpu=skylake", "-b", "/bin/true"], 3, "nothing of it runs in this trace"),
         (["nothing", "--cpu=skylake"], 1, "nothing: no function of "),
-        (["t", "--old-binary", "x"], 2, "--old-binary needs -b"),
+        (["t", "--old-binary", "x"], 2, "--old-binary requires -b"),
     ],
 )
 def test_what_the_command_refuses(words: list[str], status: int, message: str, program: Path, tmp_path: Path) -> None:

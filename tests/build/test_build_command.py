@@ -163,4 +163,4 @@ def test_installation_in_a_place_that_compiler_path_cannot_name(tmp_path: Path) 
         shutil.copytree(root / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
     done = run(place / "bin" / "hugealign", "build", "true")
     assert (done.returncode, done.stderr.count("\n")) == (125, 1)
-    assert "for its colon" in done.stderr
+    assert "because of the colon" in done.stderr

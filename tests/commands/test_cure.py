@@ -52,7 +52,7 @@ def test_a_fixed_file_is_not_told_to_link_again(finished: Path, tmp_path: Path) 
     run(HUGEALIGN, "fix", "--level=shift", "--max-executable=1G", finished, "-o", tmp_path / "fixed", check=True)
     text = run(HUGEALIGN, "verify", tmp_path / "fixed").stdout
     assert "HA009" in text  # what the edit brought along
-    assert "--undo gives the old file back" in text
+    assert "--undo restores the old file" in text
     assert "relink" not in text
 
 

@@ -208,7 +208,7 @@ def test_processes() -> None:
         ("fix --dry-run --undo /", "fix: a directory cannot be undone; give the files"),
         ("fix x", "fix: no output; give -o OUT, --in-place, or --dry-run to see what it would do"),
         ("fix -o out x y", "-o takes one FILE; several are changed with --in-place"),
-        ("order --type nonsense -b x p", "--type: unknown; known are "),
+        ("order --type nonsense -b x p", "--type: unknown format; known are "),
         ("profile merge --weight 3 x", "--weight: not PATTERN=N, as in 'eu-*=3'"),
         ("profile merge --cap 1e3 x", "--cap: 1e3: not a number from 0 to "),
         ("map x", "map: needs --profile; example: hugealign map ./server --profile perf.data"),
@@ -247,7 +247,7 @@ def test_in_a_directory_that_was_removed(tmp_path: Path) -> None:
 
 def test_order_asks_for_the_program_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "names").write_text("main\n")
-    line = "hugealign: error: order: which program ran? give it with -b, as in: -b ./server"
+    line = "hugealign: error: order: which program ran? give it with -b, for example: -b ./server"
     assert said("order", tmp_path / "names") == (2, line)
     assert said("order", tmp_path / "missing") == (2, line)
 
@@ -282,7 +282,7 @@ def test_order_finds_the_program_that_the_profile_names(ordered: Path) -> None:
 def test_order_takes_no_program_that_is_not_there(ordered: Path, program: str) -> None:
     status, line = said("order", callgrind(ordered, program))
     assert status == 2
-    assert line == "hugealign: error: order: which program ran? give it with -b, as in: -b ./server"
+    assert line == "hugealign: error: order: which program ran? give it with -b, for example: -b ./server"
 
 
 def test_dash_is_standard_output(ordered: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_order_file(prog: Path, tmp_path: Path) -> None:
     [
         ([], 2, "needs --profile"),
         (["--profile", "absent"], 3, "absent: No such file"),
-        (["--profile", "foreign"], 1, "nothing in the profile is of prog"),
+        (["--profile", "foreign"], 1, "no sample in the profile is in prog"),
         (["--profile", "half"], 1, "only 40% of the samples"),
         (["--profile", "list", "--order", "absent"], 3, "absent: No such file"),
         (["--profile", "list", "--order", "another"], 3, "is for another build"),

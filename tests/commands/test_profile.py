@@ -106,7 +106,7 @@ def test_what_cannot_be_read_is_refused_or_named(prog: Path, tmp_path: Path) -> 
         assert "\x1b" not in done.stderr
     done = run(HUGEALIGN, "profile", "merge", "--keep-going", good, *paths, good, "-o", out)
     assert (done.returncode, done.stderr.count("; skipped\n")) == (1, len(bad))
-    assert "newer: is counts of version '2'" in done.stderr
+    assert "newer: has counts of version '2'" in done.stderr
     assert done.stderr.endswith("warning: 6 of 8 files skipped\n")
     assert counts.parse(out.read_bytes())[b"-\tprog"][b"hosts"] == 2
     done = run(HUGEALIGN, "profile", "merge", "--keep-going", *paths)

@@ -122,7 +122,7 @@ def test_by_name(prog: Path, tmp_path: Path) -> None:
     assert "matched by name" in done.stderr
     done = run(*words[:-1], "--windows=0")
     assert done.returncode == 1
-    assert "from fewer than 100 can miss more often on small pages than no order, and no window" in done.stderr
+    assert "on small pages an order from fewer than 100 can miss more often than no order, and no window" in done.stderr
 
 
 @pytest.mark.parametrize("build_id", ["none", "0x12"])

@@ -491,7 +491,7 @@ def test_addresses_of_another_processor(made: Path, aarch64: Path, name: str) ->
     existing(made / name, "perf")
     done = run(HUGEALIGN, "order", made / name, "-b", aarch64)
     assert done.returncode == 1
-    assert done.stderr.startswith("hugealign: error: nothing in the profile is of ")
+    assert done.stderr.startswith("hugealign: error: no sample in the profile is in ")
     assert done.stderr.count("\n") == 1
 
 

@@ -368,7 +368,7 @@ def test_verify_says_when_another_tool_has_changed_it(plain: Path) -> None:
     fix("--in-place", plain)
     run("strip", plain, check=True)
     said = " ".join(run(HUGEALIGN, "verify", plain).stdout.split())
-    assert "changed by hugealign fix --level=shift, and by another tool since: it cannot be undone" in said
+    assert "changed by hugealign fix --level=shift, and since then by another tool: it cannot be undone" in said
     assert "--undo" not in said
 
 
@@ -534,7 +534,7 @@ def test_tools_afterwards(
     assert (verified(after) == verified(before)) is stays
     done = run(HUGEALIGN, "fix", "--undo", after, "-o", tmp_path / "back")
     assert (done.returncode == 0) is undoable, done.stderr
-    assert ("--undo gives the old file back" in run(HUGEALIGN, "verify", after).stdout) is undoable
+    assert ("--undo restores the old file" in run(HUGEALIGN, "verify", after).stdout) is undoable
     if undoable:
         assert run(tmp_path / "back").returncode == 0
     else:

@@ -80,7 +80,7 @@ def assert_verified(path: Path) -> None:
     (found,) = json.loads(done.stdout)["files"]
     assert (done.returncode, [d for d in found["diagnoses"] if d["severity"] == "error"]) == (0, [])
     assert found["coverage"]["windows"] > 0
-    assert "--undo gives the old file back" in run(HUGEALIGN, "verify", path).stdout
+    assert "--undo restores the old file" in run(HUGEALIGN, "verify", path).stdout
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

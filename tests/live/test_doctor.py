@@ -81,7 +81,7 @@ def test_a_file_system_that_cannot(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
-    number = next(n for n, line in enumerate(lines) if f"{tmp_path}: the file system (ramfs) gives" in line)
+    number = next(n for n, line in enumerate(lines) if f"{tmp_path}: the file system (ramfs)" in line)
     assert lines[number].startswith("✗ file-system")
     assert lines[number + 1].strip() == "run: hugealign run -- COMMAND"
     assert lines[-1].endswith(" huge text")  # nothing that `ls` found comes after it

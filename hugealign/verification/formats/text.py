@@ -44,7 +44,7 @@ def render_text(outcome: Verification, style: Style) -> str:
         lines += [f"fixed since the baseline: {path}: {code}" for path, code, _ in outcome.fixed]
         if outcome.skipped:
             passed = ((outcome.skipped[what], noun) for what, noun in _PASSED.items())
-            lines.append(f"passed over: {', '.join(counted(number, noun) for number, noun in passed if number)}")
+            lines.append(f"skipped: {', '.join(counted(number, noun) for number, noun in passed if number)}")
     if len(outcome.files) > 1 and not style.quiet:
         lines += ["", *totals(outcome)]
     return log_lines(lines)
@@ -69,14 +69,16 @@ def _file(file: FileReport, style: Style) -> "Iterator[str]":
         yield from _wrapped(f"fix: {fix}", 4, 9)
     if file.fix_level:
         since = (
-            "; --undo gives the old file back" if file.undoable else ", and by another tool since: it cannot be undone"
+            "; --undo restores the old file"
+            if file.undoable
+            else ", and since then by another tool: it cannot be undone"
         )
         yield from _wrapped(f"changed by hugealign fix --level={file.fix_level}{since}", 2, 4)
     if style.verbose and file.order:
-        asked = counted(file.order.order, "hot function")
+        requested = counted(file.order.order, "hot function")
         there = file.order.placed
         placed = "no symbols say how many it placed" if there is None else f"{counted(there, 'function')} placed"
-        yield f"  order of {asked}: {placed}"
+        yield f"  order of {requested}: {placed}"
     for reason in dict.fromkeys(accepted.reason for accepted in file.accepted):
         codes = [accepted.diagnosis.code for accepted in file.accepted if accepted.reason == reason]
         rules = ", ".join(dict.fromkeys(codes))
@@ -165,10 +167,12 @@ def totals(outcome: Verification) -> list[str]:
     """Return the lines that add up all files."""
     verdicts, coverage = outcome.verdicts(), outcome.coverage()
     checked = f"{verdicts[OK]} ok, {verdicts[FAILED]} failed, {verdicts[UNKNOWN]} not checked"
-    found = [counted(number, severity) for severity, number in outcome.severities().items() if number]
+    counts = [counted(number, severity) for severity, number in outcome.severities().items() if number]
     if accepted := outcome.accepted():
-        found.append(f"{accepted} accepted")
-    lines = [f"{counted(len(outcome.files), 'file')}: {'; '.join([checked, ', '.join(found)] if found else [checked])}"]
+        counts.append(f"{accepted} accepted")
+    lines = [
+        f"{counted(len(outcome.files), 'file')}: {'; '.join([checked, ', '.join(counts)] if counts else [checked])}"
+    ]
     if coverage.text:
         small = outcome.small_text()
         rest = f"; {format_size(small)} of it in small files" if small else ""

@@ -174,5 +174,5 @@ def test_what_the_compiler_thought_of_blocks_that_are_not_kept(path: Path, monke
 
 def test_more_blocks_than_bytes(path: Path) -> None:
     """It is said of the count, not at the end of the bytes."""
-    with pytest.raises(HugealignError, match="cut short"):
+    with pytest.raises(HugealignError, match="truncated"):
         read(path, ADDRESS + b"\x10" + bytes([0, 0, 16, 1]), 2)

@@ -194,7 +194,7 @@ def test_text() -> None:
         "   2 more windows without samples",
         "",
         "one character is 1.0 KiB: █ 1 %  ▓ 0.1 %  ▒ 0.01 %  ░ less of the samples  · none",
-        "* can be on a huge page, and is meant to; uncovered: not in this window or one before it",
+        "* should be on a huge page; uncovered: not in this window or one before it",
     ]
 
 

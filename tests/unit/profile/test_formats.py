@@ -45,7 +45,7 @@ def test_lists_of_symbols(data: bytes) -> None:
 
 
 def test_a_directory_that_perf_did_not_write(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match="is a directory, and none of perf's"):
+    with pytest.raises(ProfileError, match="is a directory without perf"):
         read.add(str(tmp_path), Profile(), FUNCTIONS, "/bin/p")
 
 

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Make the order, print the report and return the exit status."""
     gc.disable()  # a million small objects and no cycles
     if args.old_binary is not None and not args.binary:
-        raise UsageError("order-trace: --old-binary needs -b, the build to make an order for")
+        raise UsageError("order-trace: --old-binary requires -b, the build to order")
     output.keep_apart({"-o": args.output}, [args.trace, args.binary, args.old_binary])
     from hugealign.io.progress import Progress
     from hugealign_lab.order import order_of_trace
