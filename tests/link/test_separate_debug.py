@@ -490,7 +490,8 @@ def test_debug_information_of_large_programs(what: str, tmp_path: Path) -> None:
     """What other compilers and a distribution write is read by LLVM as before, at other addresses."""
     need(DWARFDUMP)
     if what == "the C library":
-        path = next(Path("/lib/x86_64-linux-gnu").glob("libc.so.6")).resolve()
+        path = tmp_path / "libc.so.6"
+        shutil.copy("/lib/x86_64-linux-gnu/libc.so.6", path)
         identity = re.search(r"Build ID: (\w+)", run("readelf", "-n", path, check=True).stdout)
         assert identity
         old = BUILD_IDS / identity[1][:2] / f"{identity[1][2:]}.debug"
