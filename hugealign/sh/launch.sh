@@ -383,7 +383,7 @@ case $does$package/${1##*/} in
     link*:*) unusable "${1##*/}" "of the colon in $package" 'install it elsewhere' ;;
 esac
 [ "$does" != link ] || [ -x "$package/libexec/ld" ] ||
-    unusable "${1##*/}" "$package/libexec/ld cannot be run" 'install it again'
+    unusable "${1##*/}" "$package/libexec/ld cannot be executed" 'reinstall hugealign'
 
 # nearby NAME COMPILER: return 0 if a linker of that name is where drivers usually find one.
 nearby() {

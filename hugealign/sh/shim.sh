@@ -285,7 +285,7 @@ except KeyboardInterrupt:
     _signal.signal(2, _signal.SIG_DFL) # end as a linker would, and say as little
     os.kill(os.getpid(), 2)
 except Exception as error:
-    message = f"hugealign: warning: linked as without hugealign, which does not load: {error!r}; install it again\n"
+    message = f"hugealign: warning: linked as without hugealign, which does not load: {error!r}; reinstall hugealign\n"
     os.write(2, message.encode())
     while sys.argv[2] and os.read(0, 65536):
         pass # the linker that was started must not write beside the one that we become

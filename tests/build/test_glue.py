@@ -162,7 +162,7 @@ def test_pytest_helper(built: Path, tmp_path: Path) -> None:
     assert told["test_good"] == ""
     assert "text is not on huge pages" in told["test_plain"]
     assert "error[HA001]" in told["test_plain"]
-    assert "2 windows of 2.0 MiB, not 3: 100 % of 2.9 MiB of text" in told["test_too_few"]
+    assert "2 windows, not 3: 100 % of 2.9 MiB of text" in told["test_too_few"]
     assert f"absent: could not check: {worded('file.unreadable', error='ENOENT')}" in told["test_absent"]
     assert "error[HA001]" in told["test_no_windows_of_that_size"]
     assert "hugealign/testing.py" not in told["test_plain"]  # the failure is where the caller stands

@@ -131,14 +131,14 @@ def test_shims_that_cannot_be_run(lost: str, broken: Path, main: Path, bulk: Pat
     else:
         shutil.rmtree(shims)
     done = run(broken / "bin" / "hugealign", "gcc", main, bulk, "-o", tmp_path / "out", check=True)
-    because = f"because {shims}/ld cannot be run; install it again"
+    because = f"because {shims}/ld cannot be executed; reinstall hugealign"
     assert done.stderr == f"hugealign: warning: gcc: linked as without hugealign, {because}\n"
     assert run(tmp_path / "out").returncode == 0
     command = (broken / "bin" / "hugealign", "gcc", "-x", "c", "-c", "/dev/null", "-o", tmp_path / "o")
     assert run(*command, check=True).stderr == ""
     done = run(broken / "bin" / "hugealign", "build", "--", "true")
     assert (done.returncode, done.stderr.count("\n")) == (125, 1)
-    assert f"{shims}/ld cannot be run" in done.stderr
+    assert f"{shims}/ld cannot be executed" in done.stderr
 
 
 def test_interrupt_while_python_loads(broken: Path, bulk: Path, tmp_path: Path) -> None:

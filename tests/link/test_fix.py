@@ -175,7 +175,7 @@ def test_align(features: Path, bulk: Path, tmp_path: Path) -> None:
     assert [s | {"p_align": 0} for s in Elf(plain).segments] == [s | {"p_align": 0} for s in Elf(out).segments]
     assert verified(out) == windows(said) == 2
     assert run(out).returncode == 0
-    assert "\n  changed by hugealign fix --level=align; --undo gives" in run(HUGEALIGN, "verify", out).stdout
+    assert "\n  changed by hugealign fix --level=align; --undo restores" in run(HUGEALIGN, "verify", out).stdout
     (report,) = json.loads(run(HUGEALIGN, "verify", "--json", out).stdout)["files"]
     assert report["fix_level"] == "align"
 
@@ -679,13 +679,14 @@ def test_report(plain: Path, tmp_path: Path) -> None:
     said = fix("--dry-run", tmp_path / "tree").splitlines()
     assert said[0].split() == ["COVERED", "TEXT", "WINDOWS", "EXECUTABLE", "LEVEL", "RUNNING", "FILE"]
     assert said[1].split()[2:5] == ["2.9", "MiB", "+1"]
-    assert said[1].split()[-2:] == ["--", f"{tree}/one"]
-    assert said[2:] == ["1 file would gain 1 window of 2.0 MiB"]
-    document = json_of("fix-report-1", "--dry-run", tmp_path / "tree")
-    (found,) = document["files"]
-    assert (found["path"], found["windows"], found["processes"]) == (f"{tree}/one", 1, 0)
-    assert (document["page_size"], found["level"]) == (PAGE, "shift")
-    assert 0 < found["executable_bytes"] < PAGE - found["covered_bytes"]
+    assert [line.split()[-2:] for line in said[1:3]] == [["--", f"{tree}/named"], ["--", f"{tree}/one"]]
+    assert said[3:] == ["2 files would gain 2 windows of 2.0 MiB"]
+    files = json_of("fix-report-1", "--dry-run", tmp_path / "tree")["files"]
+    assert [file["path"] for file in files] == [f"{tree}/named", f"{tree}/one"]
+    for file in files:
+        assert (file["windows"], file["processes"]) == (1, 0)
+        assert (file["page_size"], file["level"]) == (PAGE, "shift")
+        assert 0 < file["executable_bytes"] < PAGE - file["covered_bytes"]
     done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "no")
     assert (done.returncode, done.stderr) == (
         3,

@@ -404,7 +404,7 @@ def test_says_once_that_it_waits() -> None:
         time.sleep(0.5)
         child.terminate()
         assert (said, child.stderr.read()) == (
-            "hugealign: warning: adapt: no process is named no-such-program now; looking again every 0.05 s\n",
+            "hugealign: warning: adapt: no process is named no-such-program now; retrying every 0.05 s\n",
             "",
         )
 
