@@ -151,7 +151,9 @@ def cells(one: Case, place: Path) -> list[str]:
 
 def page(rows: Sequence[Sequence[str]]) -> str:
     """Return the document."""
-    head = _HEAD.format(time.strftime("%Y-%m-%d"), os.uname().release, os.cpu_count(), os.getloadavg()[2], _PAIRS)
+    head = _HEAD.format(
+        time.strftime("%Y-%m-%d"), os.uname().release.partition("-")[0], os.cpu_count(), os.getloadavg()[2], _PAIRS
+    )
     return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

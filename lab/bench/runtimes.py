@@ -127,7 +127,7 @@ def version(row: Row, program: str) -> str:
 def page(rows: Sequence[Sequence[str]]) -> str:
     """Return the document."""
     lines = [f"| {' | '.join(row)} |\n" for row in rows]
-    return _HEAD.format(time.strftime("%Y-%m-%d"), os.uname().release) + "".join(lines)
+    return _HEAD.format(time.strftime("%Y-%m-%d"), os.uname().release.partition("-")[0]) + "".join(lines)
 
 
 def changed(rows: Sequence[Sequence[str]], text: str) -> list[str]:
