@@ -88,13 +88,6 @@ def unpack(data: bytes) -> Separated:
     return record
 
 
-def is_separated(data: bytes) -> bool:
-    """Return whether the contents of the section are those of a separation."""
-    try:
-        return data.startswith(MAGIC) and json.loads(data[len(MAGIC) :])["level"] == SEPARATE
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return False
-
 
 def pack_words(places: dict[int, "array[int]"]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
     """Return the contents of the section for the *places* by distance, ascending, and how many each distance has.
