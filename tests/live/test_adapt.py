@@ -175,7 +175,8 @@ def test_shared_memory_that_is_unmapped_but_not_split(arena: Path, monkeypatch: 
         monkeypatch.setattr(module, "_states", look)
         (done,) = undo([str(process.pid)])
         assert (done.met, process.huge()) == (True, 0)
-    assert {asked.count(address) for address in asked} == {2}
+    # Once for the failure here, once more, and again where the kernel itself fails, as it may under load.
+    assert all(2 <= asked.count(address) <= 1 + module._AGAIN for address in asked)
 
 
 @pytest.mark.parametrize(("number", "tries"), [(0, 1 + module._AGAIN), (errno.EBUSY, 1)], ids=["silent", "refused"])
