@@ -88,7 +88,6 @@ def unpack(data: bytes) -> Separated:
     return record
 
 
-
 def pack_words(places: dict[int, "array[int]"]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
     """Return the contents of the section for the *places* by distance, ascending, and how many each distance has.
 
