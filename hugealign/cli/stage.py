@@ -86,10 +86,9 @@ def _stage(args: argparse.Namespace) -> int:
     done, errors, status, left_out = [], [], 0, 0
     named = dict.fromkeys(args.files, False)
     if args.recursive:
-        from hugealign.elf.machines import least_text, native
         from hugealign.verification import inputs
 
-        named = dict.fromkeys(inputs.programs(args.files, least_text(native())), True)
+        named = dict.fromkeys(inputs.programs(args.files), True)
     if args.libs:
         from hugealign.system import libraries
 

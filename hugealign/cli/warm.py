@@ -198,11 +198,10 @@ def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> 
     from hugealign.system import libraries
 
     if args.recursive:
-        from hugealign.elf.machines import least_text, native
         from hugealign.verification import inputs
 
         with Progress("hugealign: warm") as progress:
-            paths = inputs.programs(args.files, least_text(native()), progress.say)
+            paths = inputs.programs(args.files, progress.say)
         yield from ((path, True) for path in paths)
         return
     seen: set[str] = set()

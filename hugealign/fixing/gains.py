@@ -5,7 +5,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, made, planned, refuse_copy
 from hugealign.io.progress import silent
@@ -43,7 +42,7 @@ def gather(
     """
     running = _running()
     gains, seen = [], set()
-    for path in inputs.programs(paths, least_text(native()), progress):
+    for path in inputs.programs(paths, progress):
         progress(printable(path))
         with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
             info = os.fstat(fd)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from hugealign.elf.fixrecord import reader, recorded
 from hugealign.elf.image import read_image
-from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
 from hugealign.fixing import gains
 from hugealign.fixing.fix import NOTHING, Fixed, FixOptions, fix, share
@@ -39,7 +38,7 @@ def fix_below(
     Raises HugealignError if one of *tops* is missing, or is a directory that cannot be listed.
     """
     options = options.changed(in_place=True, one_name=True)
-    programs = inputs.programs(tops, least_text(native()), progress)
+    programs = inputs.programs(tops, progress)
     fixed = _fixed(programs)
     firsts = [names[0] for names in _names(list(fixed)).values()]
     if options.undo:

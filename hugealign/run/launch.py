@@ -143,7 +143,7 @@ def _below(top: str) -> list[str]:
     """Return the real paths of the files below *top* that have enough text, those with the most first."""
     from hugealign.verification import inputs
 
-    return list(map(os.path.realpath, inputs.programs([top], least_text(native()))))
+    return list(map(os.path.realpath, inputs.programs([top])))
 
 
 def _of_tree(top: str, texts: Sequence[TextResult], options: LaunchOptions) -> Iterator[TextResult]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.image import read_image
-from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
@@ -118,7 +117,7 @@ def _files(service: Service, options: EnableOptions) -> list[str]:
         running = processes.look(service.pid, libraries=options.libs)
         found.append(running.exe)
         found += [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
-    found += map(os.path.realpath, inputs.programs(below, least_text(native())))
+    found += map(os.path.realpath, inputs.programs(below))
     programs = [path for path in dict.fromkeys(found) if _is_elf(path, path in named)]
     if not programs:
         _refuse_members(service, options)

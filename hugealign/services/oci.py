@@ -22,7 +22,6 @@ from typing import Any
 
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis, unpacked
-from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
 from hugealign.io import mounts, replacing
 from hugealign.io.descriptors import using
@@ -120,7 +119,7 @@ def _below(root: int, path: str) -> list[str]:
     with contextlib.suppress(HugealignError, OSError), using(rooted.found(root, path)) as fd:
         if stat.S_ISDIR(os.fstat(fd).st_mode):
             top = f"/proc/self/fd/{fd}"
-            return [path + name.removeprefix(top) for name in inputs.programs([top], least_text(native()))]
+            return [path + name.removeprefix(top) for name in inputs.programs([top])]
     return [path]
 
 

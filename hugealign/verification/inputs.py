@@ -11,6 +11,7 @@ from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import ET_DYN, ET_EXEC, read_image
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
 from hugealign.io.numbers import decimal
 from hugealign.io.progress import silent
@@ -157,15 +158,15 @@ def below(top: str, passed: "Counter[str]", *, every_name: bool = False) -> Iter
         yield Task(path, size=status.st_size)
 
 
-def programs(tops: Iterable[str], least: int, progress: Callable[[str], None] = silent) -> list[str]:
-    """Return the programs and libraries among and below *tops* with *least* bytes of text, those with the most first.
+def programs(tops: Iterable[str], progress: Callable[[str], None] = silent) -> list[str]:
+    """Return the programs and libraries among and below *tops* whose text is worth a window here, the most text first.
 
     A file among *tops* is one in any case.  Of one with several names (hard links) each name comes, together.
     *progress* receives the number of files.  Raises HugealignError if one of *tops* is missing, or is a directory that
     cannot be listed.
     """
     found: dict[tuple[int, int], tuple[int, dict[str, None]]] = {}
-    count = 0
+    count, least = 0, least_text(native())
     for top in tops:
         try:
             info = os.stat(top)
