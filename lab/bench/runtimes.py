@@ -38,6 +38,7 @@ A program with some thousand functions runs for a quarter of a minute; then `hug
 of all its samples, in windows of compiled code: in all that are whole, in those that are huge, and in those that are
 huge after `adapt`. The rest is in smaller pieces, or in the runtime's own text, which `hugealign run --fix` makes huge.
 The command with `--check` in place of `--write` measures again, and names the rows that no longer hold.
+Shares are of one run, and differ between runs: two of node 24 with `--no-short-builtin-calls` gave 53 and 72 %.
 
 | runtime | started with | in whole windows | huge | after `adapt` |
 |---|---|--:|--:|--:|
