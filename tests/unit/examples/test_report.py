@@ -94,7 +94,8 @@ def test_report(example: Example) -> None:
     assert text.count("| ordered | 112.487 | 1.125 (") == 2
     assert "no claim |" in text
     assert "6 rounds count.\n" in text
-    assert "The 6 intervals together hold" in text
+    assert "holds for all 6 ratios together" in text
+    assert "Huge text alone changes 0 of 2 figures measurably, huge text in the order of a profile " in text
     assert "| plain-make | 100 |" in text
     stale = "| major | 15.18 | 90.0 % | 800 | 100.0 % | 500 (100.0 %) |"
     assert (stale in text) == (example.server.name == "postgres")
