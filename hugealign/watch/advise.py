@@ -191,7 +191,7 @@ def _with_remedy(judged: Judged, found: Diagnosis | Remedy | None) -> Judged:
 
 def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
     """Return the samples by page, and the name of the process."""
-    mappings = [mapping for mapping in smaps.parse(processes.maps(pid)) if mapping.executable]
+    mappings = list(smaps.parse(processes.maps(pid), executable=True))
     if not mappings:
         processes.look(pid)  # it is a kernel thread, or
         raise GoneError.of_pid(pid)

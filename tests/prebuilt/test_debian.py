@@ -109,7 +109,7 @@ _BUILD_PYTHON = """
 apt-get -q install --no-install-recommends gcc libc6-dev make xz-utils zlib1g-dev libffi-dev
 sed -n 's/^deb \\([^ ]*\\) bullseye main$/deb-src \\1 bookworm main/p' /etc/apt/sources.list >/etc/apt/sources.list.d/source.list
 apt-get -q update
-cd /root && apt-get -q source --download-only python3.11 && tar -xf python3.11_*.orig.tar.xz
+cd /root && apt-get -q source --download-only python3.11 && tar -xf python3.11_*.orig.tar.*
 cd Python-3.11.* && ./configure -q --without-ensurepip && make -s -j2 && make -s install
 """
 
