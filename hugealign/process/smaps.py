@@ -237,5 +237,8 @@ def _mapping(header: re.Match[str], counters: dict[str, int], no_huge: bool) -> 
         inode=int(header["inode"]),
         deleted=deleted,
         no_huge=no_huge,
+        pages=None,
+        code=None,
+        own=False,
         **counters,
     )
