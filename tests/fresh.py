@@ -149,48 +149,64 @@ def tested(results: Path) -> dict[str, str]:
     return found
 
 
+_PAGE = """\
+# Typed on fresh systems
+
+{failed} of {all} blocks of commands failed when they were typed on a fresh {releases}.
+
+{rows}
+{missing}
+## How it was made
+
+Written by `make test-fresh`, which types the manual's commands in a freshly unpacked Debian. Only what
+[Install](../guides/install.md) names is installed there, and pytest, which types the pages' blocks. The kernel and file
+system are those of the host. `tests/prebuilt/test_debian.py` types section 2 of the README and [Finished
+programs](../guides/fix.md) in a Debian of their own. Blocks that nothing types say why in their documents.
+
+{machines}
+"""
+
+
 def page(records: dict[str, Any]) -> str:
     """Return docs/measured/typed.md."""
     releases = [release for release in RELEASES if release in records]
-    lines = [
-        "# Typed on fresh systems",
-        "",
-        "Written by `make test-fresh`, which types the manual's commands in a freshly unpacked Debian. Only what",
-        "[Install](../guides/install.md) names is installed there, and pytest, which types the pages' blocks. The",
-        "kernel and file system are those of the host. `tests/prebuilt/test_debian.py` types section 2 of the README",
-        "and [Finished programs](../guides/fix.md) in a Debian of their own. Blocks that nothing types say why where",
-        "they stand.",
-        "",
-        f"| | {' | '.join(RELEASES[release] for release in releases)} |",
-        f"|---|{'---|' * len(releases)}",
+    names = [RELEASES[release] for release in releases]
+    top = [f"| | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    machines = [
+        f"| {title} | {' | '.join(records[release][key] for release in releases)} |"
+        for title, key in (("day", "day"), ("commit", "commit"))
     ]
-    for title, key in (("day", "day"), ("commit", "commit")):
-        lines.append(f"| {title} | {' | '.join(records[release][key] for release in releases)} |")
-    for name, _ in VERSIONS:
-        lines.append(f"| {name} | {' | '.join(records[release]['versions'][name] for release in releases)} |")
-    lines += ["", f"| commands of | {' | '.join(RELEASES[release] for release in releases)} |"]
-    lines.append(f"|---|{'---|' * len(releases)}")
+    machines += [
+        f"| {name} | {' | '.join(records[release]['versions'][name] for release in releases)} |" for name, _ in VERSIONS
+    ]
     counts = {release: Counter[tuple[str, str]]() for release in releases}
+    total: Counter[str] = Counter()
     for release in releases:
         for name, outcome in records[release]["found"].items():
             counts[release][name.partition(":")[0], outcome.partition(":")[0]] += 1
-    documents = sorted({document for count in counts.values() for document, _ in count})
-    for document in documents:
+            total[outcome.partition(":")[0]] += 1
+    rows = []
+    for document in sorted({document for count in counts.values() for document, _ in count}):
         cells = []
         for release in releases:
             done, failed, missed = (counts[release][document, what] for what in ("typed", "failed", "not"))
             every = done + failed + missed
             cells.append(f"{done} of {every}{f', {failed} failed' * bool(failed)}" if every else "--")
-        lines.append(f"| {document} | {' | '.join(cells)} |")
+        rows.append(f"| {document} | {' | '.join(cells)} |")
     reasons = [
         f"- {RELEASES[release]}, {name}: {outcome.removeprefix('not: ')}"
         for release in releases
         for name, outcome in records[release]["found"].items()
         if outcome != "typed"
     ]
-    if reasons:
-        lines += ["", "Not typed, or failed:", "", *reasons]
-    return "\n".join(lines) + "\n"
+    return _PAGE.format(
+        failed=total["failed"],
+        all=total.total(),
+        releases=" and ".join(names),
+        rows="\n".join([*top, *rows]),
+        missing="".join(["\nNot typed, or failed:\n\n", *(f"{line}\n" for line in reasons)]) if reasons else "",
+        machines="\n".join([*top, *machines]),
+    )
 
 
 def load() -> dict[str, Any]:

@@ -16,25 +16,29 @@ from tests.live.programs import Programs
 _HEAD = """\
 # What is huge where
 
-`make docs-live` measures and writes this page: {date}, Linux {release}, {machine}. The program has {kib} KiB of text,
-all of it in whole windows. The cells are the KiB that 2 MiB pages map (`FilePmdMapped`, `ShmemPmdMapped`) in a process
-that asks the kernel for nothing.
+`warm` makes text huge on {able} of {all} file systems, whatever program wrote the file.
 
-## By writer
-
-Before → after an ordinary user runs `hugealign warm`.
+KiB of text on huge pages before → after an ordinary user runs `hugealign warm`, by the program that wrote the file:
 
 | file system | {writers} |
 |---|{bars}
 """
 _MODES = """
+The program has {kib} KiB of text, all of it in whole windows. The cells are the KiB that 2 MiB pages map
+(`FilePmdMapped`, `ShmemPmdMapped`) in a process that does not request huge pages.
+
 ## By THP mode
 
-The mode is `/sys/kernel/mm/transparent_hugepage/enabled`. cp wrote the file and root warmed it. In a process that
-`prctl(PR_SET_THP_DISABLE)` keeps from huge pages, every cell of this page is {disabled}.
+The mode is `/sys/kernel/mm/transparent_hugepage/enabled`. cp wrote the file, and root warmed it. In a process with
+`prctl(PR_SET_THP_DISABLE)`, every cell of this page is {disabled}.
 
 | file system | {modes} |
 |---|{bars}
+"""
+_HOW = """
+## How it was made
+
+`make docs-live` measures and writes this page: {date}, Linux {release}, {machine}.
 """
 
 
@@ -58,6 +62,7 @@ def tables() -> str:
         return found
 
     by_writer, by_mode = "", ""
+    able = 0
     with tempfile.TemporaryDirectory(prefix="hugealign-table-") as name:
         work = Path(name)
         work.chmod(0o755)
@@ -65,24 +70,32 @@ def tables() -> str:
         programs.build()
         for system in FILE_SYSTEMS:
             with mounted(system, work) as at:
-                by_writer += row(system, [cell(at, writer, "nobody") for writer in WRITERS])
+                cells = [cell(at, writer, "nobody") for writer in WRITERS]
+                by_writer += row(system, cells)
+                able += all(each and each.warmed for each in cells)
                 modes = []
                 for mode in MODES:
                     with thp(mode):
                         modes.append(cell(at, "cp", "root"))
                 by_mode += row(system, modes)
     head = _HEAD.format(
-        date=dt.datetime.now(tz=dt.UTC).date(),
-        release=platform.release().partition("-")[0],
-        machine=platform.machine(),
-        kib=ALL,
+        able=able,
+        all=len(FILE_SYSTEMS),
         writers=" | ".join(WRITERS),
         bars="---|" * len(WRITERS),
     )
     middle = _MODES.format(
-        modes=" | ".join(MODES), bars="---|" * len(MODES), disabled=" or ".join(map(str, sorted(disabled)))
+        kib=ALL,
+        modes=" | ".join(MODES),
+        bars="---|" * len(MODES),
+        disabled=" or ".join(map(str, sorted(disabled))),
     )
-    return head + by_writer + middle + by_mode
+    made = _HOW.format(
+        date=dt.datetime.now(tz=dt.UTC).date(),
+        release=platform.release().partition("-")[0],
+        machine=platform.machine(),
+    )
+    return head + by_writer + middle + by_mode + made
 
 
 def main() -> None:

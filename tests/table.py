@@ -180,6 +180,19 @@ def folded(table: str) -> str:
     return f"<details><summary>{passed(table):,} cases passed</summary>\n\n{table}\n</details>\n"
 
 
+_HEAD = """\
+# Links that are tested
+
+All {n} cases that ran passed; each table has the reasons of those that were skipped.
+
+`ok`: the program runs like the plain link and its text is in whole windows, or the link is unchanged where that is the
+promise. `--`: not tried with that linker. A number in brackets: skipped.
+
+Written by `make docs` from a run of the tests, and from one of `make test-links` if there is one; not by hand. A table
+is of the last run that had its tests.
+"""
+
+
 def main() -> None:
     """Turn the JUnit files, all arguments but the first, into the document that the first one names."""
     target, *runs = map(Path, sys.argv[1:])
@@ -187,13 +200,7 @@ def main() -> None:
     old = {title: _FOLDED.sub(r"\1", text) for title, text in old.items()}
     found = old | tables([case for junit in runs for case in cases(junit)])
     shown = {title: found[title] for title in FILES.values() if title in found}
-    head = (
-        f"# Links that are tested\n\nHere {sum(map(passed, shown.values())):,} cases passed; what was skipped has its "
-        "reason below its table.\n\nWritten by `make docs` from a run of the tests, and from one of `make test-links` "
-        "where there is one; not by hand. A table\nis of the last run that had its tests. `ok`: the program runs as "
-        "without hugealign and its text is whole windows, or the\nlink is left alone where that is the promise. `--`: "
-        "not tried with that linker; a number in brackets: skipped.\n"
-    )
+    head = _HEAD.format(n=f"{sum(map(passed, shown.values())):,}")
     target.write_text("\n".join((head, *(f"## {title}\n\n{folded(text)}" for title, text in shown.items()))))
 
 

@@ -93,10 +93,22 @@ def document(steps: Steps, found: Releases, rows: list[Row], functions: int) -> 
         "orders": _orders(found, cpus, 1),
         "small": _orders(found, cpus, 0),
         "linked": _linked(found, cpus),
+        "shown": _shown(found, cpus),
         "growth": _growth(rows),
         "paper": _paper(rows[-1]),
     }
     return fill(Path(__file__).with_name("report.md").read_text(encoding="utf-8"), fields, steps.broken)
+
+
+def _shown(found: Releases, cpus: list[str]) -> str:
+    """Return what the page shows: the misses with one huge window, under the linker's order and that of all hosts."""
+    replay, layout = found.traced.repeated[0], found.traced.layouts[LINKED]
+    before, after = ([misses(replay, each, cpu, 1) for cpu in cpus] for each in ("original", layout))
+    words = (
+        f"With one huge window, the order of all hosts leaves the newer release {min(after):,} to {max(after):,} "
+        f"first-level misses; the linker's order leaves {min(before):,} to {max(before):,}."
+    )
+    return textwrap.fill(words, 120)
 
 
 def _orders(found: Releases, cpus: list[str], windows: int) -> str:

@@ -17,6 +17,7 @@ from examples.servers.live import BUSY, Live, Order, covered
 from examples.servers.server import VARIANTS, Example
 from examples.servers.text import WINDOW
 from examples.servers.tracing import Traced, differences, misses
+from tests.bench.timing import Ratio
 
 _PLACES = (0, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 2560, 3072, 4096)  # KiB of text, in the plot; then more
 
@@ -57,6 +58,7 @@ def report(example: Example, results: Results) -> tuple[str, list[str]]:
         **{name: trace[name] for name in ("job", "begin", "end")},
         "version": example.version(),
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "shown": shown(live),
         "kept": "" if example.steps.broken else "Every promise was kept.",
         "machine": table(["machine", ""], list(machine(example).items())),
         "built": "\n\n".join(inline(words) for words in server.built.split("\n\n")),
@@ -88,6 +90,20 @@ def report(example: Example, results: Results) -> tuple[str, list[str]]:
     }
     template = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
     return fill(template, fields, example.steps.broken), pictures
+
+
+def shown(live: Live) -> str:
+    """Return what the page shows: how many of the figures each server changes measurably."""
+    if not live.claimed():
+        return "The machine was busy, so nothing is claimed."
+    ratios: dict[str, list[Ratio]] = {}
+    for _, _, name, _, ratio in live.changes():
+        if ratio is not None:
+            ratios.setdefault(name, []).append(ratio)
+    counts = {name: f"{sum(one.claim for one in found)} of {len(found)}" for name, found in ratios.items()}
+    alone = counts.pop("hugealign")
+    orders = " and ".join(f"{count} ({name})" for name, count in counts.items())
+    return f"Huge text alone changes {alone} figures measurably, huge text in the order of a profile {orders}."
 
 
 def machine(example: Example) -> dict[str, str]:

@@ -163,7 +163,7 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
         pages, name = _resolved(pid, samples)
         rest = Counter({at: count for at, count in samples.addresses.items() if at // size not in huge})
         small, _ = _resolved(pid, Samples(rest))
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):
         raise GoneError.of_pid(pid) from None
     except PermissionError:
         raise processes.forbidden(pid) from None
@@ -253,7 +253,7 @@ def _for_command(
         return None
     hottest = _hottest(small)
     if spread.windows[-1] > held.huge and hottest:
-        record = shlex.join(("perf", "record", "-e", "cpu-clock", "-g", "--", *words))
+        record = shlex.join(("perf", "record", "-e", "cpu-clock", "-g", "-o", "perf.data", "--", *words))
         order = shlex.join(("hugealign", "order", "perf.data", "-b", hottest, "-o", "hot.order"))
         return Remedy("run", ("sh", "-c", f"{record} && {order}"))
     if not hottest:

@@ -123,8 +123,8 @@ def truth(small: float) -> str:
     return "yes" if small >= _MUCH else "no" if small < _LITTLE else "maybe"
 
 
-def row(program: Program, pages: "Counter[Page]", cpu: str, simulation: tuple[float, float]) -> tuple[str, bool, bool]:
-    """Return the line of the table, whether the answer is that of the simulation, and whether it is the contrary."""
+def row(program: Program, pages: "Counter[Page]", cpu: str, simulation: tuple[float, float]) -> tuple[str, str, str]:
+    """Return the line of the table, the answer of the simulation, and that of `advise`."""
     held = entries_of(cpu)
     spread = heat.heat(pages)
     judged: Judged = verdict.judge(pages, spread, held)
@@ -137,31 +137,62 @@ def row(program: Program, pages: "Counter[Page]", cpu: str, simulation: tuple[fl
         f"| {program.name} | {cpu} | {spread.samples:,} | {numbers} | {spread.windows[-1]} | {judged.small} | "
         f"{100 * spread.unseen.share:.1f} % | {simulation[0]:.2f} | {simulation[1]:.2f} | {meant} | {answer}{mark} |"
     )
-    return line, answer == meant, wrong
+    return line, meant, answer
 
 
+ANSWERS = ("yes", "maybe", "no")
 HEAD = """\
 # What `advise` says, against simulated misses
+
+Of {all} answers of `hugealign advise`, {wrong} contradict the simulation and {same} match it; in the others one of the
+two says maybe.
+
+| simulated | `advise` says yes | maybe | no |
+|---|--:|--:|--:|
+{matrix}
+
+## How it was made
 
 Written by `python -m lab.bench.advice --write docs/measured/advise.md`. The answers are for {cpus}, each
 program on both. *beyond* is the number in the answer: the share of the samples on 4 KiB pages beyond the entries of the
 first-level instruction TLB. The misses are per thousand instructions. They are from a trace of the same command under
-QEMU: with all text of the program on small pages, then with all of it on huge pages (its libraries stay small). They
-call for huge pages from {much} on, and not below {little}.
+QEMU: with all text of the program on small pages, then with all of it on huge pages (its libraries stay small). From
+{much} on they mean yes, below {little} no.
+
+<details><summary>All answers</summary>
 
 | program | for | samples | pages with 50, 90, 99 % | windows, 99 % | beyond | unseen | misses, 4 KiB | 2 MiB | \
 simulated | advise |
 |---|---|--:|--:|--:|--:|--:|--:|--:|---|---|
+{lines}
+
+</details>
 """
 
 
+def page(lines: Sequence[str], answers: "Counter[tuple[str, str]]") -> str:
+    """Return the document: the *lines* of the table, and how often each simulated answer met each of `advise`."""
+    matrix = (f"| {each} | {' | '.join(str(answers[each, other]) for other in ANSWERS)} |" for each in ANSWERS)
+    return HEAD.format(
+        all=answers.total(),
+        wrong=answers["yes", "no"] + answers["no", "yes"],
+        same=sum(answers[each, each] for each in ANSWERS),
+        matrix="\n".join(matrix),
+        cpus=" and ".join(CPUS),
+        much=_MUCH,
+        little=_LITTLE,
+        lines="\n".join(lines),
+    )
+
+
 def main() -> int:
-    """Write the table; status 1 if an answer is the contrary of the simulation's."""
+    """Write the page; status 1 if an answer contradicts the simulation."""
     parser = argparse.ArgumentParser(prog="python -m lab.bench.advice", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--write", type=Path, help="the document")
     parser.add_argument("--only", help="the name of one program")
     args = parser.parse_args()
-    lines, same, wrong = [], 0, 0
+    lines: list[str] = []
+    answers: Counter[tuple[str, str]] = Counter()
     with tempfile.TemporaryDirectory(prefix="hugealign-advice-") as name:
         work = Path(name)
         os.environ["LC_ALL"] = "C"
@@ -179,18 +210,13 @@ def main() -> int:
                 finally:
                     os.dup2(saved, 1)
                 for cpu in CPUS:
-                    line, good, bad = row(program, pages, cpu, simulation[cpu])
+                    line, meant, answer = row(program, pages, cpu, simulation[cpu])
                     lines.append(line)
-                    same += good
-                    wrong += bad
+                    answers[meant, answer] += 1
                     print(line, flush=True)
-    rest = "in the others, one of the two says maybe"
-    summary = f"Of {len(lines)} answers, {same} match the simulation and {wrong} contradict it; {rest}."
-    print(summary)
     if args.write:
-        text = HEAD.format(cpus=" and ".join(CPUS), much=_MUCH, little=_LITTLE)
-        args.write.write_text(text + "\n".join(lines) + f"\n\n{summary}\n", encoding="utf-8")
-    return 1 if wrong else 0
+        args.write.write_text(page(lines, answers), encoding="utf-8")
+    return int(bool(answers["yes", "no"] + answers["no", "yes"]))
 
 
 if __name__ == "__main__":

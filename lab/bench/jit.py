@@ -71,8 +71,8 @@ WORKLOADS = (
 )
 
 
-def natively(load: Workload, directory: Path) -> Iterator[str]:
-    """Run it, adapt it with the cap and without one, and yield the lines of the table."""
+def natively(load: Workload, directory: Path) -> Iterator[tuple[str, float]]:
+    """Run it, adapt it with the cap and without one; yield the lines of the table, and the shares of the samples."""
     words = [word.replace("{}", str(directory)) for word in load.words]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as child:
         try:
@@ -87,10 +87,11 @@ def natively(load: Workload, directory: Path) -> Iterator[str]:
                     (done,) = undo([str(child.pid)])
                 slowest = max((change.seconds for change in done.changes), default=0.0)
                 share = f"{100 * done.after:.0f} % of {done.samples:,}" if done.samples else "--"
-                yield (
+                line = (
                     f"| {load.name} | {size / (1 << 20):.0f} MiB | {name} | {done.huge} of {len(done.windows)} "
                     f"| {share} | {1000 * slowest:.0f} ms |"
                 )
+                yield line, done.after
         finally:
             child.kill()
 
@@ -147,26 +148,33 @@ def keys(found: Pages, huge: set[int]) -> Keys:
 HEAD = """\
 # Compiled code on huge pages, with a cap and without
 
-Written by `python -m lab.bench.jit --write docs/measured/jit.md`, {when}, on {machine}.
-
-## What `adapt` makes of running processes
-
-The runtimes have been compiling for some time. *code* is code without a file, as far as it is present. The windows are
-all whole windows of executable memory, including libraries; text from files stays small on this kernel's ext4. The
-share is that of the samples in windows that are huge afterwards.
+With at most {cap} huge windows, `adapt` puts {capped} on huge pages; without a cap, {every}.
 
 | runtime | code | huge windows | are huge | samples in them | slowest window |
 |---|--:|---|--:|--:|--:|
-"""
-SIMULATION = """
+{native}
+
+*code* is code without a file, as far as it is present. *are huge* counts whole windows of executable memory, libraries
+included. The share is that of the samples in windows that are huge afterwards.
+
+## How it was made
+
+Written by `python -m lab.bench.jit --write docs/measured/jit.md`, {when}, on {machine}. The
+runtimes have been compiling for some time. Text of files stays small on this kernel's ext4.
+
 ## Simulated misses
 
 The same programs run under QEMU, for a shorter time. All code counts, including the runtime and its compiler. The
 windows in which the most instructions run are huge, of files or not: none, as many as Skylake has entries ({cap}), all.
 *misses* are of the first level, *walks* of both levels, per thousand instructions.
 
+<details><summary>Three numbers of huge windows, two processors</summary>
+
 | runtime | processor | huge windows | instructions in them | misses | walks |
 |---|---|---|--:|--:|--:|
+{simulation}
+
+</details>
 """
 
 
@@ -178,22 +186,35 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="hugealign-jit-") as name:
         native: list[str] = []
         simulation: list[str] = []
+        capped: list[str] = []
+        every: list[str] = []
         for number, load in enumerate(WORKLOADS):
             directory = Path(name) / str(number)
             directory.mkdir()
             load.write(directory)
-            for lines, into in (
-                (natively(load, directory), native),
-                (simulated(load, directory, Path(name)), simulation),
-            ):
-                for line in lines:
-                    into.append(line)
-                    print(line, flush=True)
+            after = []
+            for line, share in natively(load, directory):
+                native.append(line)
+                after.append(f"{100 * share:.0f} %")
+                print(line, flush=True)
+            capped.append(f"{after[1]} of the samples of {load.name}")
+            every.append(after[2])
+            for line in simulated(load, directory, Path(name)):
+                simulation.append(line)
+                print(line, flush=True)
     if args.write:
         when = time.strftime("%Y-%m-%d")
         machine = f"Linux {os.uname().release.partition('-')[0]}, a virtual machine of {os.cpu_count()} processors"
-        head, more = HEAD.format(when=when, machine=machine), SIMULATION.format(cap=CAP)
-        args.write.write_text(head + "\n".join(native) + "\n" + more + "\n".join(simulation) + "\n", encoding="utf-8")
+        text = HEAD.format(
+            capped=" and ".join(capped),
+            every=" and ".join(every),
+            native="\n".join(native),
+            when=when,
+            machine=machine,
+            cap=CAP,
+            simulation="\n".join(simulation),
+        )
+        args.write.write_text(text, encoding="utf-8")
     return 0
 
 

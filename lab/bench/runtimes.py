@@ -32,16 +32,31 @@ _JIT = tuple(f"-dopcache.{option}" for option in _OPTIONS)
 _HEAD = """\
 # What runtimes compile
 
-Written by `python -m lab.bench.runtimes --write docs/measured/runtimes.md`, {}, on Linux {}.
+In {able} cases samples are in whole windows of compiled code, and in {done} of these `adapt` makes the windows huge; in
+{none} cases there are none.
 
-A program with some thousand functions runs for a quarter of a minute; then `hugealign adapt` samples it. The shares are
-of all its samples, in windows of compiled code: in all that are whole, in those that are huge, and in those that are
-huge after `adapt`. The rest is in smaller pieces, or in the runtime's own text, which `hugealign run --fix` makes huge.
-The command with `--check` in place of `--write` measures again, and names the rows that no longer hold.
-Shares are of one run, and differ between runs: two of node 24 with `--no-short-builtin-calls` gave 53 and 72 %.
+The shares are of all samples of a program: in whole windows of compiled code, in those that are huge, and in those that
+are huge after `adapt`.
 
 | runtime | started with | in whole windows | huge | after `adapt` |
 |---|---|--:|--:|--:|
+{rows}
+
+<details><summary>Without samples in a whole window</summary>
+
+| runtime | started with | in whole windows | huge | after `adapt` |
+|---|---|--:|--:|--:|
+{without}
+
+</details>
+
+## How it was made
+
+Written by `python -m lab.bench.runtimes --write docs/measured/runtimes.md`, {day}, on Linux {release}.
+With `--check` in place of `--write` the command measures again, and names the rows that no longer hold. Each program
+has some thousand functions and runs for a quarter of a minute; then `hugealign adapt` samples it. The other samples are
+in smaller pieces, or in the runtime's own text, which `hugealign run --fix` makes huge. Shares are of one run, and
+differ between runs: two of node 24 with `--no-short-builtin-calls` gave 53 and 72 %.
 """
 
 
@@ -127,8 +142,17 @@ def version(row: Row, program: str) -> str:
 
 def page(rows: Sequence[Sequence[str]]) -> str:
     """Return the document."""
-    lines = [f"| {' | '.join(row)} |\n" for row in rows]
-    return _HEAD.format(time.strftime("%Y-%m-%d"), os.uname().release.partition("-")[0]) + "".join(lines)
+    able = [row for row in rows if _share(row[2])]
+    without = [row for row in rows if row not in able]
+    return _HEAD.format(
+        done=sum(_huge(row)[1] for row in able),
+        able=len(able),
+        none=len(without),
+        rows="\n".join(f"| {' | '.join(row)} |" for row in able),
+        without="\n".join(f"| {' | '.join(row)} |" for row in without),
+        day=time.strftime("%Y-%m-%d"),
+        release=os.uname().release.partition("-")[0],
+    )
 
 
 def changed(rows: Sequence[Sequence[str]], text: str) -> list[str]:
@@ -147,8 +171,12 @@ def _cells(line: str) -> list[str]:
 
 
 def _huge(row: Sequence[str]) -> list[bool]:
-    whole, *shares = (float(cell.split(maxsplit=1)[0]) for cell in row[2:])
+    whole, *shares = map(_share, row[2:])
     return [share > whole * _HALF / 100 for share in shares]
+
+
+def _share(cell: str) -> float:
+    return float(cell.split(maxsplit=1)[0])
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ from lab.bench.peers.measure import traced
 from lab.bench.peers.program import Program
 from lab.bench.peers.programs import PROGRAMS
 from lab.bench.peers.units import variant
-from lab.bench.places import cells
+from lab.bench.places import cell, misses_of
 
 _OPTIONS = ("STAT4", "COLUMN_METADATA", "UPDATE_DELETE_LIMIT")
 
@@ -50,7 +50,7 @@ def _rows(program: Program, path: Path) -> Iterator[str]:
     own = traced(program, path, program.train, f"{path.name}.train").path
     test = traced(program, path, program.test, f"{path.name}.test")
     file, functions = find(test.description.files, str(path)), read_functions(path)
-    yield f"the linker's | | {' | '.join(cells(test, file, original(test, file), functions.text))}"
+    yield f"the linker's | | {' | '.join(map(cell, misses_of(test, file, original(test, file), functions.text)))}"
     for blocks in (False, True):
         for trace, other in ((before, str(old)), (own, None)):
             budget = budget_of(windows=0)
@@ -63,7 +63,7 @@ def _rows(program: Program, path: Path) -> Iterator[str]:
                     found = f"{moved.again:,} of {moved.seen:,} blocks"
             sequence = [placed.index for placed in made.plan.placed]
             placement = ordered(test, file, "order", functions, sequence, made.blocks)
-            yield f"{title} | {found} | {' | '.join(cells(test, file, placement, functions.text))}"
+            yield f"{title} | {found} | {' | '.join(map(cell, misses_of(test, file, placement, functions.text)))}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Traces for tests: written by an encoder of their own, after docs/explanation/trace.md."""
+"""Traces for tests: written by an encoder of their own, after docs/reference/trace-file.md."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -8,18 +8,34 @@ from tests.archive.packages import Package
 _HEAD = """\
 # Debian's packages, built twice
 
-Written by `make test-archive`, which built {built} source packages of Debian 12 twice: as they are, and with hugealign.
-It built each as Debian's build machines do (`dpkg-buildpackage -B`, test suite on, no network, not as root).
-{same} came out the same; {different} differ in something, and the cause is given below the table.
-{laid_out} of the {built} have programs large enough to lay out; in the others, hugealign must change nothing.
+Of {built} source packages of Debian 12, built as they are and with hugealign, {different} {differs} in something; the
+other {same} are the same.
+
+| source packages | |
+|---|--:|
+| built twice | {built} |
+| the same both times | {same} |
+| different in something, with the cause below | {different} |
+| with programs of 256 KiB of text or more, which hugealign lays out | {laid_out} |
+| whole 2 MiB windows in these, without hugealign | {before} |
+| the same, with hugealign | {after} |
+| not built | {missing} |
+"""
+_HOW = """
+## How it was made
+
+`make test-archive` builds each package twice, as Debian's build machines do (`dpkg-buildpackage -B`, test suite on, no
+network, not as root), and writes this page. In packages without a large program, hugealign must change nothing.
 
 - *how*: *sequence* is one line, `Build-Depends: dh-sequence-hugealign`; *shims* is
   `hugealign build -- dpkg-buildpackage`, for packages whose `debian/rules` does not use `dh`.
 - *suite*: how many summary lines the package's tests printed. They are compared without their times.
-- *files*: the files in all packages, compared by name, mode and owner; the packages' dependencies are compared, too.
-- *programs*: programs and libraries. Their guards are compared (stack, RELRO, `-z now`, PIE, control flow, read-only
+- *files*: the files in all packages, compared by name, mode and owner. Dependencies of packages are also compared.
+- *programs*: programs and libraries. Their hardening is compared (stack, RELRO, `-z now`, PIE, control flow, read-only
   text). *large*: those with 256 KiB of text or more, where hugealign acts; each must pass `hugealign verify`.
 - *windows*: whole 2 MiB windows in all of them, without and with hugealign.
+
+<details><summary>All packages</summary>
 
 | package | build system | how | suite | files | programs | large | windows | differences |
 |---|---|---|--:|--:|--:|--:|--:|--:|
@@ -51,8 +67,19 @@ def page(packages: Sequence[Package], records: Mapping[str, Mapping[str, Any]]) 
     built = [record for record in records.values() if "unready" not in record]
     different = sum(bool(record["differences"]) for record in built)
     laid_out = sum(record["large"] > 0 for record in built)
-    head = _HEAD.format(built=len(built), same=len(built) - different, different=different, laid_out=laid_out)
-    return head + "".join(rows) + ("\n## Differences and their causes\n" if causes else "") + "".join(causes)
+    before, after = map(sum, zip(*(record["windows"] for record in built), strict=True)) if built else (0, 0)
+    head = _HEAD.format(
+        built=len(built),
+        same=len(built) - different,
+        different=different,
+        differs="differs" if different == 1 else "differ",
+        laid_out=laid_out,
+        before=before,
+        after=after,
+        missing=len(packages) - len(built),
+    )
+    why = "".join(("\n## Differences and their causes\n" if causes else "", *causes))
+    return f"{head}{why}{_HOW}{''.join(rows)}\n</details>\n"
 
 
 def _cell(text: str) -> str:

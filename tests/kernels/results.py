@@ -135,17 +135,11 @@ def document(runs: Sequence[dict[str, Any]]) -> str:
         f"""\
 # Kernels that are tested
 
-Written by `make test-kernels`, not by hand; the dates are below. Debian's kernels boot in a virtual machine, in
-software emulation. They run programs with 5 MiB of text, linked by GNU ld. An ordinary user calls `hugealign warm` and
-`hugealign ps`, and the test checks their claims against `smaps`. If hugealign links the program, its text is three
-windows.
+On x86-64, text becomes huge on every tested kernel and file system: in place or, if `warm` gives 0, in a staged copy.
 
-The kernels called `-thp` are built from Debian's sources with READ_ONLY_THP_FOR_FS, which Fedora and Arch enable.
-
-## Windows on huge pages, by file system
-
-The program is a PIE linked by `hugealign gcc`. `a → b`: of 3 windows, a are on huge pages in a process
-that starts after `cp`, and b in one that starts after `hugealign warm`. THP is `madvise`.
+The program is a PIE linked by `hugealign gcc`. `a → b`: of 3 windows, a are on huge pages in a process that starts
+after `cp`, and b in one that starts after `hugealign warm`. The kernels called `-thp` are built from Debian's sources
+with READ_ONLY_THP_FOR_FS, which Fedora and Arch enable. THP is `madvise`.
 {f"{' and '.join(same)} give the same.{chr(10)}" if same else ""}""",
         coverage(ran, "madvise"),
         *(f"With THP `{mode}`:\n\n{coverage(ran, mode)}" for mode in others),
@@ -185,7 +179,15 @@ Windows on huge pages after `warm`, on the file systems that can have any.
         programs(ran),
         "## MADV_COLLAPSE\n\nWhat the system call returns for a window of clean text in use.\n",
         by_file_system(ran, lambda run, fs: str(_system(run, fs)["collapse"])),
-        "## The kernels\n\n`gone`: the kernel no longer has this option.\n",
+        """\
+## How it was made
+
+Written by `make test-kernels`, not by hand. Debian's kernels boot in a virtual machine, in software emulation. They run
+programs with 5 MiB of text, linked by GNU ld. An ordinary user calls `hugealign warm` and `hugealign ps`, and the test
+checks their claims against `smaps`. If hugealign links the program, its text is three windows.
+
+`gone`: the kernel no longer has this option.
+""",
         offers(ran),
     ]
     if missing := [run for run in runs if "unavailable" in run]:

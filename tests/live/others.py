@@ -14,12 +14,17 @@ from tests.live.programs import ROOT
 _HEAD = """\
 # With other tools
 
-Written by `python -m tests.live.others docs/measured/with-others.md` from a run of `tests/live/test_with_others.py`.
-The program is linked by `hugealign gcc`, has three windows of text and is warm. Each row is a test that checks what
-the row says: the program runs as it does without the tool, and what `hugealign ps` shows of it.
+`uftrace record -P` breaks a program that hugealign linked; with all other tools the program runs as before.
 
 | with | text on huge pages | and |
 |---|---|---|
+"""
+_HOW = """
+## How it was made
+
+Written by `python -m tests.live.others docs/measured/with-others.md` from a run of `tests/live/test_with_others.py`.
+The program is linked by `hugealign gcc`, has three windows of text and is warm. Each row is a test of what it says:
+that the program gives the same result as without the tool, and what `hugealign ps` shows of it.
 """
 
 
@@ -35,8 +40,7 @@ def table(junit: Path) -> str:
             skipped.append(f"- `{case.attrib['name'].removeprefix('test_')}`: {reason.attrib['message']}")
         elif found:
             rows.append(f"| {found['with']} | {found['huge']} | {found['and']} |")
-    lines = [*rows, "", "Not tried here:", "", *skipped] if skipped else rows
-    return "\n".join(lines) + "\n"
+    return "\n".join([*rows, _HOW, *(["Not tried here:", "", *skipped, ""] if skipped else [])])
 
 
 def main() -> None:

@@ -158,10 +158,23 @@ def tour(system: System) -> Iterator[Screen | tuple[str, str]]:
 
 
 def written(steps: list[Screen | tuple[str, str]]) -> str:
-    """Return the section of the document: the first screen, the commands, and the last screen."""
-    screens = [_of_servers(step.text) for step in steps if isinstance(step, Screen)]
+    """Return what the document shows: how many windows are huge, the first screen, the commands, the last screen."""
+    texts = [step.text for step in steps if isinstance(step, Screen)]
+    screens = [_of_servers(text) for text in texts]
     commands = [f"# {step[0]}" for step in steps if not isinstance(step, Screen)]
-    return "\n".join(["```", *screens[0], "", *commands, "", *screens[-1], "```"])
+    before, after = (re.search(r"(\d+) windows are huge, (\d+) could be", text) for text in (texts[0], texts[-1]))
+    assert before
+    assert after
+    shown = f"After the commands that `top` names, {after[1]} windows are huge instead of {before[1]}; "
+    return "\n".join(
+        [
+            f"{shown}{after[2]} could be.",
+            "",
+            *("<details><summary>Before</summary>", "", "```", *screens[0], "```", "", "</details>", ""),
+            *("<details><summary>The commands</summary>", "", "```", *commands, "```", "", "</details>", ""),
+            *("<details open><summary>Afterwards</summary>", "", "```", *screens[-1], "```", "", "</details>"),
+        ]
+    )
 
 
 def _of_servers(text: str) -> list[str]:

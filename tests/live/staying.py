@@ -233,14 +233,11 @@ def main() -> None:
 
 
 def _document(lines: list[str], costs: list[str]) -> str:
+    release = platform.release().partition("-")[0]
     return f"""\
 # Staying huge
 
-Measured by `python -m tests.live.staying docs/measured/staying-huge.md` on
-Linux {platform.release().partition("-")[0]}, with a program of 5 MiB of text in three windows.
-`tests/live/test_staying.py` tests the same cases.
-
-## What takes huge text away
+Text that runs stays huge when files are read and caches dropped, but not when programs use up the memory of its group.
 
 KiB of text that PMDs map, in the running process or in one that starts afterwards:
 
@@ -264,6 +261,11 @@ Page tables, resident memory and proportional share (PSS) of all processes toget
 
 Each process needs a 4 KiB page table for a window on small pages, and none for a huge one. RSS counts whole windows in
 every process. The memory itself exists once, as PSS shows.
+
+## How it was made
+
+Written by `python -m tests.live.staying docs/measured/staying-huge.md` on Linux {release}, with a program of 5 MiB of
+text in three windows. `tests/live/test_staying.py` tests the same cases.
 """
 
 

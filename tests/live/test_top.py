@@ -211,6 +211,45 @@ def test_the_command_that_is_named_mends_a_program(built: Programs, name: str) -
         program.unlink()
 
 
+#: Code for argv[1] windows, the first argv[2] of them huge; a line on stdin takes the others away.
+_MANY = """
+import ctypes, mmap, sys
+window, count, huge = 2 << 20, *map(int, sys.argv[1:])
+code = mmap.mmap(-1, (count + 1) * window - 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+skip = -ctypes.addressof(ctypes.c_char.from_buffer(code)) % window
+prctl = ctypes.CDLL(None).prctl
+prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE
+for at in range(skip, skip + count * window, 4096):
+    code[at] = 0xC3
+prctl(41, 0, 0, 0, 0)
+code.madvise(25, skip, huge * window)  # MADV_COLLAPSE
+print("ready", flush=True)
+sys.stdin.readline()
+code.madvise(mmap.MADV_DONTNEED, skip + huge * window, (count - huge) * window)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_more_windows_than_the_processor_keeps_are_not_recommended() -> None:
+    most = top()["entries"] - 1
+    words = [sys.executable, "-c", _MANY, str(most + 4), str(most)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin
+        assert child.stdout
+        assert child.stdout.readline() == b"ready\n"
+
+        (row,) = (row for row in rows(top(), child.pid) if row["kind"] == "code")
+        assert told(row) == ("runtime.enough", None)
+        assert (row["windows_huge"], row["windows_possible"]) == (most, most + 4)
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"done\n"
+        (row,) = (row for row in rows(top(), child.pid) if row["kind"] == "code")
+        assert told(row) == ("process.not-touched", None)
+        child.kill()
+
+
 @pytest.mark.parametrize("place", ["one name", "hard links", "btrfs"])
 def test_the_command_that_is_named_mends_a_library_that_is_opened_later(
     loader: Path, tmp_path: Path, place: str, request: pytest.FixtureRequest

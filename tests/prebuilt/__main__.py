@@ -302,15 +302,27 @@ def text_of(pid: int, path: Path) -> tuple[int, int]:
 def page(rows: list[str]) -> str:
     """Return docs/measured/prebuilt.md."""
     tried = [row for row in rows if "not tried" not in row]
-    done = [row for row in tried if "refused" not in row and "as before" not in row]
+    refused = [row for row in tried if "| refused: " in row]
+    same = [row for row in tried if "| as before: " in row]
+    done = [row for row in tried if row not in refused and row not in same]
     kernel = ".".join(platform.release().split(".")[:2])
     debian = Path("/etc/debian_version").read_text(encoding="ascii").strip()
     return f"""# Prebuilt programs and libraries
 
+`hugealign fix` fixed {len(done)} of {len(tried)} files of Debian, PyPI and npm.
+
+| | files |
+|---|--:|
+| refused | {len(refused)} |
+| left as they were, because nothing in them can move | {len(same)} |
+| fixed | {len(done)} |
+
+Each fixed file was warmed and given a small job of its own; its exit status and output were the same before and after
+the fix. Undoing the fix restored each file byte for byte.
+
+## How it was made
+
 Written by `make test-prebuilt` on {datetime.now(tz=UTC):%Y-%m-%d} (Debian {debian}, Linux {kernel}).
-The table has {len(tried)} files as Debian and others ship them. `hugealign fix` fixed {len(done)} of
-them. Each of these was warmed and given a small job of its own; its exit status and output were the same before and
-after the fix. Undoing the fix restored each file byte for byte.
 
 - *windows*: whole 2 MiB windows in the file, before and after. *covered*: the share of its text in them.
 - *executable*: read-only data that became executable as well. *growth*: how much larger the file became.
@@ -319,9 +331,13 @@ after the fix. Undoing the fix restored each file byte for byte.
   before the fix as well: this kernel puts large file mappings on window boundaries, whatever `p_align` says
   (`thp_get_unmapped_area`); other kernels do not.
 
+<details><summary>All files</summary>
+
 | file | text | windows | covered | executable | growth | running |
 |---|--:|--:|--:|--:|--:|--:|
 {chr(10).join(rows)}
+
+</details>
 """
 
 

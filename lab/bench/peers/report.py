@@ -1,6 +1,7 @@
 """The tables, from the documents that `measure` makes.  Pure but for the date."""
 
 import datetime as dt
+from collections import Counter
 from typing import Any
 
 _BLOCKS, _OUR_BLOCKS = "BOLT, blocks", "hugealign, blocks"
@@ -10,25 +11,29 @@ Series = tuple[str, str, bool, bool]  # title, profile, ours, filled
 _HEAD = """\
 # Against the peers
 
-Written by `python -m lab.bench.peers --write docs/measured`, which measures all programs. `--program NAME` measures
-one and writes its page. Misses, windows and sizes are the same wherever Debian's packages are. (Clang's are nearly the
-same: its runs differ in some blocks, and so do the samples drawn from them.) Bytes on huge pages depend on the kernel,
-times on the machine; each page names both.
-
-The rules of `order` were chosen on two of these programs, on cc1plus and on two servers. The two are
-[generated](peers/generated.md), 25 MiB of text, and [clang](peers/clang.md), 66 MiB. The others were only for judging,
-except that six rules were chosen on some of them (`lab/bench/peers/heldout.py` names which):
+Each page has the simulated misses of one program under the orders of hugealign, LLD, gold and BOLT; [what the
+comparison shows](peers-summary.md) has the result.
 
 | program | written in, compiled by | text |
 |---|---|--:|
+| [generated](peers/generated.md) | C, gcc | 25 MiB |
+| [clang](peers/clang.md) | C++, clang 19 | 66 MiB |
 | [sqlite](peers/sqlite.md) | C, clang 19 | 1.0 MiB |
 | [gawk](peers/gawk.md) | C, clang 19 | 0.5 MiB |
 | [script](peers/script.md) | Rust 1.86, its bitcode by clang 19 | 2.8 MiB |
 | [backends](peers/backends.md) | C++, LLVM 14, by Debian's gcc; the code that ran, by clang 19 | 36 MiB |
 | [lowering](peers/lowering.md) | C++, MLIR 19, by Debian's clang; the code that ran, by clang 19 | 66 MiB |
 
+The rules of `order` were chosen on the first two of these programs, on cc1plus and on two servers. The others were only
+for judging, except that six rules were chosen on some of them (`lab/bench/peers/heldout.py` names which).
+
+`python -m lab.bench.peers --write docs/measured` measures all programs; `--program NAME` measures one and writes its
+page. Misses, windows and sizes are the same wherever Debian's packages are. (Clang's are nearly the same: its runs
+differ in some blocks, and so do the samples drawn from them.) Bytes on huge pages depend on the kernel, times on the
+machine; each page names both.
+
 Clang, backends and lowering are linked from Debian's archives. Some members of these archives are recompiled from
-Debian's sources, for all peers alike (`lab/bench/peers/llvm.py`), to make their blocks divisible. The recompiled
+Debian's sources, for all peers alike (`lab/bench/peers/llvm.py`), so that their functions can be split. The recompiled
 members hold 99.9 % of the calls of the first run and 98 % of the bytes of the functions that ran: 711 files of clang,
 706 of backends, 585 of lowering.
 
@@ -84,8 +89,13 @@ def page(document: dict[str, Any], machine: str) -> str:
     name, date = document["program"], dt.datetime.now(tz=dt.UTC).date().isoformat()
     command = f"`python -m lab.bench.peers --program {name} --write docs/measured`"
     made = f"Written by {command} on {date}: Debian 12, {machine}. [How it is measured](../peers.md#how)."
-    lines = [f"# {name}, against the peers", "", made, "", *_program(document)]
-    return "\n".join(lines).rstrip() + "\n"
+    counted, worse = _counts(document)
+    shown = (
+        f"A peer that keeps functions whole misses less than hugealign in {worse[True]} of {counted[True]} cases with "
+        f"huge windows, and in {worse[False]} of {counted[False]} without."
+    )
+    lines = [f"# {name}, against the peers", "", shown, "", *_table(document), *_program(document)]
+    return "\n".join([*lines, "## How it was made", "", made, ""])
 
 
 def _program(document: dict[str, Any]) -> list[str]:
@@ -176,8 +186,15 @@ def ours(lines: dict[Series, dict[int, int]], learned: str) -> dict[int, int]:
     return next((line for (_, known, own, fill), line in lines.items() if own and fill and known == learned), {})
 
 
-def _counts(document: dict[str, Any]) -> list[str]:
-    """Return in how many cases a peer misses less: with huge windows and without, and those that divide functions."""
+def _counts(document: dict[str, Any]) -> tuple[Counter[bool], Counter[bool]]:
+    """Return the cases with huge windows and without, and those in which a peer with whole functions is better."""
+    pairs = [(cpu, learned) for cpu in document["cpus"] for learned in document["sampled"]]
+    every = Counter(budget > 0 for cpu, learned in pairs for budget in ours(series(document, cpu), learned))
+    return every, Counter(budget > 0 for cpu, learned in pairs for budget in violations(document, cpu, learned))
+
+
+def _table(document: dict[str, Any]) -> list[str]:
+    """Return in how many cases a peer misses less: with huge windows and without, and those that split functions."""
     cells = ("cases with huge windows", "a peer misses less", "cases without", "a peer misses less")
     lines = [f"| case: a processor and a budget | {' | '.join(cells)} |", "|---|--:|--:|--:|--:|"]
     cpus = document["cpus"]
@@ -212,8 +229,9 @@ def both(document: dict[str, Any], cpu: str) -> dict[int, tuple[int, int]]:
 
 
 def _goal(document: dict[str, Any]) -> list[str]:
-    lines = ["## The goal", "", *_counts(document)]
-    lines += ["The goal: within every budget, no peer with the same profile has fewer misses. The exceptions:", ""]
+    lines = ["## The goal", ""]
+    lines += ["The goal: within every budget, no peer with the same profile has fewer misses.", ""]
+    lines += ["<details><summary>The exceptions</summary>", ""]
     lines += [
         "| processors | profile | budgets within which one does | | and BOLT, with blocks |",
         "|---|---|---|---|---|",
@@ -230,6 +248,7 @@ def _goal(document: dict[str, Any]) -> list[str]:
             lines.append(f"| {cpu} | {learned} | {budgets} | {by} | {more} |")
     learned = min(document["sampled"], key=lambda name: document["sampled"][name])
     full = max(document["sampled"], key=lambda name: document["sampled"][name])
+    lines += ["", "</details>"]
     words = f"With {learned}, the best order without fill misses this many times as often as order and fill"
     lines += ["", f"{words}:", "", *_factors(document, learned, learned)]
     words += " of the full profile, which knows all of the first run:"
@@ -269,6 +288,8 @@ def _files(document: dict[str, Any]) -> list[str]:
         "Sizes are in KiB. Seconds are the processor time of all that ran to make the file, including the linker",
         "but not mold, which links in a process that is not waited for.",
         "",
+        "<details><summary>All builds</summary>",
+        "",
         "| build | profile | ran | 99.9 % | can | text, live | huge | resident | file | on disk | seconds |",
         "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
@@ -294,7 +315,7 @@ def _files(document: dict[str, Any]) -> list[str]:
         lines.append(f"| {' | '.join(cells)} |")
         ways.setdefault(row["title"], row["how"])
     lines += ["", "Made by:", ""]
-    return [*lines, *(f"- {title}: {how}" for title, how in ways.items()), ""]
+    return [*lines, *(f"- {title}: {how}" for title, how in ways.items()), "", "</details>", ""]
 
 
 def _misses(document: dict[str, Any], cpu: str) -> list[str]:
@@ -302,13 +323,15 @@ def _misses(document: dict[str, Any], cpu: str) -> list[str]:
     lines = [
         f"## Misses: {cpu}",
         "",
+        "<details><summary>All builds</summary>",
+        "",
         f"| build | profile | {' | '.join(map(str, budgets))} |",
         f"|---|---|{'--:|' * len(budgets)}",
     ]
     for (title, learned, _, _), line in series(document, cpu).items():
         cells = " | ".join(f"{line[budget]:,}" if budget in line else "" for budget in budgets)
         lines.append(f"| {title} | {learned or '--'} | {cells} |")
-    return [*lines, ""]
+    return [*lines, "", "</details>", ""]
 
 
 def _times(title: str, words: str, rows: list[Row]) -> list[str]:

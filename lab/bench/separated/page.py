@@ -1,4 +1,4 @@
-"""The page of `lab.bench.separated`: what did not come out, a summary, and all files and suites, folded."""
+"""The page of `lab.bench.separated`: a summary, what failed, and all files and suites, folded."""
 
 import platform
 import re
@@ -23,7 +23,6 @@ def page(files: Sequence[Sequence["Result"]], suites: Sequence[dict[str, Any]]) 
     tried = [results for results in files if results[0].way]
     kernel = ".".join(platform.release().split(".")[:2])
     debian = Path("/etc/debian_version").read_text(encoding="ascii").strip()
-    ran = [one for one in suites if not one["failed"]]
     ways = {way: [next(r for r in results if r.way == way) for results in tried] for way in _WAYS}
     best = [shifted if r.refused else r for r, shifted in zip(ways["separate"], ways["shift"], strict=True)]
     ways = {_FIX: best, **ways}
@@ -31,32 +30,30 @@ def page(files: Sequence[Sequence["Result"]], suites: Sequence[dict[str, Any]]) 
     file_rows = "\n".join(_row(result) for results in files for result in results)
     return f"""# fix against hugifyr
 
-hugifyr (github.com/anadav/hugifyr at 369d59a, MIT) moves the text of finished files as `fix --level=separate` does.
-Here are {len(tried)} files of Debian, PyPI and npm, and {len(ran)} test suites, before and after.
-
-## What did not come out
-
-{_not_right(ways, files, suites)}
-
-## All together
+Of {len(tried)} finished files, `hugealign fix` {_outcome(ways[_FIX])}; hugifyr {_outcome(ways["hugifyr"])}.
 
 {_summary(ways)}
 
-*fix* is what `hugealign fix` does without `--level`: `separate`, or where that is refused `shift`. *Covered* is text in
-whole windows of 2 MiB, of refused files those that they had. *Data made executable*: bytes of sections without code in
-segments that are executable now. *Debug information*: the names and lines that llvm-symbolizer gives 300 functions, of
-the files that name any.
+*fix* is what `hugealign fix` does without `--level`: `separate`, or `shift` if that is refused. hugifyr
+(github.com/anadav/hugifyr at 369d59a, MIT) moves the text as `separate` does. *Covered* is text in whole windows of
+2 MiB; refused files count with the windows that they had. *Data made executable*: bytes of sections without code in
+segments that are now executable. *Debug information*: the names and lines that llvm-symbolizer finds for 300 functions,
+in the files that have any.
+
+## What failed
+
+{_not_right(ways, files, suites)}
 
 <details><summary>How it was made</summary>
 
 `python -m lab.bench.separated --hugifyr PROGRAM`, `--suites`, and `--write` (lab/bench/separated) on
-{datetime.now(tz=UTC):%Y-%m-%d}: Debian {debian}, Linux {kernel}. hugifyr needs a libelf that knows RELR and zstd, and a
-libdwarf from before 0.4: it was built by its README's commands in Debian 13, with Debian 12's libdwarf, and had each
-file with and without `-n`, which leaves debug information alone. One judge for all: the program headers that were
-written, as `verify` reads them; the file's own job, its status and output; and the dynamic linker, where the job is not
-the same. `fix` had Debian 12's capstone 4. The suites ran in a fresh Debian 12, with Debian's file and with the same
-after `hugealign fix --in-place`. Debian's separate debug files were not merged for hugifyr, as its README proposes, nor
-moved for `fix`.
+{datetime.now(tz=UTC):%Y-%m-%d}: Debian {debian}, Linux {kernel}.
+hugifyr needs a libelf that knows RELR and zstd, and a libdwarf from before 0.4. It was built by its README's commands
+in Debian 13, with Debian 12's libdwarf, and tried on each file with and without `-n`, which leaves debug information
+alone. All files are judged alike: by the program headers that were written, as `verify` reads them; by the status and
+output of a job of the file; and by the dynamic linker, if the job differs. `fix` used Debian 12's capstone 4. The
+suites ran in a fresh Debian 12, with Debian's file and with the same after `hugealign fix --in-place`. Debian's
+separate debug files were not merged for hugifyr, as its README proposes, nor moved for `fix`.
 
 </details>
 
@@ -78,6 +75,11 @@ moved for `fix`.
 """
 
 
+def _outcome(results: Sequence["Result"]) -> str:
+    refused = sum(bool(result.refused) for result in results)
+    return f"refuses {refused} and breaks {sum(not result.same for result in results if not result.refused)}"
+
+
 def _summary(ways: dict[str, list["Result"]]) -> str:
     made = {way: [r for r in results if not r.refused] for way, results in ways.items()}
     good = {way: [r for r in results if r.same] for way, results in made.items()}
@@ -87,9 +89,11 @@ def _summary(ways: dict[str, list["Result"]]) -> str:
     rows = {
         "refused": [str(len(ways[way]) - len(made[way])) for way in ways],
         "written, but do not load": [str(sum(not r.loads for r in made[way])) for way in ways],
-        "load, but do another job, or crash": [str(sum(r.loads and not r.same for r in made[way])) for way in ways],
+        "load, but give another result, or crash": [
+            str(sum(r.loads and not r.same for r in made[way])) for way in ways
+        ],
         "do the same": [str(len(good[way])) for way in ways],
-        "of these: all text covered": [str(sum(r.covered == r.text for r in good[way])) for way in ways],
+        "of these, with all text covered": [str(sum(r.covered == r.text for r in good[way])) for way in ways],
         "text covered, of all files": [f"{100 * left[way] / total:.1f} %" for way in ways],
         "data made executable": [format_size(sum(max(0, r.executable) for r in good[way])) for way in ways],
         "growth": [format_size(sum(r.growth for r in good[way])) for way in ways],
@@ -113,12 +117,12 @@ def _not_right(
     for results in files:
         refused = {r.way: r.refused for r in results if r.refused}
         if "separate" in refused:
-            left = "as before" if "shift" in refused else "shifted, but not separated"
+            left = "Left unchanged" if "shift" in refused else "Shifted, not separated"
             reason = _DETAIL.sub("…", refused["separate"].partition(";")[0])
-            reasons.setdefault(f"{left}: {reason}", []).append(results[0].file)
+            reasons.setdefault(f"{left} ({reason})", []).append(results[0].file)
         elif "" in refused:
-            reasons.setdefault(f"not tried: {refused['']}", []).append(results[0].file)
-    lines += [f"- {_files(names)}, {reason}." for reason, names in reasons.items()]
+            reasons.setdefault(f"Not tried ({refused['']})", []).append(results[0].file)
+    lines += [f"- {reason}: {_files(names)}." for reason, names in reasons.items()]
     for one in suites:
         if one["failed"]:
             lines.append(f"- The suite of {one['suite']['name']} did not run: {_cell(one['failed'])}")

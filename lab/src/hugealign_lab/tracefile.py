@@ -1,4 +1,4 @@
-"""The file format ``hugealign.trace/1``: docs/explanation/trace.md describes it.  Input is untrusted, and bounded."""
+"""The file format ``hugealign.trace/1``: see docs/reference/trace-file.md.  Input is untrusted, and bounded."""
 
 import json
 import os
