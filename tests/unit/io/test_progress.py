@@ -24,10 +24,10 @@ class Clock:
 
     def __init__(self) -> None:
         self.now, self.due = 0.0, float("inf")
-        self.call: Callable[[], None] = int
+        self.call: Callable[[], object] = object
         self.daemon = False
 
-    def timer(self, seconds: float, call: Callable[[], None]) -> "Clock":
+    def timer(self, seconds: float, call: Callable[[], object]) -> "Clock":
         self.due, self.call = self.now + seconds, call
         return self
 
