@@ -24,9 +24,9 @@ def sentences() -> Iterator[tuple[str, dict[str, int | str], Remedy | None, str]
     for row in re.split(r"\n(?=\S)", text.partition("\n\n")[2].rstrip("\n")):
         head, *remedy, sentence = row.split("\n  ")
         code, _, facts = head.partition(" ")
-        words: list[Any] = [json.loads(one) for one in remedy]
-        helps = [Remedy(kind, *map(tuple, argv[:1]), *argv[1:]) for kind, *argv in words]
-        yield code, json.loads(facts), helps[0] if helps else None, sentence
+        found: dict[str, Any] = json.loads(remedy[0]) if remedy else {}
+        helps = Remedy(**found | {"argv": tuple(found.get("argv", ()))}) if found else None
+        yield code, json.loads(facts), helps, sentence
 
 
 SENTENCES = list(sentences())
