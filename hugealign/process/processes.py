@@ -20,6 +20,7 @@ from hugealign.process import codefiles, groups, pagemap, smaps
 _PROC = "/proc"
 _FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1; the first three fields are left out
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
+_LEAST_HUGE = 64 << 10  # bytes: the smallest huge page of any kernel (hugetlb on arm64, which smaps counts)
 _COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
 _PID_LIMIT = (1 << 64) - 1  # the kernel stops at 2**22; larger numbers are looked up, in vain
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -275,29 +276,39 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
     def wanted(mapping: smaps.Mapping) -> bool:
         return process.is_text(mapping, libraries, anonymous)
 
-    # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as the last text.
     code_maps = list(smaps.parse(_lines("maps", directory), executable=True))
     text = codefiles.own_text(directory) if not process.served and any(m.without_file for m in code_maps) else ()
     listed = [m for m in (codefiles.with_own(m, text) for m in code_maps) if wanted(m)]
-    end = max((m.end for m in listed), default=0)
+    present: list[tuple[pagemap.Region, ...] | None] = [None] * len(listed)  # Linux before 6.7 has only counts
+    with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd, contextlib.suppress(OSError):
+        present = [pagemap.scan(fd, m.start, m.end) for m in listed]
+    # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as its counts are needed.
+    last = max((m.end for m, p in zip(listed, present, strict=True) if _needs_counts(m, p)), default=0)
+    counted: dict[tuple[int, int], smaps.Mapping] = {}
+    for parsed in smaps.parse(_lines("smaps", directory), executable=True) if last else ():
+        counted[parsed.start, parsed.end] = codefiles.with_own(parsed, text)
+        if parsed.end >= last:
+            break
     found: list[smaps.Mapping] = []
-    if listed:
-        for parsed in smaps.parse(_lines("smaps", directory), executable=True):
-            mapping = codefiles.with_own(parsed, text)
-            if wanted(mapping):
-                found.append(named(mapping, process.exe, process.exe_id))
-            if mapping.end >= end:
-                break
-    # Nothing is listed while exec replaces the program.
-    steady = bool(listed) and [(m.start, m.end) for m in found] == [(m.start, m.end) for m in listed]
-    with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as pages:
-        try:
-            found = [replace(m, pages=pagemap.scan(pages, m.start, m.end)) for m in found]
-        except OSError:
-            pass  # Linux before 6.7 has only the counts of smaps
+    steady = bool(listed)  # nothing is listed while exec replaces the program
+    for listing, pages in zip(listed, present, strict=True):
+        rss = sum(region.end - region.start for region in pages or ())
+        mapping: smaps.Mapping | None = listing
+        if _needs_counts(listing, pages):
+            mapping = counted.get((listing.start, listing.end))
+            rss = mapping.rss if mapping else 0
+        if mapping:
+            found.append(replace(named(mapping, process.exe, process.exe_id), pages=pages, rss=rss))
+            huge = sum(region.end - region.start for region in pages or () if region.huge)
+            steady &= pages is None or mapping.huge == huge
         else:
-            steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in found)
+            steady = False
     return replace(process, mappings=tuple(found)), steady
+
+
+def _needs_counts(mapping: smaps.Mapping, pages: tuple[pagemap.Region, ...] | None) -> bool:
+    """Return whether *mapping*, whose present *pages* are known or not, can have a huge page of some kind."""
+    return pages is None or mapping.size >= _LEAST_HUGE
 
 
 def named(mapping: smaps.Mapping, exe: str, exe_id: tuple[int, int]) -> smaps.Mapping:
