@@ -37,8 +37,8 @@ def look(paths: Sequence[str]) -> MachineFacts:
     asked, mounting = budget.ask(), children.function(_no_mounts)
     processor = native()
     loader = processor.loader if processor and os.access(processor.loader, os.X_OK) else ""
-    said = children.command([loader, "--version"]) if loader else None
-    children.collect([mounting, *([said] if said else ())], COMMANDS_LIMIT)
+    output = children.command([loader, "--version"]) if loader else None
+    children.collect([mounting, *([output] if output else ())], COMMANDS_LIMIT)
     children.collect(trials, TRIALS_LIMIT)
     blocks = memory.free_huge_pages()
     refused = ("process.ended", "", {}, None) if mounting.value is None else mounting.value
@@ -51,16 +51,16 @@ def look(paths: Sequence[str]) -> MachineFacts:
         no_mounts=unpacked(refused) if refused else None,
         limit=memory.limit(),
         free=None if blocks is None else blocks * page_size,
-        loader=unaligned_loader(said.text if said else ""),
+        loader=unaligned_loader(output.text if output else ""),
         processor=budget.answer(asked),
-        places=tuple(Place(path, **(one.value or _NO_ANSWER)) for path, one in zip(paths, trials, strict=True)),
+        places=tuple(Place(path, **(trial.value or _NO_ANSWER)) for path, trial in zip(paths, trials, strict=True)),
         variables={name: value for name, value in os.environ.items() if name.startswith("HUGEALIGN_")},
     )
 
 
 def _no_mounts() -> object:
-    found = namespace.refusal()
-    return found.packed() if found else ()
+    refusal = namespace.refusal()
+    return refusal.packed() if refusal else ()
 
 
 def _modes() -> dict[str, str] | None:
@@ -77,12 +77,12 @@ def _thp_disabled() -> int | None:
     return None if answer < 0 else int(answer)
 
 
-def unaligned_loader(said: str) -> str:
+def unaligned_loader(version: str) -> str:
     """Return the loader that places libraries without regard to their alignment; empty if none does.
 
-    *said* is the output of glibc's ``ld.so --version`` (2.33 and newer).
+    *version* is the output of glibc's ``ld.so --version`` (2.33 and newer).
     """
-    match = re.search(r"(?:GLIBC |version )(\d+)\.(\d+)", said)
+    match = re.search(r"(?:GLIBC |version )(\d+)\.(\d+)", version)
     if match:
         return "" if (int(match[1]), int(match[2])) >= _BY_ALIGNMENT else f"glibc {match[1]}.{match[2]}"
     return "musl" if glob.glob("/lib/ld-musl-*.so.1") else ""
@@ -90,23 +90,23 @@ def unaligned_loader(said: str) -> str:
 
 def _trial(path: str, page_size: int) -> dict[str, int | str]:
     """Write a file of some windows on the file system of *path*, warm it, and return the fields of a `Place`."""
-    found: dict[str, int | str] = {}
+    fields: dict[str, int | str] = {}
     try:
         info = os.stat(path)
         directory = path if stat.S_ISDIR(info.st_mode) else os.path.dirname(path) or "."
-        found["file_system"] = kernel.file_system(info.st_dev) or ""
-        found["mount_point"] = _mount_point(directory)
+        fields["file_system"] = kernel.file_system(info.st_dev) or ""
+        fields["mount_point"] = _mount_point(directory)
         if page_size > _LARGEST_EXPERIMENT:
-            return {**found, "error": "EFBIG"}
+            return {**fields, "error": "EFBIG"}
         os.stat("/proc/self/fd")  # without it nothing can be measured
         with measure.huge_pages_allowed():
             huge, place = _tried(directory, info.st_dev, page_size)
-        found |= {"windows": _WINDOWS, "huge": huge, "tried_in": "" if place == directory else place}
+        fields |= {"windows": _WINDOWS, "huge": huge, "tried_in": "" if place == directory else place}
     except OSError as error:
-        found["error"] = errno.errorcode.get(error.errno or 0, "")
+        fields["error"] = errno.errorcode.get(error.errno or 0, "")
     except (HugealignError, ValueError):  # ValueError: a NUL in the path
-        found["error"] = "EINVAL"
-    return found
+        fields["error"] = "EINVAL"
+    return fields
 
 
 def _tried(directory: str, device: int, page_size: int) -> tuple[int, str]:

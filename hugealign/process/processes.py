@@ -253,13 +253,13 @@ def program(pid: int, directory: int) -> tuple[str, tuple[int, int]]:
 
     Raises OSError.
     """
-    found = identity("exe", directory)
+    file_id = identity("exe", directory)
     shown = os.readlink("exe", dir_fd=directory)
     # d_path appends this to the name of a file that is gone; a name may also end like this by itself.
     gone = shown.endswith(" (deleted)")
-    if gone and not mounts.served(found[0], pid) and not mounts.behind_server(shown, pid):
-        gone = _identity(f"root{shown}", directory) != found
-    return shown.removesuffix(" (deleted)") if gone else shown, found
+    if gone and not mounts.served(file_id[0], pid) and not mounts.behind_server(shown, pid):
+        gone = _identity(f"root{shown}", directory) != file_id
+    return shown.removesuffix(" (deleted)") if gone else shown, file_id
 
 
 def _identity(path: str, directory: int | None = None) -> tuple[int, int] | None:
@@ -280,24 +280,24 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
     text = codefiles.own_text(directory) if not process.served and any(m.without_file for m in code_maps) else ()
     listed = [m for m in (codefiles.with_own(m, text) for m in code_maps) if wanted(m)]
     end = max((m.end for m in listed), default=0)
-    found: list[smaps.Mapping] = []
+    mappings: list[smaps.Mapping] = []
     if listed:
         for parsed in smaps.parse(_lines("smaps", directory)):
             mapping = codefiles.with_own(parsed, text)
             if wanted(mapping):
-                found.append(named(mapping, process.exe, process.exe_id))
+                mappings.append(named(mapping, process.exe, process.exe_id))
             if mapping.end >= end:
                 break
     # Nothing is listed while exec replaces the program.
-    steady = bool(listed) and [(m.start, m.end) for m in found] == [(m.start, m.end) for m in listed]
+    steady = bool(listed) and [(m.start, m.end) for m in mappings] == [(m.start, m.end) for m in listed]
     with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as pages:
         try:
-            found = [replace(m, pages=pagemap.scan(pages, m.start, m.end)) for m in found]
+            mappings = [replace(m, pages=pagemap.scan(pages, m.start, m.end)) for m in mappings]
         except OSError:
             pass  # Linux before 6.7 has only the counts of smaps
         else:
-            steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in found)
-    return replace(process, mappings=tuple(found)), steady
+            steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in mappings)
+    return replace(process, mappings=tuple(mappings)), steady
 
 
 def _executable(line: str) -> bool:
@@ -343,12 +343,12 @@ def identity(name: str, directory: int) -> tuple[int, int]:
     if function is None:
         info = os.stat(name, dir_fd=directory)
         return info.st_dev, info.st_ino
-    found = ctypes.create_string_buffer(_SIZE)
-    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, _STATX_INO, found):
+    buffer = ctypes.create_string_buffer(_SIZE)
+    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, _STATX_INO, buffer):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), name)
-    major, minor = (int.from_bytes(found.raw[at : at + 4], "little") for at in (_MAJOR, _MINOR))
-    return os.makedev(major, minor), int.from_bytes(found.raw[_INO : _INO + 8], "little")
+    major, minor = (int.from_bytes(buffer.raw[at : at + 4], "little") for at in (_MAJOR, _MINOR))
+    return os.makedev(major, minor), int.from_bytes(buffer.raw[_INO : _INO + 8], "little")
 
 
 @functools.cache

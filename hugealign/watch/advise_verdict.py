@@ -79,7 +79,7 @@ class Judged:
 
 def judge(
     counts: Mapping[Page, int],
-    found: Heat,
+    spread: Heat,
     entries: Entries,
     in_huge: float = 0.0,
     counted: Counted | None = None,
@@ -90,7 +90,7 @@ def judge(
     rest = 1 - in_huge
     small = Estimate(small.share * rest, small.low * rest, small.high * rest)
     answer, code, facts, number = (
-        _by_counters(counted) if counted else _by_samples(found, entries, in_huge, small, huge)
+        _by_counters(counted) if counted else _by_samples(spread, entries, in_huge, small, huge)
     )
     return Judged(answer, number.share, number.low, number.high, Diagnosis(code, subject, facts), small, huge)
 
@@ -98,13 +98,13 @@ def judge(
 _Reason = tuple[Answer, str, dict[str, int | str], Estimate]
 
 
-def _by_samples(found: Heat, entries: Entries, in_huge: float, small: Estimate, huge: Estimate) -> _Reason:
-    if found.samples < _ENOUGH and small.low < _EXCEEDS:
-        return Answer.UNKNOWN, "tlb.few-samples", {"samples": found.samples}, small
+def _by_samples(spread: Heat, entries: Entries, in_huge: float, small: Estimate, huge: Estimate) -> _Reason:
+    if spread.samples < _ENOUGH and small.low < _EXCEEDS:
+        return Answer.UNKNOWN, "tlb.few-samples", {"samples": spread.samples}, small
     if in_huge >= _HUGE:
         return Answer.DONE, "tlb.huge-already", {"percent": round(100 * in_huge)}, small
-    facts: dict[str, int | str] = {"entries": entries.small, "pages": found.pages[-1]}
-    if small.high < _FITS and found.pages[-1] <= _FILLED * entries.small:
+    facts: dict[str, int | str] = {"entries": entries.small, "pages": spread.pages[-1]}
+    if small.high < _FITS and spread.pages[-1] <= _FILLED * entries.small:
         return Answer.NO, "tlb.fits", facts, small
     if small.high < _FITS:
         return Answer.MAYBE, "tlb.nearly-full", facts, small
@@ -112,7 +112,7 @@ def _by_samples(found: Heat, entries: Entries, in_huge: float, small: Estimate, 
     if huge.low > small.high / 2:
         return Answer.MAYBE, "tlb.scattered", {**facts, "beyond": round(100 * huge.share)}, small
     if small.low > _EXCEEDS:
-        return Answer.YES, "tlb.exceeded", {**facts, "windows": found.windows[-1]}, small
+        return Answer.YES, "tlb.exceeded", {**facts, "windows": spread.windows[-1]}, small
     return Answer.MAYBE, "tlb.exceeded", facts, small
 
 

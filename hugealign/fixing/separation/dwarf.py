@@ -195,9 +195,9 @@ class _Table:
     __slots__ = ("pairs", "plans", "skips")
 
     def __init__(self, declared: dict[int, _Abbreviation]) -> None:
-        self.pairs = {code: one.pairs for code, one in declared.items()}
-        self.skips = {0: 0} | {code: one.skip for code, one in declared.items()}
-        self.plans = {code: one.plan for code, one in declared.items() if one.plan}
+        self.pairs = {code: declaration.pairs for code, declaration in declared.items()}
+        self.skips = {0: 0} | {code: declaration.skip for code, declaration in declared.items()}
+        self.plans = {code: declaration.plan for code, declaration in declared.items() if declaration.plan}
 
 
 def _kind(attribute: int, form: int, dialect: _Dialect) -> int | None:
@@ -431,8 +431,8 @@ class _Search:
         section = ".debug_rnglists" if attribute in _RANGES else ".debug_loclists"
         index, at = _leb(data, at)
         base, size = unit.bases[section], unit.dialect.offset_size
-        found = base + _number(self._whole(section), base + index * size, size)
-        self._list_of(attribute, unit).append(found << 1 | unit.based)
+        offset = base + _number(self._whole(section), base + index * size, size)
+        self._list_of(attribute, unit).append(offset << 1 | unit.based)
         return at
 
     def _noted_lists(self) -> Iterator[tuple[_Dialect, int, bool]]:
@@ -440,11 +440,11 @@ class _Search:
         for (section, dialect), noted in self._lists.items():
             if section == self.section:
                 last = -1
-                for one in ascending(noted):
-                    if one >> 1 == last:
+                for note in ascending(noted):
+                    if note >> 1 == last:
                         raise _OddError  # one list, relative to one base and to another
-                    last = one >> 1
-                    yield dialect, last, bool(one & 1)
+                    last = note >> 1
+                    yield dialect, last, bool(note & 1)
 
     def _old_lists(self) -> None:
         """Read lists before version 5: pairs of addresses, or of distances from a base."""

@@ -35,25 +35,25 @@ HEAD = "import re\nfrom hugealign.diagnosis import render\nfrom hugealign.errors
     ],
 )
 def test_reads(line: str) -> None:
-    assert list(english.found(HEAD + line)) == [4]
-    assert list(english.found(f"{HEAD}def f(x):\n    {line}\n")) == [5]
+    assert list(english.violations(HEAD + line)) == [4]
+    assert list(english.violations(f"{HEAD}def f(x):\n    {line}\n")) == [5]
 
 
 def test_reads_an_exception() -> None:
     body = "try:\n    pass\nexcept OSError as error:\n    "
-    assert list(english.found(f'{body}"no" in str(error)')) == [4]
-    assert not list(english.found(f'{body}"no" in str(other)'))
-    assert not list(english.found(f"{body}error.errno == 2"))
+    assert list(english.violations(f'{body}"no" in str(error)')) == [4]
+    assert not list(english.violations(f'{body}"no" in str(other)'))
+    assert not list(english.violations(f"{body}error.errno == 2"))
 
 
 def test_reads_what_a_function_of_the_module_returns() -> None:
     body = f"{HEAD}def words(x):\n    return render.text(x)\ndef f(x):\n    return"
-    assert list(english.found(f'{body} words(x).startswith("no")')) == [7]
-    assert not list(english.found(f"{body} words(x)"))
+    assert list(english.violations(f'{body} words(x).startswith("no")')) == [7]
+    assert not list(english.violations(f"{body} words(x)"))
 
 
 def test_reads_by_a_match() -> None:
-    assert list(english.found(f'{HEAD}match render.text(x):\n    case "no":\n        pass\n')) == [4]
+    assert list(english.violations(f'{HEAD}match render.text(x):\n    case "no":\n        pass\n')) == [4]
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_reads_by_a_match() -> None:
     ],
 )
 def test_does_not(line: str) -> None:
-    assert not list(english.found(HEAD + line))
+    assert not list(english.violations(HEAD + line))
