@@ -53,7 +53,7 @@ def _patterns(words: list[str], action: str) -> str:
 
 
 def _commands() -> str:
-    return _patterns(["''", "-h", "--help", "-V", "--version", *COMMANDS, *LABORATORY], "")
+    return _patterns(["''", "-h", "--help", "-V", "--version", "help", *COMMANDS, *LABORATORY], "")
 
 
 def _variables() -> str:

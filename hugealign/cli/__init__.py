@@ -59,7 +59,6 @@ GROUPS = {
         "adapt": "put the hottest code of a running process on huge pages, JIT code included",
         "doctor": "check that this machine can put text on huge pages",
         "status": "list or undo what hugealign has changed on this machine",
-        "help": "print the options of a command",
     },
 }
 #: command -> one line.
@@ -237,6 +236,8 @@ def _run(argv: list[str]) -> int:
     if not argv:
         parser().print_help(sys.stderr)
         return 2
+    if argv[0] == "help":
+        argv = [*argv[1:2], "--help"]
     if argv[0] in COMMANDS or argv[0] in LABORATORY:
         status: int = _module(argv[0]).run(command_parser(argv[0]).parse_args(argv[1:]))
         return status

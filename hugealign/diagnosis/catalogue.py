@@ -62,7 +62,7 @@ REMEDIES = {
     "fix-or-relink-go": "{command} ({effect}); or build it with CC=hugealign-gcc and -ldflags=-linkmode=external",
     "fix-program": "fix the program; its debug file stays valid",
     "frequency": "use --frequency {most}",
-    "install-decoder": "install capstone: {command}, or Debian: apt install python3-capstone",
+    "install-decoder": "install capstone[: {command}]; Debian: apt install python3-capstone",
     "install-zstd": "install zstd; Debian: apt install zstd",
     "level": "use --level={higher}",
     "link": "link it first",

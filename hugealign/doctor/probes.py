@@ -11,13 +11,12 @@ from contextlib import suppress
 
 from hugealign.diagnosis.values import unpacked
 from hugealign.doctor.checks import Check, MachineFacts, Place, check
-from hugealign.elf.machines import native
 from hugealign.errors import HugealignError
 from hugealign.pagecache import measure, warming
 from hugealign.system import budget, children, kernel, memory, namespace
 
-#: Seconds for commands, and for all experiments.
-COMMANDS_LIMIT, TRIALS_LIMIT = 3.0, 10.0
+#: Seconds to mount something, and for all experiments.
+MOUNTING_LIMIT, TRIALS_LIMIT = 3.0, 10.0
 _BY_ALIGNMENT = (2, 35)  # of glibc: 163f625cf9 "elf: Remove excessive p_align check on PT_LOAD segments"
 _PR_GET_THP_DISABLE = 42
 _LARGEST_EXPERIMENT = 32 << 20
@@ -35,10 +34,7 @@ def look(paths: Sequence[str]) -> MachineFacts:
     page_size = kernel.huge_page_size()
     trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
     asked, mounting = budget.ask(), children.function(_no_mounts)
-    processor = native()
-    loader = processor.loader if processor and os.access(processor.loader, os.X_OK) else ""
-    output = children.command([loader, "--version"]) if loader else None
-    children.collect([mounting, *([output] if output else ())], COMMANDS_LIMIT)
+    children.collect([mounting], MOUNTING_LIMIT)
     children.collect(trials, TRIALS_LIMIT)
     blocks = memory.free_huge_pages()
     refused = ("process.ended", "", {}, None) if mounting.value is None else mounting.value
@@ -51,7 +47,7 @@ def look(paths: Sequence[str]) -> MachineFacts:
         no_mounts=unpacked(refused) if refused else None,
         limit=memory.limit(),
         free=None if blocks is None else blocks * page_size,
-        loader=unaligned_loader(output.text if output else ""),
+        loader=unaligned_loader(_c_library()),
         processor=budget.answer(asked),
         places=tuple(Place(path, **(trial.value or _NO_ANSWER)) for path, trial in zip(paths, trials, strict=True)),
         variables={name: value for name, value in os.environ.items() if name.startswith("HUGEALIGN_")},
@@ -77,15 +73,20 @@ def _thp_disabled() -> int | None:
     return None if answer < 0 else int(answer)
 
 
-def unaligned_loader(version: str) -> str:
-    """Return the loader that places libraries without regard to their alignment; empty if none does.
+def _c_library() -> str:
+    """Return the name and the version of the C library that runs us."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):  # only glibc knows the name
+        return "musl" if glob.glob("/lib/ld-musl-*.so.1") else ""
 
-    *version* is the output of glibc's ``ld.so --version`` (2.33 and newer).
-    """
-    match = re.search(r"(?:GLIBC |version )(\d+)\.(\d+)", version)
-    if match:
-        return "" if (int(match[1]), int(match[2])) >= _BY_ALIGNMENT else f"glibc {match[1]}.{match[2]}"
-    return "musl" if glob.glob("/lib/ld-musl-*.so.1") else ""
+
+def unaligned_loader(library: str) -> str:
+    """Return the C *library* if its loader places libraries without regard to their alignment, else ""."""
+    name, _, version = library.partition(" ")
+    if name == "glibc" and tuple(map(int, re.findall(r"\d+", version))) >= _BY_ALIGNMENT:
+        return ""
+    return library
 
 
 def _trial(path: str, page_size: int) -> dict[str, int | str]:

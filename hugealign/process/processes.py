@@ -276,13 +276,13 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
         return process.is_text(mapping, libraries, anonymous)
 
     # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as the last text.
-    code_maps = list(smaps.parse(line for line in _lines("maps", directory) if _executable(line)))
+    code_maps = list(smaps.parse(_lines("maps", directory), executable=True))
     text = codefiles.own_text(directory) if not process.served and any(m.without_file for m in code_maps) else ()
     listed = [m for m in (codefiles.with_own(m, text) for m in code_maps) if wanted(m)]
     end = max((m.end for m in listed), default=0)
     mappings: list[smaps.Mapping] = []
     if listed:
-        for parsed in smaps.parse(_lines("smaps", directory)):
+        for parsed in smaps.parse(_lines("smaps", directory), executable=True):
             mapping = codefiles.with_own(parsed, text)
             if wanted(mapping):
                 mappings.append(named(mapping, process.exe, process.exe_id))
@@ -298,10 +298,6 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
         else:
             steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in mappings)
     return replace(process, mappings=tuple(mappings)), steady
-
-
-def _executable(line: str) -> bool:
-    return "x" in line.split(" ", 2)[1]
 
 
 def named(mapping: smaps.Mapping, exe: str, exe_id: tuple[int, int]) -> smaps.Mapping:

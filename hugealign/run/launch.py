@@ -10,7 +10,7 @@ from hugealign.elf.coverage import text_size
 from hugealign.elf.image import PT_INTERP, read_image
 from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
-from hugealign.io import replacing
+from hugealign.io import copying
 from hugealign.io.descriptors import using
 from hugealign.io.execution import binary, which
 from hugealign.io.regular import FileError, opened
@@ -362,7 +362,7 @@ def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
         bound = _measured(origin, copy, STAGE)
         with using(os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as target:
             if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
-                raise RefusalError(replacing.CHANGED)
+                raise RefusalError(copying.CHANGED)
             with using(namespace.tree(copy)) as made:
                 namespace.attach(made, target)
     except (OSError, HugealignError) as error:

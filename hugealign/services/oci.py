@@ -23,7 +23,7 @@ from typing import Any
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis, unpacked
 from hugealign.errors import HugealignError
-from hugealign.io import mounts, replacing
+from hugealign.io import copying, mounts
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened, opened_at
 from hugealign.run import store
@@ -170,7 +170,7 @@ def _attach(pid: int, root: str, path: str, target: int, made: int) -> None:
         using(rooted.resolve(top, path)) as there,
     ):
         if not os.path.samestat(os.fstat(there), os.fstat(target)):
-            raise RefusalError(replacing.CHANGED)
+            raise RefusalError(copying.CHANGED)
         namespace.attach(made, there)
 
 

@@ -212,9 +212,9 @@ case $name in
         done
         case ${1-} in
             # <<< commands: written by make tables
-            '' | -h | --help | -V | --version | build | plugin | path | verify | diff | explain | fix | order | map | \
-                profile | run | warm | stage | enable | disable | oci-hook | ps | top | advise | adapt | doctor | \
-                status | help | trace | simulate | order-trace)
+            '' | -h | --help | -V | --version | help | build | plugin | path | verify | diff | explain | fix | order | \
+                map | profile | run | warm | stage | enable | disable | oci-hook | ps | top | advise | adapt | doctor | \
+                status | trace | simulate | order-trace)
             # >>> commands
                 # A build hands these on to its links; every other command has options of its own.
                 case $given/${1-} in

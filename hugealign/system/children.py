@@ -6,8 +6,7 @@ import signal
 import time
 from contextlib import suppress
 
-from hugealign import environment
-from hugealign.io.descriptors import forked, using
+from hugealign.io.descriptors import forked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ _GRACE = 0.5  # seconds for a killed child to end
 
 
 class Child:
-    """A child process and the pipe that it writes to: a command, or a function that returns what `marshal` takes.
+    """A child process and the pipe that it writes to: a function that returns what `marshal` takes.
 
     *output* is its output so far.  *status* is its exit status (minus the signal that ended it), None while it runs or
     if it ran too long.
@@ -32,11 +31,6 @@ class Child:
         self._fd = fd
         self.output = b""
         self.status: int | None = None
-
-    @property
-    def text(self) -> str:
-        """The output of a command, decoded; untrusted."""
-        return self.output.decode("utf-8", "surrogateescape")
 
     @property
     def value(self) -> "Any":
@@ -79,29 +73,6 @@ class Child:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(0.002)
-
-
-def command(words: "Sequence[str]") -> Child | None:
-    """Start a command with English messages, stderr in its output; return None if it cannot be started."""
-    import subprocess  # its import costs as much as a child that is a function
-
-    reading, writing = os.pipe()
-    english = environment.as_given() | {b"LC_ALL": b"C"}
-    try:
-        with using(writing):
-            child = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=english,
-            )
-    except (OSError, ValueError):
-        os.close(reading)
-        return None
-    child.returncode = 0  # we reap it: Popen must not complain
-    return Child(child.pid, reading)
 
 
 def function(work: "Callable[[], Any]") -> Child:

@@ -165,7 +165,7 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
         pages, name = _resolved(pid, samples)
         rest = Counter({at: count for at, count in samples.addresses.items() if at // size not in huge})
         small, _ = _resolved(pid, Samples(rest))
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):
         raise GoneError.of_pid(pid) from None
     except PermissionError:
         raise processes.forbidden(pid) from None
@@ -193,7 +193,7 @@ def _with_remedy(judged: Judged, outcome: Diagnosis | Remedy | None) -> Judged:
 
 def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
     """Return the samples by page, and the name of the process."""
-    mappings = [mapping for mapping in smaps.parse(processes.maps(pid)) if mapping.executable]
+    mappings = list(smaps.parse(processes.maps(pid), executable=True))
     if not mappings:
         processes.look(pid)  # it is a kernel thread, or
         raise GoneError.of_pid(pid)
@@ -255,7 +255,7 @@ def _for_command(
         return None
     hottest = _hottest(small)
     if spread.windows[-1] > held.huge and hottest:
-        record = shlex.join(("perf", "record", "-e", "cpu-clock", "-g", "--", *words))
+        record = shlex.join(("perf", "record", "-e", "cpu-clock", "-g", "-o", "perf.data", "--", *words))
         order = shlex.join(("hugealign", "order", "perf.data", "-b", hottest, "-o", "hot.order"))
         return Remedy("run", ("sh", "-c", f"{record} && {order}"))
     if not hottest:

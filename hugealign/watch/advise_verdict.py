@@ -85,12 +85,15 @@ def judge(
     counted: Counted | None = None,
     subject: str = "",
 ) -> Judged:
-    """Return the answer about *subject* for samples *counts* by small page; *in_huge* of all are in huge windows."""
+    """Return the answer about *subject* for all samples *spread*.
+
+    *counts* are those in small pages, by page; *in_huge* of all are in huge windows.
+    """
     small, huge = heat.beyond(counts, entries.small), heat.beyond(heat.by_window(counts), entries.huge)
     rest = 1 - in_huge
     small = Estimate(small.share * rest, small.low * rest, small.high * rest)
     answer, code, facts, number = (
-        _by_counters(counted) if counted else _by_samples(spread, entries, in_huge, small, huge)
+        _by_counters(counted) if counted else _by_samples(spread, heat.heat(counts), entries, in_huge, small, huge)
     )
     return Judged(answer, number.share, number.low, number.high, Diagnosis(code, subject, facts), small, huge)
 
@@ -98,13 +101,15 @@ def judge(
 _Reason = tuple[Answer, str, dict[str, int | str], Estimate]
 
 
-def _by_samples(spread: Heat, entries: Entries, in_huge: float, small: Estimate, huge: Estimate) -> _Reason:
+def _by_samples(
+    spread: Heat, small_found: Heat, entries: Entries, in_huge: float, small: Estimate, huge: Estimate
+) -> _Reason:
     if spread.samples < _ENOUGH and small.low < _EXCEEDS:
         return Answer.UNKNOWN, "tlb.few-samples", {"samples": spread.samples}, small
     if in_huge >= _HUGE:
         return Answer.DONE, "tlb.huge-already", {"percent": round(100 * in_huge)}, small
-    facts: dict[str, int | str] = {"entries": entries.small, "pages": spread.pages[-1]}
-    if small.high < _FITS and spread.pages[-1] <= _FILLED * entries.small:
+    facts: dict[str, int | str] = {"entries": entries.small, "pages": small_found.pages[-1]}
+    if small.high < _FITS and small_found.pages[-1] <= _FILLED * entries.small:
         return Answer.NO, "tlb.fits", facts, small
     if small.high < _FITS:
         return Answer.MAYBE, "tlb.nearly-full", facts, small

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from tests.build.projects import MAIN, Settings, laid_out, program, quiet, shims, write
-from tests.link.bulk import bulk_source
-from tests.support import LLVM, Elf, environment, need, run
+from tests.support import Elf, environment, need, run
 
 MOLD_DIRECTORY = Path("/usr/libexec/mold")
 
@@ -235,15 +234,6 @@ def test_libtool_script(tmp_path: Path) -> None:
 # Ways to choose a linker
 
 
-@pytest.mark.parametrize("compiler", ["hugealign gcc", "hugealign clang-14", "hugealign clang-19"])
-@pytest.mark.parametrize("linker", ["bfd", "gold", "mold", "lld"])
-def test_fuse_ld(compiler: str, linker: str, work: Path) -> None:
-    need(compiler.split()[1], {"lld": f"{LLVM['lld19']}/ld.lld", "mold": "mold"}.get(linker, f"ld.{linker}"))
-    path = f"{LLVM['lld19']}:{environment()['PATH']}" if (compiler, linker) == ("hugealign gcc", "lld") else None
-    words = f"{compiler} -fuse-ld={linker}"
-    link(words, work, exact=linker != "gold", PATH=path or environment()["PATH"])
-
-
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
 @pytest.mark.parametrize("spelling", ["-B{}", "-B{}/", "-B {}"])
 def test_directory_of_the_user(compiler: str, spelling: str, work: Path) -> None:
@@ -260,14 +250,6 @@ def test_directory_of_the_user(compiler: str, spelling: str, work: Path) -> None
 def test_directory_of_the_user_without_a_linker(work: Path) -> None:
     (work / "empty").mkdir()
     link("hugealign gcc -Bempty", work)
-
-
-def test_linker_by_path(work: Path) -> None:
-    """clang's --ld-path= is followed, and mold links."""
-    need("clang-19", "mold")
-    quiet("hugealign", "clang-19", f"--ld-path={shutil.which('mold')}", "main.c", "bulk.o", "-o", "program", cwd=work)
-    laid_out(work / "program")
-    assert b"\0mold " in (work / "program").read_bytes()
 
 
 def test_linker_by_path_of_the_shim(work: Path) -> None:
@@ -294,19 +276,6 @@ def test_ld_of_the_user(linker: str, work: Path) -> None:
     quiet("make", "CC=hugealign gcc", *words, cwd=work)
     laid_out(work / "program")
     assert Elf(work / "both.o").type == "ET_REL"
-
-
-@pytest.mark.parametrize("value", ["", ":", "{}", "{}:", "/nowhere:{}"])
-@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
-def test_compiler_path_of_the_user(compiler: str, value: str, work: Path) -> None:
-    need(compiler)
-    if not MOLD_DIRECTORY.exists():
-        pytest.skip(f"{MOLD_DIRECTORY} is not installed")
-    for words in (["hugealign"], ["hugealign", "build"]):
-        settings = {"COMPILER_PATH": value.format(MOLD_DIRECTORY)}
-        quiet(*words, compiler, "main.c", "bulk.o", "-o", "program", cwd=work, **settings)
-        laid_out(work / "program")
-        assert (b"\0mold " in (work / "program").read_bytes()) == ("{}" in value)
 
 
 # hugealign and hugealign
@@ -339,14 +308,3 @@ def test_nested_installations(work: Path) -> None:
         if shutil.which(compiler):
             link(f"{other}/bin/hugealign build hugealign {compiler}", work)
             link(f"hugealign build {other}/bin/hugealign build {compiler}", work)
-
-
-def test_parallel_make(tmp_path: Path) -> None:
-    """Many links at once in one directory, sharing all inputs."""
-    need("make")
-    rules = [f"p{n}: main.o bulk.o\n\t$(CC) main.o bulk.o -o $@\n" for n in range(8)]
-    names = " ".join(f"p{n}" for n in range(8))
-    write(tmp_path, {"main.c": MAIN, "bulk.s": bulk_source(), "Makefile": f"all: {names}\n" + "".join(rules)})
-    quiet("make", f"-j{os.cpu_count()}", "CC=hugealign gcc", cwd=tmp_path)
-    for n in range(8):
-        laid_out(tmp_path / f"p{n}")

@@ -173,7 +173,7 @@ def source(place: Path, version: str) -> Path:
         copy(ROOT / part, place / part)
     init = place / "hugealign/version.py"
     init.write_text(init.read_text().replace('__version__ = "', f'__version__ = "{version}+'))
-    main = place / "hugealign/cli/help.py"
+    main = place / "hugealign/cli/arguments.py"
     main.write_text(
         f"from hugealign.version import __version__\nassert __version__.startswith({version!r})\n" + main.read_text()
     )

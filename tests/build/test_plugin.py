@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from hugealign.orderfile import HOT, Entry
 from tests.build.plugins import VERSIONS, Built, build, functions, hot_sections, order_file
 from tests.build.projects import Settings
 from tests.orders import path, vectors
-from tests.support import HUGEALIGN, ROOT, SRC, environment, need, run
+from tests.support import HUGEALIGN, ROOT, SRC, environment, run
 
 HELPER = "static __attribute__((noinline)) int helper(volatile int *x) { return *x * %s; }\n"
 ONE = HELPER % "3" + "int two(int);\nint one(int x) { return helper(&x); }\nint cold_one(int x) { return x - 1; }\n"
@@ -262,15 +261,6 @@ def test_linkers_without_an_order(newest: Built, work: Path) -> None:
     assert set(functions(work / "lld", ".text.hot")) == {"cold_one", "two"}
 
 
-def test_symbol_order(newest: Built, work: Path) -> None:
-    order = order_file(work / "order", Entry("cold_two"), Entry("one"))
-    objects = [newest.compile(work / f"{name}.c", order=order) for name in ("one", "two")]
-    (work / "symbols").write_text("cold_two\none\n")
-    words = ("--symbol-ordering-file", work / "symbols", "-shared", *objects, "-o", work / "out")
-    run(newest.prefix / "bin/ld.lld", *words, check=True)
-    assert functions(work / "out")[:2] == ["cold_two", "one"]
-
-
 def test_symbol_order_and_a_namesake(newest: Built, work: Path) -> None:
     """lld's symbol order knows no source files: the other `helper` moves too, but not all of its object's code."""
     order = order_file(work / "order", Entry("helper", file="two.c"))
@@ -294,89 +284,4 @@ def test_nothing_is_marked_where_lld_loads_no_plugin(built: Built, work: Path) -
     assert (marked == plain) == (int(built.major) < 15)
 
 
-def test_object_size(built: Built, tmp_path: Path) -> None:
-    """-ffunction-sections makes an object of small functions twice as large; three hot ones cost three sections."""
-    source = "".join(f"int f{n}(int x) {{ return x * {n} + 1; }}\n" for n in range(300))
-    (tmp_path / "many.c").write_text(source)
-    order = order_file(tmp_path / "order", Entry("f7"), Entry("f100"), Entry("f250"))
-    sizes = {}
-    for name, words, profile in (("plain", (), None), ("hot", (), order), ("all", ("-ffunction-sections",), None)):
-        sizes[name] = built.compile(tmp_path / "many.c", *words, order=profile).stat().st_size
-    assert sizes["plain"] < sizes["hot"] < sizes["plain"] + 3 * 200
-    assert sizes["all"] > 1.5 * sizes["plain"]
-
-
 # --- caches ------------------------------------------------------------------------------------------------------
-
-
-def test_ccache(newest: Built, work: Path) -> None:
-    """ccache knows the plugin by its name and the order file not at all, unless CCACHE_EXTRAFILES names it."""
-    need("ccache")
-
-    def compiled(name: str, **settings: Any) -> set[str]:
-        order_file(work / "order", Entry(name))
-        command = ("ccache", newest.clang, "-O1", f"-fpass-plugin={newest.plugin}", "-c", "one.c", "-o", "one.o")
-        run(*command, cwd=work, check=True, CCACHE_DIR=str(work / "ccache"), HUGEALIGN_PROFILE="order", **settings)
-        return hot_sections(work / "one.o")
-
-    extra: Settings = {"CCACHE_EXTRAFILES": str(work / "order")}
-    assert compiled("one") == {"one"}
-    assert compiled("cold_one") == {"one"}  # stale: the trap that the README tells of
-    assert compiled("one", **extra) == {"one"}
-    assert compiled("cold_one", **extra) == {"cold_one"}
-    hits = run("ccache", "--print-stats", check=True, CCACHE_DIR=str(work / "ccache")).stdout
-    assert compiled("cold_one", **extra) == {"cold_one"}
-    assert hits != run("ccache", "--print-stats", check=True, CCACHE_DIR=str(work / "ccache")).stdout
-
-
-class Thin:
-    """ThinLTO of the two files by lld, with a cache."""
-
-    def __init__(self, built: Built, work: Path) -> None:
-        self.built = built
-        self.work = work
-
-    def compile(self, *names: str, plugin: bool) -> None:
-        order_file(self.work / "order", *(Entry(name, file="two.c" if name == "helper" else "") for name in names))
-        for source in ("one.c", "two.c"):
-            if plugin:
-                self.built.compile(self.work / source, "-flto=thin", order=self.work / "order")
-            else:
-                run(self.built.clang, "-O1", "-flto=thin", "-c", source, cwd=self.work, check=True)
-
-    def link(self, *words: str, cache: str) -> set[str]:
-        """Link, and return the hot functions of the output."""
-        command = (self.built.prefix / "bin/ld.lld", "-shared", "-z", "keep-text-section-prefix", "one.o", "two.o")
-        more = (*words, f"--thinlto-cache-dir={cache}", "-o", "out")
-        run(*command, *more, cwd=self.work, check=True, HUGEALIGN_PROFILE="order")
-        return set(functions(self.work / "out", ".text.hot"))
-
-
-def test_thin_lto_cache(newest: Built, work: Path) -> None:
-    """Trap: neither plugin nor order file is in the cache's key; what the compilation has marked is."""
-    thin, load = Thin(newest, work), f"--load-pass-plugin={newest.plugin}"
-    thin.compile("one", plugin=False)
-    assert thin.link(cache="first") == set()
-    assert thin.link(load, cache="first") == set()  # stale
-    assert thin.link(load, cache="second") == {"one"}
-    order_file(work / "order", Entry("two"))
-    assert thin.link(load, cache="second") == {"one"}  # stale
-    thin.compile("one", "helper", plugin=True)
-    assert thin.link(load, cache="third") == {"one", "helper"}
-    thin.compile("two", plugin=True)
-    assert thin.link(load, cache="third") == {"two"}
-
-
-def test_time_of_a_large_order_file(newest: Built, work: Path) -> None:
-    """A compilation reads the whole file: a hundred thousand functions must not be felt."""
-    order = order_file(work / "order", *(Entry(f"_ZN4some5names{n}E", samples=n) for n in range(100_000)))
-
-    def seconds(**settings: str) -> float:
-        words = (newest.clang, f"-fpass-plugin={newest.plugin}", "-c", work / "one.c", "-o", work / "one.o")
-        before = os.times()
-        subprocess.run(words, env=environment(**settings), check=True)
-        after = os.times()
-        return after.children_user + after.children_system - before.children_user - before.children_system
-
-    without = min(seconds() for _ in range(3))
-    assert min(seconds(HUGEALIGN_PROFILE=str(order)) for _ in range(3)) < without + 0.5

@@ -34,13 +34,3 @@ def test_manual_has_samples_and_names_every_option() -> None:
 
 def help_text() -> str:
     return run(HUGEALIGN, "verify", "--help", check=True).stdout
-
-
-def test_a_stale_sample_is_noticed(tmp_path: Path, scratch: Path) -> None:
-    document = tmp_path / "document.md"
-    document.write_text("```console\n$ echo one; false\none\n$ echo $?\n1\n```\n")
-    assert samples.difference(document, scratch) == ""
-    document.write_text("```console\n$ echo one\ntwo\n```\n")
-    assert "-two\n+one\n" in samples.difference(document, scratch)
-    samples.main([str(document)])
-    assert document.read_text() == "```console\n$ echo one\none\n```\n"

@@ -117,17 +117,6 @@ def test_instructions_of_aarch64_lie_on_four_bytes() -> None:
     assert list(calls._aarch64(bytes.fromhex("ffffff97"), 0x1000, at)) == [(0x1000, 8)]  # one instruction back
 
 
-def test_the_bytes_of_a_call_may_lie_in_two_pieces(program: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    path, _ = program
-    functions = read_functions(path)
-    whole = called(path, functions)
-    for size in (4, 8, 20, 64):
-        monkeypatch.setattr(calls, "_CHUNK", size)
-        assert called(path, functions) == whole
-    monkeypatch.setattr(calls, "_MOST", 0)  # no more than that is read
-    assert not any(called(path, functions).values())
-
-
 def test_bytes_that_all_look_like_calls_take_bounded_time() -> None:
     target = {5 + int.from_bytes(b"\xe8" * 4, "little", signed=True): 0}
     assert list(calls._x86_64(b"\xe8" * 800, 0, target)) == [(0, 0)]

@@ -39,10 +39,3 @@ def test_a_loop_is_turned() -> None:
     (found,) = orders([FlowGraph([16] * 4, [1, 100, 100, 1], jumps)])
     assert found[0] == 0
     assert abs(found.index(1) - found.index(2)) == 1
-
-
-def test_large_functions_take_no_quadratic_time() -> None:
-    count = 3000
-    jumps = {(n, n + 1): 3 for n in range(count - 1)} | {(n, (n * 7919) % count): 2 for n in range(count)}
-    (found,) = orders([FlowGraph([12] * count, [5] * count, jumps)])
-    assert sorted(found) == list(range(count))

@@ -1,11 +1,8 @@
 """``order`` and ``map`` on profiles and programs that were made to take memory, disk or time, or to run something."""
 
 import gzip
-import os
 import struct
 import subprocess
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -72,14 +69,8 @@ def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path
     assert "100.00 % of 110000 samples" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        pytest.param("n{0:x} 1\n", marks=pytest.mark.matrix),
-        "1 main {0:x} 1 hot 0 0 5\n",
-        pytest.param("1 f{0:x} 0 1 g{0:x} 0 0 5\n", marks=pytest.mark.matrix),
-    ],
-)
+@pytest.mark.matrix  # unit/profile/test_memory.py has every reader, with less
+@pytest.mark.parametrize("line", ["n{0:x} 1\n", "1 main {0:x} 1 hot 0 0 5\n", "1 f{0:x} 0 1 g{0:x} 0 0 5\n"])
 def test_names_and_calls_without_end(prog: Path, tmp_path: Path, line: str) -> None:
     """The documented bound of what is remembered of a profile."""
     with (tmp_path / "p").open("w") as file:
@@ -143,7 +134,6 @@ def elf(path: Path, *sections: tuple[str, int, int, int], data: bytes = b"") -> 
 
 SYMTAB, STRTAB, PROGBITS = 2, 3, 1
 TEXT = (".text", PROGBITS, 6, 4096)
-SYMBOL = struct.pack("<IBBHQQ", 1, 0x12, 0, 3, 0x401000, 16)
 
 
 @pytest.mark.parametrize("gibibytes", [1, 500])
@@ -170,41 +160,6 @@ def test_unwind_information_of_tiny_records(tmp_path: Path) -> None:
         file.write(record * ((1 << 26) // 8))
     (tmp_path / "p").write_text("main 1\n")
     cheap(run("order", "p", "-b", "tiny", cwd=tmp_path), worded("file.no-functions"))
-
-
-def test_a_program_that_is_cut_while_it_is_read(tmp_path: Path) -> None:
-    """It ends in a message, not in SIGBUS (135): what is read is not mapped."""
-    elf(
-        tmp_path / "cut",
-        (".symtab", SYMTAB, 0, 24 << 20),
-        (".strtab", STRTAB, 0, 1 << 29),
-        TEXT,
-    )
-    with (tmp_path / "cut").open("r+b") as file:
-        file.seek(0x2000)
-        file.write(SYMBOL * (1 << 20))
-    (tmp_path / "p").write_text("main 1\n")
-    start = (tmp_path / "cut").read_bytes()[:0x2000]
-    size = (tmp_path / "cut").stat().st_size
-    tail = (tmp_path / "cut").read_bytes()[-200:]
-    for tenths in range(1, 8, 2):
-        with (tmp_path / "cut").open("r+b") as file:
-            file.write(start)
-            file.seek(0x2000)
-            file.write(SYMBOL * (1 << 20))
-            file.seek(size - len(tail))
-            file.write(tail)
-
-        def cut(delay: float = tenths / 20) -> None:
-            time.sleep(delay)
-            os.truncate(tmp_path / "cut", 0x3000)
-
-        thread = threading.Thread(target=cut)
-        thread.start()
-        cost = run("order", "p", "-b", "cut", cwd=tmp_path)
-        thread.join()
-        assert cost.status in (1, 3), cost
-        assert cost.line
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import gzip
 import re
-import resource
 import shutil
 import site
 import subprocess
@@ -543,9 +542,7 @@ def test_a_name_of_a_mebibyte(prog: Path, tmp_path: Path, form: str, line: str) 
     name = "x" * (1 << 20)
     text = line.replace("{{", "{").replace("}}", "}") if form == "gcov" else line
     (tmp_path / "p").write_text(text.replace("{}", name) + "\n")
-    began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     done = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, f"--type={form}")
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began < 3
     assert done.returncode in (0, 1, 3)
     assert all(line.startswith("hugealign: ") for line in done.stderr.splitlines())
     assert len(done.stdout + done.stderr) < 3000

@@ -17,7 +17,7 @@ import pytest
 from hugealign.elf.image import read_file
 from hugealign.profile import tools
 from hugealign.profile.model import BY_NAME, ProfileError
-from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
+from tests.commands.profiles import SAMPLES, arcs, functions_of, load, named, pprof
 from tests.support import HUGEALIGN, LLVM, environment, need, run
 
 ODD = r"odd name\(x)"
@@ -355,15 +355,6 @@ def test_pprof(made: Path, tmp_path: Path) -> None:
     assert arcs(matched, functions) == {("main", "hot"): 12}
 
 
-def test_a_pprof_that_would_fill_memory(made: Path, tmp_path: Path) -> None:
-    """A stack of millions of frames is refused, however it is written."""
-    head = field(1, field(1, 1) + field(2, 2)) * 2
-    for frames in (field(1, b"\1" * 3_000_000), field(1, 1) * 100_000):
-        (tmp_path / "p").write_bytes(head + field(2, frames + field(2, b"\1")))
-        with pytest.raises(ProfileError, match="damaged"):
-            load(tmp_path / "p", made / "prog")
-
-
 _GO = """package main
 import ("os"; "runtime"; "runtime/pprof")
 //go:noinline
@@ -433,26 +424,6 @@ def test_pprof_of_gperftools(made: Path, tmp_path: Path) -> None:
     # The same file under another name is another.
     shutil.copy(made / "prog", tmp_path / "other")
     assert load(path, tmp_path / "other")[1].samples == {}
-
-
-def test_stacks_folded_by_perf(made: Path) -> None:
-    """perf's stackcollapse.py, of the same samples."""
-    _, matched, form = load(existing(made / "folded.txt", "perf"), made / "prog")
-    functions = functions_of(made / "prog")
-    sampled = load(made / "stacks.data", made / "prog")[1]
-    assert form == "folded"
-    assert named(matched.samples, functions)["hot"] == named(sampled.samples, functions)["hot"] > 20
-    assert arcs(matched, functions)["main", "hot"] == arcs(sampled, functions)["main", "hot"] > 20
-
-
-def test_order_of_llvm_profdata(made: Path) -> None:
-    """A list of symbols, with comments in it."""
-    _, matched, form = load(existing(made / "symbols.txt", "clang-19"), made / "llvm" / "prog-order")
-    assert form == "symbols"
-    assert matched.rate == 1
-    assert set(named(matched.samples, functions_of(made / "llvm" / "prog-order"))) == {
-        "main", "hot", "helper@main.c", "odd", "work", "other",
-    }  # fmt: skip
 
 
 AARCH64 = "aarch64-linux-gnu-gcc"

@@ -320,11 +320,6 @@ def test_help_loads_nothing_of_the_check() -> None:
     assert not {name for name in loaded if name in heavy or name.startswith("hugealign.verification")}
 
 
-def test_schema_would_notice() -> None:
-    with pytest.raises(jsonschema.ValidationError):
-        validate({"schema": "hugealign.verify/1"})
-
-
 def test_odd_files_get_a_verdict_and_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "text").write_text("hello")

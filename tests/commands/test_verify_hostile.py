@@ -64,10 +64,8 @@ def test_baseline_of_nothing_but_empty_lists(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [b"-0000001", b"+0000001", b"0000_001", b" 0000001", b"0x000001"])
-@pytest.mark.parametrize("wrap", [bytes, bz2.compress])
-def test_sizes_that_int_would_take(size: bytes, wrap: Callable[[bytes], bytes], tmp_path: Path) -> None:
-    data = wrap(cpio(b"x", ELF + bytes(100 << 20 if wrap is bz2.compress else 100), size))
-    (tmp_path / "x").write_bytes(data)
+def test_sizes_that_int_would_take(size: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(cpio(b"x", ELF + bytes(100), size))
     refused(run("verify", tmp_path / "x"), "could not check: damaged")
 
 
@@ -194,11 +192,11 @@ def test_bombs_of_every_kind(kind: str, tmp_path: Path) -> None:
 def test_many_small_bombs(tmp_path: Path) -> None:
     """Each is given up after what a file of its size may unpack to."""
     bomb = bz2.compress(tar(("x", b"\1" + bytes(200 << 20))))
-    for n in range(30):
+    for n in range(4):
         (tmp_path / f"{n}.tar.bz2").write_bytes(bomb)
     ended = run("verify", "-r", tmp_path)
     assert ended.status == 3
-    assert ended.stdout.count(f"{_LARGE}64.") == 30
+    assert ended.stdout.count(f"{_LARGE}64.") == 4
 
 
 @pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")

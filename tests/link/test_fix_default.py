@@ -1,7 +1,6 @@
 """`hugealign fix` takes the strongest level that is safe, says why not a stronger one, and verify agrees."""
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -20,7 +19,6 @@ from tests.support import HUGEALIGN, PAGE, ROOT, Elf, need_compiler, run, worded
 
 LLD = ("-fuse-ld=lld", "-B/usr/lib/llvm-19/bin")
 PLAIN = "-Wl,-z,max-page-size=0x1000"
-GO = 'package main\nimport "fmt"\nfunc main() { fmt.Println(1) }\n'
 #: How a program is linked, and what becomes of it: the level that is taken, and why no stronger one is.
 LAYOUTS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "bfd": (("-pie",), SEPARATE, ""),
@@ -110,21 +108,6 @@ def test_strongest_that_is_safe(name: str, make: Callable[[str], Path], tmp_path
         assert origin
         assert origin.output
         assert (origin.windows, origin.size) == (plan["windows"], done["size"])
-
-
-@pytest.mark.matrix
-def test_go(tmp_path: Path) -> None:
-    if not shutil.which("go"):
-        pytest.skip("go is not installed")
-    (tmp_path / "main.go").write_text(GO)
-    program, fixed = tmp_path / "program", tmp_path / "fixed"
-    cache = str(tmp_path / "cache")
-    words = ("go", "build", "-o", program, tmp_path / "main.go")
-    run(*words, check=True, GOCACHE=cache, GO111MODULE="off", HOME=str(tmp_path))
-    (done,) = report(program, "-o", fixed, "--page-size=64K")["files"]
-    assert (done["plan"]["level"], done["ways"][0]["refused"]["code"]) == (SHIFT, "fix.fixed-address")
-    assert run(fixed).stdout == "1\n"
-    assert run(HUGEALIGN, "verify", "--page-size=64K", fixed).returncode == 0
 
 
 def test_both_are_shown_side_by_side(make: Callable[[str], Path]) -> None:
@@ -221,38 +204,3 @@ def test_some_windows_already(tmp_path: Path) -> None:
         assert origin
         assert origin.windows == done.plan.windows
     assert_verified(tmp_path / "fixed")
-
-
-SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu")
-
-
-def _system_files() -> list[Path]:
-    """Return the ELF files of this system of 1 to 30 MB, each once."""
-    found: dict[tuple[int, int], Path] = {}
-    for path in sorted(path for directory in map(Path, SYSTEM) for path in directory.iterdir() if path.is_file()):
-        info = path.stat()
-        if 1_000_000 <= info.st_size <= 30_000_000 and os.access(path, os.R_OK):
-            with path.open("rb") as file:
-                if file.read(4) == b"\x7fELF":
-                    found.setdefault((info.st_dev, info.st_ino), path)
-    return list(found.values())
-
-
-@pytest.mark.matrix
-@pytest.mark.timeout(3600)
-def test_what_this_system_has(tmp_path: Path) -> None:
-    """Each file that is fixed passes verify; why the others are not is a diagnosis."""
-    fixed, refused = 0, {}
-    for path in _system_files():
-        output = tmp_path / "fixed"
-        try:
-            done = fix(str(path), FixOptions(output=str(output)))
-        except RefusalError as error:
-            refused[path] = error.diagnosis.code
-            continue
-        if done.action == FIX:
-            assert_verified(output)
-            fixed += 1
-        output.unlink()
-    assert fixed >= 30
-    assert set(refused.values()) <= {"fix.fixed-address", "text.small", "fix.crosses", "file.appended", "text.none"}

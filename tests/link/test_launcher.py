@@ -260,25 +260,6 @@ def test_launchers_in_front_of_the_compiler(tmp_path: Path) -> None:
     assert run(HUGEALIGN, cache, "-s").stdout.split()[1:] == ["-s"]
 
 
-@pytest.mark.parametrize("front", ["env A=1", "nice", "{h}", "{h} {h}", "env {h} nice {h}", "env A=1 B=2 nice"])
-def test_programs_in_front_of_the_compiler(front: str, bulk: Path, tmp_path: Path) -> None:
-    main = tmp_path / "main.c"
-    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
-    words = front.format(h=HUGEALIGN).split()
-    done = run(HUGEALIGN, *words, "gcc", main, bulk, "-o", tmp_path / "out")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert run(HUGEALIGN, "verify", tmp_path / "out").returncode == 0
-
-
-def test_hugealign_in_front_of_hugealign(bulk: Path, tmp_path: Path) -> None:
-    main = tmp_path / "main.c"
-    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
-    program = tmp_path / "program"
-    done = run(HUGEALIGN, HUGEALIGN, "gcc", main, bulk, "-o", program, check=True)
-    assert done.stderr == ""
-    assert run(HUGEALIGN, "verify", program).returncode == 0
-
-
 def test_a_checkout_with_spaces_and_quotes_in_its_path(bulk: Path, tmp_path: Path) -> None:
     home = tmp_path / 'it\'s a "home" $HOME'
     home.mkdir()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, SRC, Elf, Toolchain, run
+from tests.support import HUGEALIGN, Elf, Toolchain, run
 
 MODES = {
     "pie": ("-pie",),
@@ -88,13 +88,6 @@ def test_c_program_links_byte_identical_twice(toolchain: Toolchain, bulk: Path, 
         link(toolchain, tmp_path / name, main, bulk, "-g0", cxx=False)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
     assert run(tmp_path / "first").returncode == 0
-
-
-def test_relro_is_really_protected(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
-    program = tmp_path / "relro"
-    link(toolchain, program, "-O0", SRC / "relro.c", bulk, "-Wl,-z,relro,-z,now", cxx=False)
-    assert run(program).returncode == 0
-    assert run(program, "write").returncode == 42  # the handler of SIGSEGV ran
 
 
 def test_holes_take_no_disk(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:

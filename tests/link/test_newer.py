@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Iterator
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
 
@@ -26,8 +25,6 @@ for module in (test_guards, test_layout, test_order, test_situations, test_small
     for name, function in vars(module).items():
         if name.startswith("test_") and "toolchain" in inspect.signature(function).parameters:
             globals()[name] = function
-work = test_situations.work
-objects, profile = test_order.objects, test_order.profile
 verdicts = test_corpus.verdicts
 
 
@@ -76,23 +73,3 @@ def test_program_of_the_corpus(case: Case, verdicts: dict[Case, Future[None]]) -
     if reason := case.skip():
         pytest.skip(reason)
     verdicts[case].result()
-
-
-def test_bytes_that_the_index_does_not_promise(tmp_path: Path) -> None:
-    package = tmp_path / "package"
-    package.write_bytes(b"another")
-    with pytest.raises(newer.UnavailableError, match="not the bytes"):
-        newer.download(package.as_uri(), "0" * 64)
-
-
-def test_no_mirror() -> None:
-    with pytest.raises(newer.UnavailableError, match="InRelease"):
-        newer.index("http://127.0.0.1:9", "trixie")
-
-
-def test_signature_that_does_not_verify(tmp_path: Path) -> None:
-    release = tmp_path / "dists" / "trixie" / "InRelease"
-    release.parent.mkdir(parents=True)
-    release.write_text("-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nSuite: stable\n")
-    with pytest.raises(newer.UnavailableError, match="signature"):
-        newer.index(tmp_path.as_uri(), "trixie")

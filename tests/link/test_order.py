@@ -203,11 +203,6 @@ def test_stubs_for_indirect_branch_tracking(
     assert run(tmp_path / "out").stdout == OUTPUT
 
 
-def test_clang_and_gold(objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path) -> None:
-    toolchain = Toolchain("clang19-gold", "clang-19", ("-fuse-ld=gold",)).needed()
-    test_listed_functions_lie_first("pie", toolchain, objects, profile, bulk, tmp_path)
-
-
 @pytest.mark.parametrize("name", ["gcc-bfd", "clang19-lld19", "clang19-bfd", "gcc-gold", "gcc-mold", "clang19-mold"])
 def test_local_of_the_named_file(
     name: str,
@@ -274,14 +269,6 @@ def test_members_of_archives(objects: dict[str, list[Path]], profile: Path, bulk
     run(HUGEALIGN, f"--profile={profile}", "g++", *words, check=True)
     lies_first(tmp_path / "out", PLACED, 4096)
     assert len(symbols(tmp_path / "out")["_ZL5twicei"]) == 2
-
-
-def test_no_profile_no_difference(objects: dict[str, list[Path]], bulk: Path, tmp_path: Path) -> None:
-    words = ("g++", *objects["g++"], bulk, "-o")
-    run(HUGEALIGN, *words, tmp_path / "unset", check=True)
-    run(HUGEALIGN, *words, tmp_path / "empty", check=True, HUGEALIGN_PROFILE="")
-    assert (tmp_path / "unset").read_bytes() == (tmp_path / "empty").read_bytes()
-    assert ".note.hugealign" not in Elf(tmp_path / "unset").sections
 
 
 def test_twice_the_same(objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path) -> None:
@@ -703,15 +690,6 @@ def test_an_order_that_fails_is_left_out(
         assert ("hugealign.pad" in "".join(Elf(tmp_path / "out").sections)) == bool(limit)
 
 
-def test_errors_are_the_plain_ones(profile: Path, bulk: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.c").write_text("int nowhere(void); int main(void) { return nowhere(); }\n")
-    run("gcc", "-c", "bad.c", cwd=tmp_path, check=True)
-    words = ("gcc", "bad.o", bulk, "-o", "out")
-    plain, ordered = run(*words, cwd=tmp_path), run(HUGEALIGN, f"--profile={profile}", *words, cwd=tmp_path)
-    assert plain.returncode != 0
-    assert (ordered.returncode, ordered.stdout, ordered.stderr) == (plain.returncode, plain.stdout, plain.stderr)
-
-
 def test_an_order_of_the_users_own_stays(
     objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path
 ) -> None:
@@ -722,14 +700,6 @@ def test_an_order_of_the_users_own_stays(
     )
     assert "the command line has one of its own" in done.stderr
     lies_first(tmp_path / "out", ("alpha", "main"), 4096)
-
-
-def test_small_links_are_the_plain_ones(profile: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
-    run("gcc", "-ffunction-sections", "a.c", "-o", "bare", cwd=tmp_path, check=True)
-    done = run(HUGEALIGN, f"--profile={profile}", "gcc", "a.c", "-o", "ours", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "bare").read_bytes() == (tmp_path / "ours").read_bytes()
 
 
 @pytest.mark.parametrize("strip", ["", "-Wl,-s"])
@@ -818,23 +788,6 @@ def test_the_order_that_hugealign_makes(fill: bool, objects: dict[str, list[Path
     lies_first(tmp_path / "after", tuple(names[: last + 1]), 4096)
     assert run(tmp_path / "after").stdout == OUTPUT
     assert run(HUGEALIGN, "verify", tmp_path / "after").returncode == 0
-
-
-def test_verify_holds_a_file_against_its_note(
-    objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path
-) -> None:
-    """The headers of an ordered program are changed to 4 KiB pages: no window is left of those that the note means."""
-    output = tmp_path / "out"
-    run(HUGEALIGN, f"--profile={profile}", "g++", *objects["g++"], bulk, "-o", output, check=True)
-    data = bytearray(output.read_bytes())
-    for number in range(int.from_bytes(data[56:58], "little")):
-        at = int.from_bytes(data[32:40], "little") + number * 56
-        if data[at : at + 4] == b"\1\0\0\0":  # PT_LOAD
-            data[at + 48 : at + 56] = (4096).to_bytes(8, "little")
-    output.write_bytes(data)
-    printed = run(HUGEALIGN, "verify", output).stdout
-    assert "HA017" in printed
-    assert "HA018" in printed
 
 
 @pytest.mark.parametrize("linker", ["bfd", "gold", "mold"])

@@ -633,14 +633,6 @@ def test_build_id_is_another(tmp_path: Path) -> None:
     assert found[0] != found[1] == found[2]
 
 
-def test_twice_is_nothing_to_do(bulk: Path, main: Path, tmp_path: Path) -> None:
-    path = tmp_path / "program"
-    run("gcc", "-pie", main, bulk, "-o", path, check=True)
-    output, _ = separated(path)
-    done = fix(str(output), FixOptions(SEPARATE, in_place=True))
-    assert done.action == NOTHING
-
-
 def test_stripped_afterwards(bulk: Path, main: Path, tmp_path: Path) -> None:
     """strip keeps the windows; then the record does not fit any more, and undoing refuses."""
     path = tmp_path / "program"

@@ -66,35 +66,6 @@ def test_start_files_of_the_users_own(toolchain: Toolchain, work: Path, bulk: Pa
     as_plain(toolchain, work, "-nostartfiles", "-static", "start.o", bulk)
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        "--dynamic-list={}",
-        "--version-script={}",
-        "-Bsymbolic",
-        "--exclude-libs=ALL",
-        "--export-dynamic",
-        "-z,now",
-        "-z,nodelete",
-    ],
-)
-def test_exports(option: str, toolchain: Toolchain, work: Path, bulk: Path) -> None:
-    (work / "list").write_text("{ big_sum; };\n" if "dynamic" in option else "V { global: big_sum; local: *; };\n")
-    as_plain(toolchain, work, "-shared", f"-Wl,{option.format(work / 'list')}", bulk, runs=False)
-    symbols = [
-        sorted(line.split()[-1] for line in run("nm", "-D", "--defined-only", work / name).stdout.splitlines())
-        for name in ("plain", "out")
-    ]
-    assert symbols[0] == symbols[1]
-    assert any(symbol.startswith("big_sum") for symbol in symbols[1])
-
-
-@pytest.mark.parametrize("option", ["-Wl,-z,pack-relative-relocs", "-Wl,--pack-dyn-relocs=relr", "-Wl,-z,now,-z,relro"])
-def test_relocations(option: str, toolchain: Toolchain, work: Path, bulk: Path) -> None:
-    (work / "many.c").write_text("extern int a[]; int a[9]; int *p[] = {a, a + 1, a + 2, a + 3, a + 4, a + 5};\n")
-    as_plain(toolchain, work, option, "main.o", "many.c", bulk)
-
-
 @pytest.mark.parametrize("handling", ["place", "warn", "error"])
 def test_orphan_handling(handling: str, toolchain: Toolchain, work: Path, bulk: Path) -> None:
     """lld 14 calls every section an orphan once there is a script; then the plain link is done, and said."""
@@ -113,18 +84,6 @@ def test_orphan_handling(handling: str, toolchain: Toolchain, work: Path, bulk: 
 
 def test_fatal_warnings(toolchain: Toolchain, work: Path, bulk: Path) -> None:
     as_plain(toolchain, work, "-Wl,--fatal-warnings", "main.o", bulk)
-
-
-def test_sections_of_code_with_names_of_their_own(toolchain: Toolchain, work: Path, bulk: Path) -> None:
-    """.custom sorts anywhere; ``zz_code`` is found through __start_ and __stop_."""
-    (work / "custom.c").write_text(
-        '__attribute__((section(".custom.text"))) int one(void) { return 1; }\n'
-        '__attribute__((section("zz_code"))) int two(void) { return 2; }\n'
-        "extern char __start_zz_code[], __stop_zz_code[]; unsigned big_sum(void);\n"
-        "int main(void) { int inside = (char *)two >= __start_zz_code && (char *)two < __stop_zz_code;\n"
-        "  return one() + two() + inside != 4 || big_sum() != 3000u * 2999u / 2u; }\n"
-    )
-    as_plain(toolchain, work, "custom.c", bulk)
 
 
 @pytest.mark.parametrize("option", ["-Wl,--gc-sections", "-Wl,--gc-sections,--print-gc-sections", "-Wl,--icf=all"])
@@ -160,13 +119,6 @@ def test_no_text_at_all(toolchain: Toolchain, work: Path) -> None:
     for name, wrap in (("plain", ()), ("out", (HUGEALIGN,))):
         run(*wrap, toolchain.cc, *toolchain.flags, *words, "-o", name, cwd=work, check=True, HUGEALIGN_MIN_TEXT="64K")
     assert (work / "plain").read_bytes() == (work / "out").read_bytes()
-
-
-@pytest.mark.parametrize(
-    "option", ["-fsanitize=address", "-fsanitize=undefined", "-fsanitize=thread", "-pg", "--coverage"]
-)
-def test_instrumentation(option: str, toolchain: Toolchain, work: Path, bulk: Path) -> None:
-    as_plain(toolchain, work, option, "main.c", bulk)
 
 
 def test_split_stack(work: Path, bulk: Path) -> None:

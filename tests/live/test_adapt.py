@@ -124,15 +124,6 @@ def test_memory_without_huge_pages_by_the_programs_own_wish(arena: Path) -> None
         assert codes(found) == {"process.thp-disabled"}
 
 
-def test_root_without_the_right_is_not_sent_to_root(arena: Path) -> None:
-    with running(arena, 2, 1) as process:
-        without = ("setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice")
-        done = hugealign("adapt", "--seconds", "0.4", "--windows", "1", str(process.pid), prefix=without)
-    assert done.returncode == 3
-    expected = worded("process.no-advice", capability="CAP_SYS_NICE")
-    assert done.stderr == f"hugealign: error: {process.pid}: {expected}\n"
-
-
 def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says nothing if somebody holds one of the pages at that moment; here nothing is asked of it three times."""
     split = Adviser.split
@@ -148,35 +139,6 @@ def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatc
         (done,) = undo([str(process.pid)])
         assert (done.met, process.huge()) == (True, 0)
     assert {asked.count(address) for address in asked} == {4}
-
-
-def test_shared_memory_that_is_unmapped_but_not_split(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel unmaps it before it fails, so it looks small until the process touches it again."""
-    split, states = Adviser.split, module._states
-    asked: list[int] = []
-    hidden: set[int] = set()
-
-    def fail_once(adviser: Adviser, address: int) -> int:
-        asked.append(address)
-        if asked.count(address) > 1:
-            return split(adviser, address)
-        hidden.add(address)
-        return 0
-
-    def look(pid: int, size: int) -> dict[int, State]:
-        found = {start: state for start, state in states(pid, size).items() if start not in hidden}
-        hidden.clear()
-        return found
-
-    with running(arena, 6, 2, "shared") as process:
-        adapt("--windows", "2", "--seconds", "2", str(process.pid))
-        assert process.huge() == 2
-        monkeypatch.setattr(Adviser, "split", fail_once)
-        monkeypatch.setattr(module, "_states", look)
-        (done,) = undo([str(process.pid)])
-        assert (done.met, process.huge()) == (True, 0)
-    # Once for the failure here, once more, and again where the kernel itself fails, as it may under load.
-    assert all(2 <= asked.count(address) <= 1 + module._AGAIN for address in asked)
 
 
 @pytest.mark.parametrize(("number", "tries"), [(0, 1 + module._AGAIN), (errno.EBUSY, 1)], ids=["silent", "refused"])
@@ -290,15 +252,6 @@ def test_auto_is_what_the_processor_keeps(arena: Path) -> None:
         found = adapt(str(process.pid))
         assert found["most"] == api.budget_of().windows
         assert process.huge() == min(3, found["most"])
-
-
-@pytest.mark.matrix
-def test_rate_is_a_limit(arena: Path) -> None:
-    with running(arena, 4, 4) as process:
-        began = time.monotonic()
-        api.adapt([str(process.pid)], AdaptOptions(windows=4, seconds=0.4, rate=2))
-        assert time.monotonic() - began > 0.4 + 3 / 2
-        assert process.huge() == 4
 
 
 @pytest.mark.parametrize("how", ["unmap", "protect", "exec", "kill"])

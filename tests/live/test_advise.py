@@ -17,7 +17,7 @@ import hugealign as api
 from hugealign.diagnosis.catalogue import REMEDIES
 from hugealign.process.command_samples import sample_command
 from tests.live.programs import NOBODY, ROOT, chill, hugealign
-from tests.support import worded
+from tests.support import HUGEALIGN, need, run
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "advise-1.schema.json").read_text(encoding="utf-8"))
 # argv[1] functions, each on a page of its own, are called in turn for argv[2] milliseconds.
@@ -123,6 +123,73 @@ def test_command_that_is_named_helps_when_typed(spread: Path, opened: Path, tmp_
     assert after["in_huge"] > 0.4
     assert after["beyond_small"]["value"] < before["beyond_small"]["value"] / 2
     assert (after["what"], named(after)) == (shlex.join(typed), [])
+
+
+_SKYLAKE = ("advise", "--json", "--cpu", "skylake", "--frequency", "1999", "--")  # 128 and 8 entries
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(("code", "pages"), [("tlb.fits", 10), ("tlb.nearly-full", 116), ("tlb.exceeded", 1000)])
+def test_what_is_said_of_the_hot_code(spread: Path, code: str, pages: int) -> None:
+    found = json.loads(hugealign(*_SKYLAKE, spread, str(pages), "900").stdout)
+    assert found["diagnosis"]["code"] == code
+    if code != "tlb.fits":
+        *words, _ = named(found)
+        found = json.loads(hugealign(*_SKYLAKE, *words, "6000").stdout)
+        assert found["diagnosis"]["code"] == "tlb.huge-already"
+    assert named(found) == []
+
+
+#: A function that fills *size* bytes, of which few run.
+_FUNCTION = r"""
+.macro function name, size
+.section .text.\name,"ax"
+.globl \name
+.type \name, %function
+\name: .fill 400, 1, 0x90
+ret
+.fill \size - 401, 1, 0xcc
+.size \name, \size
+.endm
+.section .note.GNU-stack,"",@progbits
+"""
+_CALLS = """
+#include <stdlib.h>
+#include <time.h>
+int main(int count, char **words) {
+  for (long until = clock() + atol(words[count - 1]) * (CLOCKS_PER_SEC / 1000); clock() < until;)
+    for (int again = 0; again < 100; again++) { %s }
+}
+"""
+
+
+@pytest.mark.matrix
+def test_scattered_functions_are_ordered(tmp_path: Path) -> None:
+    """Of each window of 2 MiB ten pages run, each a function of its own."""
+    need("perf")
+    names = [f"f{number}" for number in range(240)]
+    lines = [
+        f"function {name}, 4096\n" + f"function g{name}, 2 << 20\n" * (at % 10 == 9) for at, name in enumerate(names)
+    ]
+    (tmp_path / "text.s").write_text("".join([_FUNCTION, *lines]))
+    (tmp_path / "main.c").write_text(_CALLS % "".join(f"void {name}(void); {name}();" for name in names))
+    link = (HUGEALIGN, "gcc", "-O1", "main.c", "text.s", "-o", "program")
+    run(*link, cwd=tmp_path, check=True)
+    chill(tmp_path / "program")
+    found = json.loads(hugealign(*_SKYLAKE, tmp_path / "program", "900").stdout)
+    assert found["diagnosis"]["code"] == "tlb.scattered"
+    run(*named(found), cwd=tmp_path, check=True, PATH=f"{ROOT}/bin:{os.environ['PATH']}")
+    run(*link, cwd=tmp_path, check=True, HUGEALIGN_PROFILE="hot.order")
+    chill(tmp_path / "program")
+    found = json.loads(hugealign(*_SKYLAKE, tmp_path / "program", "900").stdout)
+    assert found["diagnosis"]["code"] == "tlb.exceeded"  # and that has a command, which helps
+
+
+def test_few_samples(spread: Path) -> None:
+    found = advise("--", str(spread), "10", "400", status=3)
+    assert found["diagnosis"]["code"] == "tlb.few-samples"
+    found = json.loads(hugealign(*named(found)[1:2], "--json", *named(found)[2:]).stdout)
+    assert (found["diagnosis"]["code"], named(found)) == ("tlb.fits", [])
 
 
 def test_options_of_a_run_are_added_to(spread: Path, opened: Path) -> None:
@@ -277,15 +344,6 @@ def test_signal_ends_the_command_and_the_answer_is_printed(spread: Path, number:
             raise
         found = json.loads(process.stdout.read())
     assert found["status"] == -number
-
-
-@pytest.mark.parametrize("target", [("1",), ("--", "true")])
-def test_more_samples_than_the_kernel_takes(target: tuple[str, ...]) -> None:
-    most = int(Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text(encoding="ascii"))
-    done = hugealign("advise", "--frequency", str(most + 1), *target)
-    assert done.returncode == 3
-    if os.geteuid() == 0:
-        assert worded("machine.sample-rate", most=most, frequency=most + 1) in done.stderr
 
 
 def test_api(spread: Path) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -294,37 +293,3 @@ def test_reasons_without_evidence_of_anything_else(cold: Path, monkeypatch: pyte
             monkeypatch.setattr(memory, "free_huge_pages", lambda free=free: free)
             outcome = warming.Warmth((bool(huge), False, False), collapse=answer)
             assert diagnose.after_warming(fd, str(cold), outcome, 1 << 60).code == code
-
-
-def test_progress_is_for_terminals_and_long_work(cold: Path) -> None:
-    code = f"""
-import functools, sys
-from hugealign import cli
-from hugealign.io import progress
-progress.Progress = functools.partial(progress.Progress, patience=float(sys.argv[1]))
-progress._INTERVAL = 0
-sys.exit(cli.main(["warm", {str(cold)!r}]))
-"""
-    for patience, terminal in ((0, True), (0, False), (1, True)):
-        assert hugealign("warm", "--undo", cold).returncode == 0
-        ours, theirs = pty.openpty()
-        words = [sys.executable, "-c", code, str(patience)]
-        with subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=theirs if terminal else subprocess.PIPE, cwd=ROOT
-        ) as child:
-            out, err = child.communicate(timeout=30)
-        assert child.returncode == 0
-        assert out.decode() == f"{cold}: 3 of 3 windows huge (6.0 MiB)\n"
-        os.close(theirs)
-        shown = b""
-        with contextlib.suppress(OSError):  # EIO: the end of a terminal
-            while data := os.read(ours, 4096):
-                shown += data
-        os.close(ours)
-        assert not err
-        last = f"\r{cold}: 3 of 3 windows".encode()
-        if terminal and not patience:
-            assert last in shown
-            assert shown.endswith(b"\r")
-        else:
-            assert shown == b""

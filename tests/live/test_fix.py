@@ -2,13 +2,11 @@
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -244,10 +242,19 @@ def test_killed_before_each_system_call(place: Path) -> None:
 
 @needs_strace
 @pytest.mark.parametrize(
-    "fault", ["ENOSPC", *(pytest.param(name, marks=pytest.mark.matrix) for name in ("EIO", "EDQUOT"))]
+    ("fault", "every", "numbers"),
+    [
+        ("ENOSPC", ("pwrite64", "fsync"), (1, 2, 3)),
+        *(
+            pytest.param(name, (*_CALLS, *_OTHER_CALLS), range(1, 9), marks=pytest.mark.matrix)
+            for name in ("ENOSPC", "EIO", "EDQUOT")
+        ),
+    ],
 )
 @pytest.mark.parametrize("way", ["fix", "undo"])
-def test_error_at_each_system_call(way: str, fault: str, place: Path) -> None:
+def test_error_at_each_system_call(
+    way: str, fault: str, every: tuple[str, ...], numbers: Sequence[int], place: Path
+) -> None:
     """What is said about the file is what it is; docs/explanation/fixed-files.md has this as a table."""
     path = place / "plain"
     plain = path.read_bytes()
@@ -257,8 +264,8 @@ def test_error_at_each_system_call(way: str, fault: str, place: Path) -> None:
     old, new = (fixed, plain) if way == "undo" else (plain, fixed)
     words = ("--undo",) if way == "undo" else ()
     seen = set()
-    for calls in (*_CALLS, *_OTHER_CALLS):
-        for number in range(1, 9):
+    for calls in every:
+        for number in numbers:
             path.write_bytes(old)
             path.chmod(0o4755)
             before = path.stat()
@@ -310,26 +317,6 @@ def test_ten_writers_at_once(place: Path, rounds: int) -> None:
             fix("--undo", path)
         assert path.read_bytes() == old
         assert sorted(os.listdir(place)) == ["plain"]
-
-
-def test_killed_at_any_time(place: Path) -> None:
-    path = place / "plain"
-    old = path.read_bytes()
-    fix(path, "-o", place / "fixed")
-    new = (place / "fixed").read_bytes()
-    chance = random.Random(1)
-    started = time.monotonic()
-    fix("--in-place", path)
-    takes = time.monotonic() - started
-    for _ in range(15):
-        path.write_bytes(old)
-        words = (sys.executable, "-m", "hugealign", "fix", "--in-place", path)
-        with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL) as child:
-            time.sleep(chance.uniform(0, takes))
-            child.kill()
-        outcome(path, old, new)
-        fix("--in-place", path)
-        assert path.read_bytes() == new
 
 
 def test_zeros_behind_the_contents_come_back(place: Path) -> None:

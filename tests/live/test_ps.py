@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from hugealign.diagnosis import render
-from hugealign.diagnosis.catalogue import REMEDIES
 from hugealign.diagnosis.values import Remedy
-from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
-from tests.support import advised, refused, worded
+from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.support import worded
 
 
 @pytest.fixture
@@ -81,26 +80,6 @@ def test_libraries(warmed: Path) -> None:
         assert line.split()[-4:] == ["--", "no", "whole", "window"]
 
 
-def test_not_warmed(warmed: Path) -> None:
-    chill(warmed)
-    with running(warmed, "5") as child:
-        done = hugealign("ps", str(child.pid))
-        assert done.returncode == 1
-        assert done.stdout.splitlines()[-3:] == [
-            f"{warmed.name}[{child.pid}]: 0 of 3 windows are huge",
-            f"  {worded('cache.small-pages')}",
-            f"  {advised('start', 'hugealign', 'run', '--', warmed, needs='arguments', before=0, after=3)}",
-        ]
-
-
-def test_not_touched_yet_is_told_apart(warmed: Path) -> None:
-    with running(warmed, "1") as child:
-        assert huge_kib(child.pid, warmed) < WINDOWS * WINDOW >> 10
-        done = hugealign("ps", str(child.pid))
-        assert done.returncode == 1
-        assert worded("process.not-touched") in done.stdout
-
-
 def test_coverage(warmed: Path) -> None:
     chill(warmed)
     assert hugealign("warm", "--windows", "1", warmed).returncode == 0
@@ -113,42 +92,12 @@ def test_coverage(warmed: Path) -> None:
         assert hugealign("ps", pid).returncode == 1
 
 
-def test_program_that_is_not_aligned(built: Programs) -> None:
-    for _ in range(8):  # one address in 512 is aligned by chance
-        with running(built.plain, "5") as child:
-            done = hugealign("ps", str(child.pid))
-        if "not aligned" in done.stdout:
-            break
-    assert done.returncode == 1
-    assert f"plain[{child.pid}]: no window can be huge\n" in done.stdout
-    start = advised("start", "hugealign", "run", "--fix", "--", built.plain, needs="arguments")
-    assert f"  {start} (0 -> " in done.stdout
-    assert row(done.stdout, str(built.plain))[-2].strip() == "--"
-
-
-def test_disabled_by_prctl(warmed: Path) -> None:
-    with running(*NO_THP, warmed, "5") as child:
-        assert huge_kib(child.pid, warmed) == 0
-        done = hugealign("ps", str(child.pid))
-        assert done.returncode == 1
-        assert worded("process.thp-disabled") in done.stdout
-
-
 def test_deleted_program(warmed: Path) -> None:
     with running(warmed, "5") as child:
         warmed.unlink()
         done = hugealign("ps", str(child.pid))
         assert done.returncode == 0
         assert row(done.stdout, str(warmed))[-3].strip() == "3/3"
-
-
-def test_deleted_program_in_small_pages(warmed: Path) -> None:
-    chill(warmed)
-    with running(warmed, "5") as child:
-        warmed.unlink()
-        done = hugealign("ps", str(child.pid))
-        assert done.returncode == 1
-        assert f"{worded('file.replaced')}\n  {REMEDIES['restart']}\n" in done.stdout
 
 
 def test_json(warmed: Path) -> None:
@@ -179,33 +128,6 @@ def test_process_that_is_gone() -> None:
     for done in (zombie, gone):
         expected = f"hugealign: error: {child.pid}: {worded('process.gone')}\n"
         assert (done.returncode, done.stderr) == (3, expected)
-
-
-@pytest.mark.parametrize("reaped", [False, True])
-def test_process_that_ends_while_it_is_read(monkeypatch: pytest.MonkeyPatch, reaped: bool) -> None:
-    from hugealign.process import processes
-
-    with subprocess.Popen(["sleep", "100"]) as child:
-        lines = processes._lines
-
-        def ending(path: str, directory: int | None = None) -> Iterator[str]:
-            if path == "smaps":
-                child.kill()
-                os.waitid(os.P_PID, child.pid, os.WEXITED | (0 if reaped else os.WNOWAIT))
-            return lines(path, directory)
-
-        monkeypatch.setattr(processes, "_lines", ending)
-        with refused("process.gone", process=child.pid):
-            processes.look(child.pid)
-
-
-def test_process_of_another_user(warmed: Path) -> None:
-    if os.geteuid() or subprocess.run([*NOBODY, sys.executable, "-c", "import argparse"], check=False).returncode:
-        pytest.skip("not root, or this Python does not run as nobody")
-    with running(warmed, "5") as child:
-        done = hugealign("ps", str(child.pid), prefix=NOBODY)
-        assert (done.returncode, done.stdout) == (3, "")
-        assert worded("process.forbidden", capability="CAP_SYS_PTRACE") in done.stderr
 
 
 def test_name_of_no_process() -> None:
@@ -266,16 +188,6 @@ def test_command_is_ended_when_enough_is_huge(warmed: Path) -> None:
     assert "all 3 windows are huge\n" in done.stdout
     with pytest.raises(subprocess.CalledProcessError):
         subprocess.run(["pgrep", "-x", warmed.name], check=True)
-
-
-def test_command_that_ignores_sigterm_is_killed(warmed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hugealign.process import running as module
-
-    monkeypatch.setattr(module, "_PATIENCE", 0.1)
-    process = module.look_until(["sh", "-c", f"trap '' TERM; exec {warmed} 5"], 0.3)
-    assert process.comm == warmed.name
-    with pytest.raises(ProcessLookupError):
-        os.kill(process.pid, 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

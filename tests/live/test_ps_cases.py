@@ -3,8 +3,6 @@
 import contextlib
 import json
 import os
-import pty
-import select
 import signal
 import subprocess
 import sys
@@ -64,21 +62,13 @@ def test_wait_ends_as_soon_as_it_is_met(warmed: Path) -> None:
 def test_wait_gives_up_in_time(warmed: Path) -> None:
     chill(warmed)
     with running(warmed, "5") as child:
-        begun = time.monotonic()
         done = hugealign("ps", "--wait", "0.5", str(child.pid))
-    assert time.monotonic() - begun >= 0.5
     assert done.returncode == 1
     assert "0 of 3 windows are huge\n" in done.stdout
 
 
 def test_wait_does_not_wait_for_what_time_does_not_mend() -> None:
     assert hugealign("ps", "--wait", "1000", "4194304999").returncode == 3
-
-
-def test_wait_ends_the_command_when_it_is_met(warmed: Path) -> None:
-    done = hugealign("ps", "--wait", "1000", "--", "sh", "-c", f"sleep 0.3; exec {warmed} 5")
-    assert done.returncode == 0
-    assert f"{warmed.name}[" in done.stdout
 
 
 # --watch
@@ -97,30 +87,6 @@ def test_watch_appends_until_the_process_ends(warmed: Path) -> None:
     assert ps.returncode == 0  # the last look's
     assert f"{warmed.name}[{child.pid}]: all 3 windows are huge\n" in rest
     assert "\x1b" not in rest
-
-
-def test_watch_redraws_on_a_terminal(warmed: Path) -> None:
-    controller, terminal = pty.openpty()
-    with running(warmed, "5") as child, started("--watch", "0.1", str(child.pid), stdout=terminal) as ps:
-        os.close(terminal)
-        seen = b""
-        while seen.count(b"\x1b[H") < 2:
-            assert select.select([controller], [], [], 20)[0]
-            seen += os.read(controller, 4096)
-            assert len(seen) < 10_000
-        ps.send_signal(signal.SIGINT)
-        ps.wait(20)
-    os.close(controller)
-    assert ps.returncode == 130
-    assert b"\x1b[K" in seen
-    assert b"\x1b[J" in seen
-
-
-def test_watch_of_a_command(warmed: Path) -> None:
-    done = hugealign("ps", "--watch", "0.1", "--", "timeout", "-s", "KILL", "1", warmed, "5")
-    assert done.stdout.count("\n\n") >= 1
-    assert "/timeout " in done.stdout
-    assert done.returncode == 1
 
 
 def test_watch_ends_the_command_when_interrupted(warmed: Path) -> None:
@@ -252,25 +218,7 @@ def test_5000_mappings(programs: Programs) -> None:
     assert len(process["mappings"]) == 2501  # its own text, and every second mapping
 
 
-def test_big_heap_is_not_walked(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The program's text lies below its heap: smaps is read no further than the text.
-    read: list[str] = []
-    lines = processes._lines
-
-    def counting(name: str, directory: int | None = None) -> Iterator[str]:
-        for line in lines(name, directory):
-            if name == "smaps":
-                read.append(line)
-            yield line
-
-    monkeypatch.setattr(processes, "_lines", counting)
-    with running(programs.good, "5") as child:
-        processes.look(child.pid)
-    assert read
-    assert not any("libc" in line or "[heap]" in line for line in read)
-
-
-def test_program_that_changes_by_exec_all_the_time(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_that_changes_by_exec_all_the_time(programs: Programs) -> None:
     # Each look is of one program: the text of one is never shown with the name of the other.
     source = f"""\
 #include <stdlib.h>
@@ -283,16 +231,15 @@ int main(int argc, char **argv) {{
   count[0] = '0' + left / 1000 % 10; count[1] = '0' + left / 100 % 10;
   count[2] = '0' + left / 10 % 10; count[3] = '0' + left % 10;
   for (int i = 3; i >= 0 && count[i]-- == '0'; i--) count[i] = '9';
-  usleep(1000);
+  usleep(20000);
   execl(names[left & 1], names[left & 1], count, (char *)0);
   return 1;
 }}
 """
     flip = compiled(programs.directory, "flip", source)
     compiled(programs.directory, "flop", source)
-    monkeypatch.setattr(processes, "_ATTEMPTS", 50)
     looks = 0
-    with subprocess.Popen([flip, "0600"]) as child:
+    with subprocess.Popen([flip, "0060"]) as child:
         while child.poll() is None:
             with contextlib.suppress(processes.GoneError):
                 seen = processes.look(child.pid)
@@ -334,13 +281,3 @@ def test_by_name_those_that_have_ended_are_left_out(warmed: Path) -> None:
         done = hugealign("ps", warmed.name)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"[{one.pid}]: all" in done.stdout
-
-
-def test_by_name_when_all_have_ended_it_is_said(warmed: Path) -> None:
-    with running(warmed, "5") as one, running(warmed, "5") as other:
-        for child in (one, other):
-            child.kill()
-            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        done = hugealign("ps", warmed.name)
-    assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.endswith(f"{worded('process.gone')}\n")

@@ -14,8 +14,7 @@ import pytest
 from hugealign.process import pagemap as pagemap_module
 from hugealign.process import processes
 from hugealign.process.pagemap import State
-from hugealign.watch import mapped_files
-from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.support import advised, worded
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "ps-1.schema.json").read_text(encoding="utf-8"))
@@ -94,46 +93,6 @@ def test_looking_makes_nothing_huge(cold: Path) -> None:
     assert hugealign("warm", "--check", cold).returncode == 1
 
 
-def test_huge_in_the_cache_but_mapped_small(cold: Path) -> None:
-    warm(cold)
-    with running(*NO_THP, cold, "5") as child:
-        (text,) = processes.look(child.pid).text()
-        assert text.windows(WINDOW) == (State.SMALL,) * WINDOWS
-        addresses = [text.start, text.start + WINDOW]
-        found = mapped_files.cached(child.pid, text, addresses, WINDOW, program=True)
-        assert found == dict.fromkeys(addresses, True)  # the page cache is not to blame
-        assert {code for *_, code in windows(child.pid)} == {"process.thp-disabled"}
-
-
-def test_text_that_a_debugger_wrote_to(cold: Path) -> None:
-    warm(cold)
-    with running(cold, "5") as child:
-        (text,) = processes.look(child.pid).text()
-        with Path(f"/proc/{child.pid}/mem").open("r+b", buffering=0) as memory:
-            memory.seek(text.start + WINDOW)  # as gdb sets a breakpoint; the byte is in text that never runs
-            memory.write(b"\xcc")
-        found = windows(child.pid)
-    assert [state for state, *_ in found] == ["huge", "written", "huge"]
-    assert found[1][2] == "process.text-written"
-
-
-def test_advice_against_huge_pages(cold: Path) -> None:
-    code = (
-        "import ctypes, os, signal, sys; c = ctypes.CDLL(None); c.mmap.restype = ctypes.c_void_p; v = ctypes.c_void_p;"
-        "c.mmap.argtypes = (v, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long);"
-        f"room = c.mmap(None, {2 * WINDOW}, 0, 34, -1, 0); at = -(-room // {WINDOW}) * {WINDOW};"
-        f"fd = os.open(sys.argv[1], 0); c.mmap(at, {WINDOW}, 5, 18, fd, {WINDOW});"
-        f"c.madvise(v(at), ctypes.c_size_t({WINDOW}), 15); ctypes.string_at(at, 1);"
-        "os.write(1, b'ready\\n'); signal.pause()"
-    )
-    warm(cold)
-    with running(sys.executable, "-c", code, cold) as child:
-        (mapping,) = (m for m in processes.look(child.pid, libraries=True).text(libraries=True) if m.path == str(cold))
-        done = hugealign("ps", "--all", str(child.pid))
-    assert mapping.no_huge
-    assert worded("program.small-pages") in done.stdout
-
-
 def test_head_and_tail_are_named(cold: Path) -> None:
     with running(cold.parent / "fixed", "5") as child:
         done = hugealign("ps", "-v", str(child.pid))
@@ -145,15 +104,6 @@ def test_head_and_tail_are_named(cold: Path) -> None:
         bool(mapping["head_bytes"]),
         bool(mapping["tail_bytes"]),
     )
-
-
-def test_without_the_ioctl_counts_are_shown_and_said_to_be_counts(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What stands for Linux before 6.7: a number that this kernel does not know.
-    warm(cold, "--windows", "1")
-    monkeypatch.setattr(pagemap_module, "_PAGEMAP_SCAN", 0xC06066FF)
-    with running(cold, "5") as child:
-        (text,) = processes.look(child.pid).text()
-    assert (text.pages, text.windows(WINDOW), text.windows_huge(WINDOW)) == (None, None, 1)
 
 
 def test_ordinary_user_sees_windows_of_a_process_of_that_user(cold: Path) -> None:

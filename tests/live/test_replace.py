@@ -1,26 +1,21 @@
 """``hugealign warm --replace``: a copy takes the place of a file, whole or not at all."""
 
-import contextlib
 import errno
 import hashlib
 import json
 import os
-import random
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hugealign.io import replacing as replace
-from hugealign.pagecache import warming
-from hugealign.pagecache.text import WarmOptions, warm
 from tests.live.programs import (
     NOBODY,
     ROOT,
@@ -36,7 +31,6 @@ from tests.live.programs import (
 from tests.support import need, refused, worded
 
 ALL = WINDOWS * WINDOW >> 10
-WANTED = "hugealign.wanted"
 
 
 @pytest.fixture
@@ -182,9 +176,10 @@ def test_place_without_permission_is_refused(place: Path) -> None:
     code = f"""
 import sys
 from hugealign.io import replacing as replace
+from hugealign.io import copying
 try:
     replace.replace({str(place / "good")!r}, lambda _: True)
-except replace.ReplaceError as error:
+except copying.ReplaceError as error:
     print(error.code, *error.facts.values())
 """
 
@@ -217,10 +212,11 @@ def in_mounts(place: Path, script: str, path: str) -> list[str]:
 import os
 import re
 from hugealign.io import replacing as replace
+from hugealign.io import copying
 old = os.stat({path!r}).st_ino
 try:
     print(replace.replace({path!r}, lambda _: True))
-except replace.ReplaceError as error:
+except copying.ReplaceError as error:
     print(error.code, *error.facts.values())
 print(os.stat({path!r}).st_ino == old, sorted(os.listdir(os.path.dirname({path!r}))))
 """
@@ -342,85 +338,27 @@ def test_leftovers_are_removed_and_nothing_else(place: Path) -> None:
     assert names(place) == [alike.name, fifo.name, "good"]
 
 
-@pytest.mark.parametrize("nameless", [True, False])
-def test_kill_at_any_moment_leaves_old_or_new(place: Path, nameless: bool) -> None:
-    path = place / "good"
-    os.setxattr(path, "user.note", b"kept")
-    before = state(path)
-    refuse = (
-        ""
-        if nameless
-        else """
-real = os.open
-def without(path, flags, *rest, **more):
-    if flags & os.O_TMPFILE == os.O_TMPFILE:
-        raise OSError(95, "Operation not supported")
-    return real(path, flags, *rest, **more)
-os.open = without
-"""
-    )
-    code = f"""
-import os, sys
-from hugealign.io import replacing as replace
-{refuse}
-print(flush=True)
-while True:
-    print(replace.replace({str(path)!r}, lambda _: True), flush=True)
-"""
-    generator = random.Random(7)
-    left = 0
-    for _ in range(40):
-        with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE) as child:
-            assert child.stdout
-            child.stdout.readline()
-            began = time.monotonic()
-            assert child.stdout.readline() == b"True\n"
-            time.sleep(generator.uniform(0, time.monotonic() - began))  # into the second replacement
-            child.send_signal(signal.SIGKILL)
-        assert state(path) == before
-        rest = [name for name in names(place) if name != "good"]
-        assert len(rest) <= 1
-        assert all(re.fullmatch(replace._TEMPORARY, name) for name in rest)
-        left += len(rest)
-    assert nameless or left  # it was killed in the middle
-    with contextlib.suppress(FileNotFoundError):
-        assert replace.replace(str(path), lambda _: True)
-    assert names(place) == ["good"]
-    assert state(path) == before
-
-
-def test_copy_that_is_no_warmer_is_dropped(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A kernel that gives no huge folios to anybody.
-    monkeypatch.setattr(warming, "_read", lambda *_: None)
-    monkeypatch.setattr(warming, "_collapse", lambda *_: 0)
-    path = place / "good"
-    old = path.stat().st_ino
-    done = warm(str(path), WarmOptions(replace=True))
-    assert (done.replaced, [note.code for note in done.notes]) == (False, ["cache.no-gain"])
-    assert (path.stat().st_ino, names(place)) == (old, ["good"])
-
-
 def test_replace_and_check_exclude_each_other(built: Programs) -> None:
     assert hugealign("warm", "--replace", "--check", built.plain).returncode == 2
 
 
+_CALLS = ("copy_file_range", "ftruncate", "fsync", "fchown", "fchmod", "utimensat", "linkat", "rename,renameat")
+
+
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("fault", ["error=ENOSPC", "signal=SIGKILL", "error=EIO", "error=EDQUOT"])
 @pytest.mark.parametrize(
-    "fault",
-    [
-        "error=ENOSPC",
-        "signal=SIGKILL",
-        *(pytest.param(f"error={name}", marks=pytest.mark.matrix) for name in ("EIO", "EDQUOT")),
-    ],
+    ("calls", "numbers"),
+    [(("copy_file_range", "fsync"), (1, 4)), pytest.param(_CALLS, range(1, 9), marks=pytest.mark.matrix)],
+    ids=["some", "all"],
 )
-def test_fault_at_each_system_call(place: Path, fault: str) -> None:
+def test_fault_at_each_system_call(place: Path, fault: str, calls: tuple[str, ...], numbers: Sequence[int]) -> None:
     """The file is the old one or the new one, and what is printed says which."""
     path = place / "good"
     content = path.read_bytes()
-    calls = ("copy_file_range", "ftruncate", "fsync", "fchown", "fchmod", "utimensat", "linkat", "rename,renameat")
     seen = set()
     for call in calls:
-        for number in range(1, 9):  # the trial file is synced, too
+        for number in numbers:  # the trial file is synced, too
             chill(path)
             old = path.stat()
             inject = ("-e", f"trace={call}", "-e", f"inject={call}:{fault}:when={number}")

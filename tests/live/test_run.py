@@ -1,6 +1,7 @@
 """``hugealign run -- COMMAND``: warmed, and otherwise as if it had been started without us."""
 
 import itertools
+import json
 import os
 import re
 import resource
@@ -13,7 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, huge_kib
+from hugealign.diagnosis.values import COMMAND
+from hugealign.elf.coverage import text_size
+from hugealign.elf.image import read_file
+from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, huge_kib, hugealign
 from tests.support import HUGEALIGN, ROOT, advised, environment, worded
 
 ALL = WINDOWS * WINDOW >> 10
@@ -61,6 +65,38 @@ def test_no_huge_page_is_claimed_where_the_command_gets_none(programs: Programs,
         assert re.search("(FilePmdMapped|ShmemPmdMapped): +[1-9]", Path(f"/proc/{child.pid}/smaps").read_text()) is None
         child.kill()
         assert f"0 of {WINDOWS} windows huge: {worded('process.thp-disabled')}" in child.stderr.read().decode()
+
+
+_ADVISE = ("hugealign", "advise", "--")
+_OPENED = ".globl f\nf: .rept 1024\n.fill 4095, 1, 0x90\nret\n.endr\n" + '.section .note.GNU-stack,"",@progbits\n'
+_OPENING = """
+#include <dlfcn.h>
+#include <time.h>
+int main(int count, char **words) {
+  for (char *f = dlsym(dlopen(words[count - 1], RTLD_NOW), "f"); clock() < 2 * CLOCKS_PER_SEC;)
+    for (long at = 0; at < 4 << 20; at += 4096) ((void (*)(void))(f + at))();
+}
+"""
+
+
+def test_a_library_that_a_small_program_opens(tmp_path: Path) -> None:
+    """The first line names `advise`, `advise` names the library, and with that the line is gone."""
+    (tmp_path / "f.s").write_text(_OPENED)
+    (tmp_path / "main.c").write_text(_OPENING)
+    library, program = tmp_path / "f.so", tmp_path / "program"
+    subprocess.run(["gcc", "-shared", tmp_path / "f.s", "-o", library], check=True)
+    subprocess.run(["gcc", tmp_path / "main.c", "-o", program], check=True)
+    done = hugealign_run("--", program, library)
+    said, remedy = (
+        worded("program.small", text=text_size(read_file(program))),
+        advised("name-files", *_ADVISE, needs=COMMAND),
+    )
+    assert done.stderr == f"hugealign: {program}: {said}; {remedy}\n"
+    found = json.loads(hugealign("advise", "--json", "--", program, library).stdout)
+    argv = found["diagnosis"]["remedy"]["argv"]
+    assert argv[argv.index("--file") + 1] == str(library)
+    done = hugealign(*argv[1:])
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> None:

@@ -17,12 +17,11 @@ import jsonschema
 import pytest
 
 import hugealign as api
-from hugealign.process import pagemap, texts
 from tests.live import filesystems
 from tests.live.filesystems import MissingError
-from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.test_hung import Hung, hung  # noqa: F401 - a fixture
-from tests.support import advised
+from tests.support import advised, need
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "top-1.schema.json").read_text(encoding="utf-8"))
 # An arena of 8 MiB of code, written to, and argv[1] more mappings that are executable, every second one.
@@ -98,18 +97,6 @@ def test_processes_of_a_program_are_one_row(program: Path) -> None:
     assert not rows(top(), one.pid)
 
 
-def test_file_that_was_replaced(program: Path) -> None:
-    with running(program, "5") as child:
-        new = program.with_name("upgrade")
-        shutil.copy(program, new)
-        new.replace(program)
-        (row,) = rows(top(), child.pid)
-        assert told(row) == ("file.replaced", "restart")
-        done = hugealign("top")
-        (line,) = (line for line in done.stdout.splitlines() if program.name in line)
-        assert line.endswith(advised("restart"))
-
-
 def test_name_that_ends_as_if_it_were_deleted(programs: Programs) -> None:
     path = programs.copy("gone (deleted)")
     try:
@@ -123,31 +110,6 @@ def test_name_that_ends_as_if_it_were_deleted(programs: Programs) -> None:
             assert told(row) == ("file.replaced", "restart")
     finally:
         path.unlink(missing_ok=True)
-
-
-@pytest.mark.matrix
-def test_huge_in_the_cache_but_not_in_the_process(program: Path) -> None:
-    with running(program, "3") as child:  # the third window is not touched, so it can be warmed
-        assert hugealign("warm", program).returncode == 1
-        (row,) = rows(top(), child.pid)
-        assert typed(row) == ["hugealign", "run", "--", str(program)]
-    assert hugealign("warm", program).returncode == 0
-    with running(*NO_THP, program, "5") as child:
-        (row,) = rows(top(), child.pid)
-        assert told(row) == ("process.thp-disabled", "start")
-
-
-def test_text_that_is_not_aligned_is_fixed_on_the_way(built: Programs) -> None:
-    for _ in range(8):  # one address in 512 is aligned by chance
-        with running(built.plain, "5") as child:
-            (row,) = rows(top(), child.pid)
-        if not row["windows_possible"]:
-            break
-    assert (told(row), typed(row)) == (
-        ("text.no-window", "start"),
-        ["hugealign", "run", "--fix", "--", str(built.plain)],
-    )
-    assert row["windows_reachable"] > 0
 
 
 def test_code_without_a_file_and_100_000_mappings(arena: Path) -> None:
@@ -169,19 +131,15 @@ def test_code_without_a_file_and_100_000_mappings(arena: Path) -> None:
             limit.write_text(before, encoding="ascii")
 
 
-def test_without_the_ioctls_of_newer_kernels_the_numbers_are_the_same(
-    program: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_ioctls_of_newer_kernels_the_numbers_are_the_same(program: Path) -> None:
+    need("strace")
+    without = ("strace", "-f", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:error=ENOTTY")
     assert hugealign("warm", "--windows", "1", program).returncode == 0
     with running(program, "5") as child:
-        new = texts.look(child.pid, WINDOW, WINDOW)
-        monkeypatch.setattr(texts, "_PROCMAP_QUERY", 0xC06866FF)
-        monkeypatch.setattr(pagemap, "_PAGEMAP_SCAN", 0xC06066FF)
-        old = texts.look(child.pid, WINDOW, WINDOW)
-    assert new
-    assert old
-    assert [m.windows_huge(WINDOW) for m in old.mappings] == [m.windows_huge(WINDOW) for m in new.mappings] == [1]
-    assert (old.files, old.exe, old.comm) == (new.files, new.exe, new.comm)
+        (new,), (old,) = (rows(top(prefix=prefix), child.pid) for prefix in ((), without))
+    for name in ("program", "part", "text_bytes", "huge_bytes", "windows_huge", "windows_possible"):
+        assert old[name] == new[name], name
+    assert new["windows_huge"] == 1
 
 
 def test_processes_that_end_meanwhile_do_not_stop_it(program: Path) -> None:
@@ -251,6 +209,45 @@ def test_the_command_that_is_named_mends_a_program(built: Programs, name: str) -
         assert (after["windows_huge"], after["diagnosis"]) == (row["windows_reachable"], None)
     finally:
         program.unlink()
+
+
+#: Code for argv[1] windows, the first argv[2] of them huge; a line on stdin takes the others away.
+_MANY = """
+import ctypes, mmap, sys
+window, count, huge = 2 << 20, *map(int, sys.argv[1:])
+code = mmap.mmap(-1, (count + 1) * window - 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+skip = -ctypes.addressof(ctypes.c_char.from_buffer(code)) % window
+prctl = ctypes.CDLL(None).prctl
+prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE
+for at in range(skip, skip + count * window, 4096):
+    code[at] = 0xC3
+prctl(41, 0, 0, 0, 0)
+code.madvise(25, skip, huge * window)  # MADV_COLLAPSE
+print("ready", flush=True)
+sys.stdin.readline()
+code.madvise(mmap.MADV_DONTNEED, skip + huge * window, (count - huge) * window)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_more_windows_than_the_processor_keeps_are_not_recommended() -> None:
+    most = top()["entries"] - 1
+    words = [sys.executable, "-c", _MANY, str(most + 4), str(most)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin
+        assert child.stdout
+        assert child.stdout.readline() == b"ready\n"
+
+        (row,) = (row for row in rows(top(), child.pid) if row["kind"] == "code")
+        assert told(row) == ("runtime.enough", None)
+        assert (row["windows_huge"], row["windows_possible"]) == (most, most + 4)
+        child.stdin.write(b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"done\n"
+        (row,) = (row for row in rows(top(), child.pid) if row["kind"] == "code")
+        assert told(row) == ("process.not-touched", None)
+        child.kill()
 
 
 @pytest.mark.parametrize("place", ["one name", "hard links", "btrfs"])

@@ -9,10 +9,8 @@ import shutil
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,15 +112,6 @@ def test_as_many_windows_as_the_build_meant(programs: Programs) -> None:
     assert "0 of 1 windows that its build requests are huge" in done.stdout
 
 
-def test_budget_is_exact_where_nothing_was_cached(cold: Path) -> None:
-    fd = os.open(cold, os.O_RDONLY)
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(fd)
-    assert hugealign("warm", "--windows", "1", cold).returncode == 0
-    with running(cold, "5") as child:
-        assert huge_kib(child.pid, cold) == WINDOW >> 10
-
-
 def test_check_of_a_file_that_is_not_cached_reads_nothing(cold: Path) -> None:
     if kernel.file_system(cold.stat().st_dev) == "tmpfs":
         pytest.skip("a file on tmpfs is always cached")
@@ -133,19 +122,6 @@ def test_check_of_a_file_that_is_not_cached_reads_nothing(cold: Path) -> None:
     warming._read(fd, [WINDOW, 2 * WINDOW], WINDOW)
     assert pagecache.measure(fd, [WINDOW, 2 * WINDOW], WINDOW) == [True, True]
     os.close(fd)
-
-
-def test_truth_is_per_window(cold: Path) -> None:
-    with regular.opened(str(cold)) as fd:
-        offsets = pagecache.text_windows(fd, WINDOW)
-        assert warming.warm(fd, offsets[1:2], WINDOW).huge == (True,)
-        assert pagecache.measure(fd, offsets, WINDOW) == [False, True, False]
-
-
-def test_more_windows_than_one_batch(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagecache, "_BATCH", 2)
-    with regular.opened(str(cold)) as fd:
-        assert warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW).huge == (True,) * WINDOWS
 
 
 def test_what_is_huge_is_left_alone(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,21 +149,13 @@ def test_ordinary_user_can_warm_a_file_of_another(cold: Path) -> None:
     assert (denied.returncode, denied.stderr) == (3, message)
 
 
-def test_kernel_without_populate_read(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagecache, "_MADV_POPULATE_READ", 9999)  # EINVAL, as before Linux 5.14
-    with regular.opened(str(cold)) as fd:
-        assert warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW).huge == (True,) * WINDOWS
-
-
-@pytest.mark.parametrize("advice", [22, 9999])
-def test_file_that_shrinks_meanwhile_is_no_crash(cold: Path, advice: int) -> None:
+def test_file_that_shrinks_meanwhile_is_no_crash(cold: Path) -> None:
     code = f"""
 import json
 import os
 from hugealign.system import kernel
 from hugealign.io import regular
 from hugealign.pagecache import measure as pagecache, warming
-pagecache._MADV_POPULATE_READ = {advice}
 with regular.opened({str(cold)!r}) as fd:
     offsets = pagecache.text_windows(fd, {WINDOW})
     assert len(offsets) == {WINDOWS}
@@ -320,13 +288,6 @@ def test_huge_hostile_file_is_refused_at_once(tmp_path: Path) -> None:
     assert " of 1 windows huge " in hugealign("warm", "--windows", "1", path).stdout
 
 
-def test_name_is_printed_harmlessly(programs: Programs) -> None:
-    path = programs.copy("a\x1b[31m\nb")
-    done = hugealign("warm", path)
-    assert done.stdout == f"{programs.directory}/a\\x1b[31m\\nb: {ALL}\n"
-    path.unlink()
-
-
 @pytest.mark.parametrize("words", [["warm"], ["warm", "--windows", "0", "x"]])
 def test_usage(words: list[str]) -> None:
     assert hugealign(*words).returncode == 2
@@ -397,59 +358,3 @@ def test_collapse_is_tried_again_where_that_helps(
         assert vars(pagecache.cache_state(fd, WINDOW, WINDOW)) == vars(pagecache.CacheState(WINDOW // 4096, 0, 0))
     assert len(asked) == tries
     assert len(synced) == len([a for a in answers[:tries] if a == errno.EAGAIN])
-
-
-def test_collapse_is_tried_again_where_dirty_pages_cannot_be_told(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Linux before 6.5 has no cachestat, and its EINVAL may mean dirty pages."""
-    synced: list[int] = []
-
-    def refusing(*_: int) -> int:
-        ctypes.set_errno(errno.EINVAL)
-        return -1
-
-    monkeypatch.setattr(warming, "libc", lambda: SimpleNamespace(madvise=refusing))
-    monkeypatch.setattr(warming, "touch", lambda *_: None)
-    monkeypatch.setattr(warming, "cache_state", lambda *_: None)
-    monkeypatch.setattr(os, "fsync", synced.append)
-    with regular.opened(str(cold)) as fd:
-        assert warming._collapse_window(fd, 0, 0, WINDOW) == errno.EINVAL
-    assert len(synced) == 3
-
-
-def test_wait_keeps_an_executable_mapping_with_the_advice(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What khugepaged looks for; that it then makes the text huge needs a kernel with CONFIG_READ_ONLY_THP_FOR_FS."""
-    seen: list[list[str]] = []
-
-    def measured(_fd: int, offsets: list[int], _size: int) -> list[bool]:
-        blocks = re.split(r"^(?=[0-9a-f]+-)", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
-        flags = [block.partition("VmFlags:")[2].split() for block in blocks if str(cold) in block]
-        seen.extend(flags)
-        return [len(seen) > 2 * WINDOWS] * len(offsets)
-
-    monkeypatch.setattr(warming, "measure", measured)
-    monkeypatch.setattr(warming, "_LOOK", 0.01)
-    with regular.opened(str(cold)) as fd:
-        offsets = pagecache.text_windows(fd, WINDOW)
-        warming._wait(fd, offsets, WINDOW, time.monotonic() + 1000)  # it ends when all are huge
-        assert all({"ex", "hg"} <= set(flags) for flags in seen)
-        assert len(seen) == 3 * WINDOWS
-        seen.clear()
-        warming._wait(fd, offsets, WINDOW, time.monotonic())
-        assert not seen  # no time, no look
-        monkeypatch.setattr(warming, "measure", lambda *_: [False])
-        begun = time.monotonic()
-        warming._wait(fd, offsets, WINDOW, begun + 0.5)
-        assert time.monotonic() - begun >= 0.5
-
-
-def test_wait_is_the_last_means(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "_read", lambda *_: None)
-    monkeypatch.setattr(warming, "_collapse", lambda *_: 0)
-    waited: list[int] = []
-    monkeypatch.setattr(warming, "_wait", lambda _fd, offsets, *_: waited.append(len(offsets)))
-    with regular.opened(str(cold)) as fd:
-        offsets = pagecache.text_windows(fd, WINDOW)
-        warming.warm(fd, offsets, WINDOW)
-        assert waited == []
-        warming.warm(fd, offsets, WINDOW, wait=1)
-    assert waited == [WINDOWS]

@@ -9,13 +9,16 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hugealign.diagnosis import catalogue
 from tests import debian
 from tests.build.manual import blocks
 from tests.build.projects import program, write
@@ -24,6 +27,7 @@ from tests.support import HUGEALIGN, ROOT, Elf, need, run
 
 BASES = ("localhost/debian:12", "localhost/debian:12-slim")
 ANSWER = "mariadb -N -e 'select concat(\"answer \", 6 * 7)'\n"
+_TEXT = '.globl f\nf: .fill 3 << 20, 1, 0x90\nxor %eax, %eax\nret\n.section .note.GNU-stack,"",@progbits\n'
 OVER = "service mariadb stop\nhugealign fix --undo /usr/sbin/mariadbd\n"  # as it was
 
 pytestmark = [
@@ -96,6 +100,94 @@ def test_what_is_typed_from_apt_install_to_huge_text(release: str, work: Path) -
     assert re.search(rf"^mariadbd\[\d+\]: all {windows} windows are huge$", said, re.MULTILINE)
     assert re.search(rf"\n/usr/sbin/mariadbd: ok .* in {windows} windows\n(?:.*\n)*answer 42\n", said)
     assert re.search(r"^\?\?5\?+ +/usr/sbin/mariadbd$", said, re.MULTILINE)
+
+
+#: A file whose debug information is compressed by zstd, which Python 3.11 cannot read by itself.
+_COMPRESSED = "gcc -g -Wl,-z,separate-code m.c m.s -o m; llvm-objcopy-19 --compress-debug-sections=zstd m"
+#: Python for a Debian that has none of ours.
+_BUILD_PYTHON = """
+apt-get -q install --no-install-recommends gcc libc6-dev make xz-utils zlib1g-dev libffi-dev
+sed -n 's/^deb \\([^ ]*\\) bullseye main$/deb-src \\1 bookworm main/p' /etc/apt/sources.list >/root/list
+mv /root/list /etc/apt/sources.list.d/source.list
+apt-get -q update
+cd /root && apt-get -q source --download-only python3.11 && tar -xf python3.11_*.orig.tar.*
+cd Python-3.11.* && ./configure -q --without-ensurepip && make -s -j2 && make -s install
+"""
+
+
+def asked(root: Path, *steps: str) -> list[dict[str, Any]]:
+    """Run the *steps* in a fresh Debian; return what those that begin with ``hugealign`` print."""
+    script = "".join(
+        f"{step} >/{at}.json 2>/{at}.err || true\n" if "hugealign" in step else f"{step}\n"
+        for at, step in enumerate(steps)
+    )
+    do(*debian.entering(root, script, f"/opt/hugealign/bin:{debian.PATH}"))
+    answers = [at for at, step in enumerate(steps) if "hugealign" in step]
+    for at in answers:
+        assert (root / f"{at}.json").stat().st_size, (root / f"{at}.err").read_text()
+    return [json.loads((root / f"{at}.json").read_text()) for at in answers]
+
+
+def installing(kind: str) -> str:
+    """Return the command that the sentence of a remedy has for Debian."""
+    named = re.search(r"Debian: (apt install [a-z0-9-]+)", catalogue.REMEDIES[kind])
+    assert named
+    return named[1]
+
+
+def test_what_fix_misses_until_it_is_installed(work: Path) -> None:
+    need("llvm-objcopy-19")
+    write(work / "made", {"m.c": "int f(void); int main(void) { return f(); }", "m.s": _TEXT})
+    do("sh", "-ec", f"cd {work}/made; {_COMPRESSED}")
+    archived("bookworm")
+    root = work / "root"
+    debian.unpacked("bookworm", root)
+    checkout(root / "opt/hugealign")
+    shutil.copy(work / "made/m", root / "m")
+    fix = "hugealign fix --level=separate --json /m -o /fixed"
+    zstd, decoder = installing("install-zstd"), installing("install-decoder")
+    python = "apt-get -q update; apt-get -q install --no-install-recommends python3"
+    *refused, fixed = asked(root, python, fix, zstd, fix, decoder, fix)
+    for found, code in zip(refused, ("fix.no-zstd", "fix.no-decoder"), strict=True):
+        (error,) = found["errors"]
+        assert (error["diagnosis"]["code"], error["diagnosis"]["remedy"]["argv"]) == (code, [])
+    assert fixed["errors"] == []
+    assert [file["plan"]["windows"] for file in fixed["files"]] == [2]
+
+
+def test_a_decoder_that_pip_installs(work: Path) -> None:
+    write(work, {"m.c": "int f(void); int main(void) { return f(); }", "m.s": _TEXT})
+    do("sh", "-ec", f"cd {work}; gcc m.c m.s -o m; {sys.executable} -m venv venv")
+    fix = (
+        work / "venv/bin/python",
+        "-m",
+        "hugealign",
+        "fix",
+        "--level=separate",
+        "--json",
+        work / "m",
+        "-o",
+        work / "n",
+    )
+    (error,) = json.loads(run(*fix, PYTHONPATH=str(ROOT)).stdout)["errors"]
+    assert error["diagnosis"]["code"] == "fix.no-decoder"
+    do(*error["diagnosis"]["remedy"]["argv"])
+    found = json.loads(run(*fix, PYTHONPATH=str(ROOT)).stdout)
+    assert found["errors"] == []
+    assert [file["plan"]["windows"] for file in found["files"]] == [2]
+
+
+def test_a_loader_that_ignores_the_alignment_of_libraries(work: Path) -> None:
+    for release, expected in (("bullseye", ["glibc 2.31"]), ("bookworm", [])):
+        archived(release)
+        root = work / release
+        debian.unpacked(release, root)
+        checkout(root / "opt/hugealign")
+        python = _BUILD_PYTHON if release == "bullseye" else "apt-get -q install --no-install-recommends python3"
+        (found,) = asked(root, "apt-get -q update", python, "hugealign doctor --json")
+        loaders = [check["diagnosis"] for check in found["checks"] if check["diagnosis"]["code"] == "machine.loader"]
+        assert [one["facts"]["loader"] for one in loaders] == expected
+        assert not any(one["remedy"] for one in loaders)
 
 
 @pytest.fixture

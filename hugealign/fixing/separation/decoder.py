@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NAME = "capstone"
-_INSTALL = (sys.executable, "-m", "pip", "install", _NAME)
 
 
 def load() -> ModuleType:
@@ -60,4 +59,7 @@ def _hook() -> None:
 
 
 def _missing() -> RefusalError:
-    return RefusalError("fix.no-decoder", Remedy("install-decoder", _INSTALL))
+    """Return the refusal; the command installs it, which pip does in a virtual environment alone (PEP 668)."""
+    pip = sys.prefix != sys.base_prefix and importlib.machinery.PathFinder.find_spec("pip")
+    command = (sys.executable, "-m", "pip", "install", _NAME) if pip else ()
+    return RefusalError("fix.no-decoder", Remedy("install-decoder", command))

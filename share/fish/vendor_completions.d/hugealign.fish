@@ -50,7 +50,7 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands build plugin 'plugin build' 'plugin path' 'plugin list' path verify diff explain fix order map profile 'profile reduce' 'profile merge' 'profile drift' run warm stage enable disable oci-hook ps top advise adapt doctor status help
+set -g _shtab_hugealign_commands build plugin 'plugin build' 'plugin path' 'plugin list' path verify diff explain fix order map profile 'profile reduce' 'profile merge' 'profile drift' run warm stage enable disable oci-hook ps top advise adapt doctor status
 set -g _shtab_hugealign_opts_with_value --baseline --binary --cap --config --cpu --debug-file-of --debuginfo --emit --fail-on --file --format --frequency --how --ignore --jobs --level --max --max-executable --max-unpacked --min-coverage --min-text --min-windows --old-binary --order --output --owner --page-size --page-size= --profile --profile= --seconds --select --store --svg --threshold --type --wait --watch --weight --windows -b -j -o
 
 complete -c hugealign -e
@@ -262,6 +262,3 @@ complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npo
 complete -c hugealign -n '_shtab_hugealign_using status' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using status' -l undo -d 'undo what is listed'
 complete -c hugealign -n '_shtab_hugealign_using status' -l json -d 'print JSON, schema hugealign.status/1'
-complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a help -d 'print the options of a command'
-complete -c hugealign -n '_shtab_hugealign_using help' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using help; and test $_shtab_hugealign_npos -eq 0' -ka "build plugin path verify diff explain fix order map profile run warm stage enable disable oci-hook ps top advise adapt doctor status help" -d 'the command; without one, list all commands'

@@ -114,22 +114,22 @@ def test_functions_that_lie_on_each_other_are_not_all_read(tmp_path: Path) -> No
 def test_holes_are_not_all_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of any size can consist of them."""
     size = 1 << 20
+    count = 2 * code._READ_MOST // size
     with (tmp_path / "file").open("wb") as file:
-        file.truncate(100 * size)
-    text = Segment(PT_LOAD, PF_R | PF_X, 0, 0x1000, 100 * size, 100 * size, 0x1000)
-    image = Image(ET_EXEC, EM_X86_64, (text,), (), 100 * size)
-    starts = [0x1000 + size * n for n in range(100)]
-    functions = Functions(starts, [size] * 100, ["f"] * 100, [""] * 100, {"f": [0]}, image=image)
+        file.truncate(count * size)
+    text = Segment(PT_LOAD, PF_R | PF_X, 0, 0x1000, count * size, count * size, 0x1000)
+    image = Image(ET_EXEC, EM_X86_64, (text,), (), count * size)
+    starts = [0x1000 + size * n for n in range(count)]
+    functions = Functions(starts, [size] * count, ["f"] * count, [""] * count, {"f": [0]}, image=image)
     asked: list[int] = []
 
     def read(_: int, wanted: int, at: int) -> bytes:
         asked.append(at)
         return bytes(wanted)
 
-    monkeypatch.setattr(code, "_READ_MOST", 7 * size)
     monkeypatch.setattr(os, "pread", read)
-    assert code.digests(tmp_path / "file", functions, range(100)) == {}
-    assert len(asked) == 7
+    assert code.digests(tmp_path / "file", functions, range(count)) == {}
+    assert len(asked) == count // 2
 
 
 def test_a_function_that_is_too_long_is_not_read(tmp_path: Path) -> None:

@@ -4,212 +4,44 @@ import ast
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hugealign.diagnosis import catalogue, forms, render
-from hugealign.diagnosis.values import ARGUMENTS, COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
+from hugealign.diagnosis.values import OUTPUT, ROOT, Diagnosis, Remedy
 
 ROOM = Path(render.__file__).parent
 SCHEMA = json.loads((ROOM / "diagnosis.schema.json").read_text(encoding="utf-8"))
 W = 2 << 20
 
 
+def sentences() -> Iterator[tuple[str, dict[str, int | str], Remedy | None, str]]:
+    """Yield the rows of sentences.txt: code, facts, what helps, and the sentence."""
+    text = Path(__file__).with_name("sentences.txt").read_text(encoding="utf-8")
+    for row in re.split(r"\n(?=\S)", text.partition("\n\n")[2].rstrip("\n")):
+        head, *remedy, sentence = row.split("\n  ")
+        code, _, facts = head.partition(" ")
+        found: dict[str, Any] = json.loads(remedy[0]) if remedy else {}
+        helps = Remedy(**found | {"argv": tuple(found.get("argv", ()))}) if found else None
+        yield code, json.loads(facts), helps, sentence
+
+
+SENTENCES = list(sentences())
+RULES = [(code, facts, sentence) for code, facts, _, sentence in SENTENCES if code in catalogue.rules()]
+
+
 @pytest.mark.parametrize(
-    ("code", "facts", "remedy", "text"),
-    [
-        ("cache.not-warmed", {}, Remedy("run", ("hugealign", "warm", "a b")), "not warmed; run: hugealign warm 'a b'"),
-        (
-            "cache.in-use",
-            {"process": 7, "name": "x\x1b", "others": 0},
-            Remedy("stop"),
-            "in use by process 7 (x\\x1b); stop it and try again",
-        ),
-        (
-            "cache.in-use",
-            {"process": 7, "others": 2},
-            Remedy("stop", ("hugealign", "warm", "--replace", "f")),
-            "in use by process 7 and 2 more; stop it and try again, or replace the file: hugealign warm --replace f",
-        ),
-        ("cache.open-for-writing", {}, None, "open for writing"),
-        ("cache.open-for-writing", {"process": 7}, None, "open for writing by process 7"),
-        ("cache.dirty", {"dirty": 1}, None, "its pages are still being written to disk (1 page left)"),
-        (
-            "file-system.no-huge-pages",
-            {"file_system": ""},
-            Remedy("run", ("hugealign", "run", "--file", "f", "--"), COMMAND),
-            "the file system keeps no huge folios for this file; run: hugealign run --file f -- COMMAND",
-        ),
-        (
-            "memory.fragmented",
-            {"page_size": W},
-            Remedy("prepare", ("sh", "-c", "echo 1 >/x"), ROOT),
-            "memory is fragmented: no free block of 2.0 MiB; run: sudo sh -c 'echo 1 >/x'; then try again",
-        ),
-        ("memory.limit", {"limit": 3 << 19}, None, "the memory limit of this control group, 1.5 MiB, is too small"),
-        (
-            "text.no-window",
-            {"page_size": W},
-            Remedy("run", ("hugealign", "fix", "--in-place", "f"), "", 0, 1),
-            "no whole 2.0 MiB window of text; run: hugealign fix --in-place f (0 -> 1 window)",
-        ),
-        ("file.unreadable", {"error": "ENOENT"}, None, "it cannot be read: No such file or directory"),
-        ("file.unreadable", {"error": ""}, None, "it cannot be read"),
-        ("file.directory", {}, Remedy("recurse"), "a directory; check its contents with -r"),
-        ("file.damaged", {"part": "cut \x1b off"}, None, "damaged: cut \\x1b off"),
-        ("file.damaged", {}, None, "damaged"),
-        ("file.truncated", {}, None, "it is truncated"),
-        ("file.changed", {}, None, "another process has changed it, or given its name to another file; try again"),
-        (
-            "file.not-replaced",
-            {"names": 2},
-            None,
-            "a copy cannot replace it: it has 2 names (hard links), and the others would keep the old file",
-        ),
-        ("file.not-replaced", {"error": "EROFS"}, None, "a copy cannot replace it: Read-only file system"),
-        (
-            "file.not-replaced",
-            {"attribute": "i"},
-            None,
-            "a copy cannot replace it: it is immutable or append-only (chattr +i)",
-        ),
-        ("file.empty", {}, None, "no program or shared library in it"),
-        (
-            "file.empty",
-            {"objects": 1, "links": 2},
-            None,
-            "no program or shared library in it; 1 object file; 2 further hard links",
-        ),
-        (
-            "file.archive",
-            {"objects": 2, "text": 11},
-            None,
-            "a static archive of 2 object files with 11 B of text, which has no segments; link it first",
-        ),
-        (
-            "file.thin-archive",
-            {"objects": 1, "text": 0},
-            None,
-            "a thin archive, which only names 1 object file; link it first",
-        ),
-        ("file.too-deep", {"depth": 3}, None, "nested or compressed more than 3 levels deep; unpack it first"),
-        ("file.members-encrypted", {"files": 2}, None, "it contains 2 encrypted files; unpack it first"),
-        (
-            "file.unknown-form",
-            {"files": 1, "part": "zip method 9"},
-            None,
-            "hugealign cannot unpack 1 file in it: zip method 9; unpack it first",
-        ),
-        (
-            "file.no-room",
-            {"directory": "/tmp"},
-            None,
-            "no temporary file can be written in /tmp; TMPDIR names another place",
-        ),
-        (
-            "cache.small-pages",
-            {"windows": 3},
-            Remedy("start", ("hugealign", "run", "a"), ARGUMENTS),
-            "the page cache does not hold its text in huge pages; start it with: hugealign run a [ARG]...",
-        ),
-        (
-            "file.replaced",
-            {},
-            Remedy("run", ("systemctl", "restart", "a.service"), ROOT, 0, 1),
-            (
-                "its file has been deleted or replaced since it started; "
-                "run: sudo systemctl restart a.service (0 -> 1 window)"
-            ),
-        ),
-        (
-            "runtime.small-pages",
-            {"runtime": "HotSpot", "option": "-XX:+X"},
-            Remedy("adapt-or-option", ("hugealign", "adapt", "7")),
-            "code without a file (HotSpot) is on small pages; run: hugealign adapt 7, or start it with -XX:+X",
-        ),
-        ("runtime.no-window", {"runtime": "", "option": ""}, None, "code without a file covers no whole window"),
-        ("thp.partial", {"huge": 1, "windows": 3}, None, "the kernel made only 1 of 3 windows huge"),
-        ("thp.refused", {"error": "EAGAIN"}, Remedy("retry"), "the kernel refused to collapse it (EAGAIN); try again"),
-    ],
-)  # fmt: skip
+    ("code", "facts", "remedy", "text"), [row for row in SENTENCES if row[0] not in catalogue.rules()]
+)
 def test_text(code: str, facts: dict[str, int | str], remedy: Remedy | None, text: str) -> None:
     assert render.text(Diagnosis(code, "f", facts, remedy)) == text
 
 
 RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
 WHERE: dict[str, int | str] = {"segment": 2, "flags": "R-E"}
-#: The rules of verify: facts beside the segment and its protection, and the sentence.
-RULES: list[tuple[str, dict[str, int | str], str]] = [
-    ("HA001", {"align": 4096, "page_size": W}, "text is aligned to 4.0 KiB; huge pages require 2.0 MiB"),
-    ("HA002", {"page_size": W}, "p_vaddr and p_offset differ modulo 2.0 MiB"),
-    ("HA003", {"head": 4096, "pages": "4 KiB"}, "text starts inside a window: its first 4.0 KiB use 4 KiB pages"),
-    ("HA004", {"tail": 8192, "pages": "4 KiB"}, "text ends inside a window: its last 8.0 KiB use 4 KiB pages"),
-    ("HA005", {"other": 3, "other_flags": "RW-"}, "LOAD 3 (RW-) shares a window with the text"),
-    ("HA006", {"missing": 5}, "the file ends 5 B before its text does"),
-    ("HA006", {"absent": 5}, "5 B of the text are in memory but not in the file"),
-    ("HA006", {"surplus": 5}, "5 B of the text are in the file but not in memory"),
-    ("HA007", {}, "the file has a second executable segment"),
-    ("HA008", {}, "the text is writable as well as executable"),
-    ("HA009", {"section": "a\x1b", "more": 0}, "the executable segment contains a\\x1b"),
-    ("HA009", {"section": ".rodata", "more": 2}, "the executable segment contains .rodata and 2 more sections"),
-    ("HA010", {}, "the loader applies relocations to the text"),
-    ("HA011", {"glibc": "2.31"}, "needs glibc 2.31: before 2.35 it ignores the alignment of libraries"),
-    ("HA011", {"musl": "libc.so"}, "needs libc.so: musl ignores the alignment of libraries"),
-    ("HA012", {}, "a static PIE: kernels before 6.11 (6.6.92) do not align it"),
-    ("HA013", {"end": 0x5000, "mapped": 0x4000}, "RELRO ends at 0x5000, but the mapped memory ends at 0x4000"),
-    ("HA014", {"left": 1}, "RELRO leaves its last 1 byte writable"),
-    ("HA015", {"address": 0x10}, "the padding at 0x10 is not a trap instruction"),
-    (
-        "HA017",
-        {"page_size": W, "meant": 9, "windows": 0},
-        "the link intended 9 windows of 2.0 MiB; the file has 0",
-    ),
-    (
-        "HA017",
-        {"page_size": W, "meant": 0, "windows": 0},
-        "the link intended windows of 2.0 MiB; the file has 0",
-    ),
-    ("HA018", {"outside": 4096}, "4.0 KiB of the hot functions lie outside the windows"),
-    ("HA019", {"tail": 16}, "the link padded the text to whole windows, but now it ends 16 B into one"),
-    (
-        "HA019",
-        {"tail": 16, "section": ".pad"},
-        "the link padded the text to whole windows, but now it ends 16 B into one, although the file still has .pad",
-    ),
-    ("HA020", {"wasted": W}, "the debug file contains 2.0 MiB of gaps"),
-    ("HA021", {"align": 3}, "p_align is 0x3, which is not a power of two"),
-    ("HA022", {"align": 1 << 30, "page_size": W}, "aligned to 1.0 GiB; 2.0 MiB is enough"),
-    ("HA023", {"other": 0, "below": 4096}, "LOAD 2 begins 4.0 KiB below the start of LOAD 0"),
-    ("HA023", {"other": 1, "overlap": 4096}, "LOAD 2 is mapped over 4.0 KiB at the end of LOAD 1"),
-    ("HA024", {"base": 0x5000, "page_size": W}, "the image base is 0x5000, not a multiple of 2.0 MiB"),
-    ("HA025", {}, "PT_GNU_STACK requests an executable stack"),
-    (
-        "HA026",
-        {"address": 0x1000, "offset": 0, "page_size": W},
-        "p_vaddr 0x1000 and p_offset 0x0 are not both multiples of 2.0 MiB: glibc.elf.thp skips the text",
-    ),
-    (
-        "HA027",
-        {"align": 4096, "page_size": W},
-        "text is aligned to 4.0 KiB: only some loaders and file systems align it to 2.0 MiB",
-    ),
-    (
-        "HA028",
-        {"lost": 4096, "pages": "4 KiB"},
-        "4.0 KiB of text stay on 4 KiB pages; fix cannot make more windows whole",
-    ),
-    ("HA029", {"surplus": 16}, "LOAD 2 has 16 B more in the file than in memory"),
-    ("HA029", {"end": 1 << 48}, "LOAD 2 reaches beyond the end of the address space: 0x1000000000000"),
-    ("HA029", {"modulo": 4096}, "LOAD 2: p_vaddr and p_offset differ modulo 4.0 KiB"),
-    ("HA029", {"missing": 1}, "LOAD 2 ends 1 B beyond the end of the file"),
-    ("HA030", {"windows": 1, "wanted": 2}, "the text has 1 whole window, not 2"),
-    (
-        "HA031",
-        {"processor": "mips"},
-        "it is for mips; hugealign neither judges nor changes where its text lies",
-    ),
-]
 
 
 @pytest.mark.parametrize(("code", "facts", "sentence"), RULES)

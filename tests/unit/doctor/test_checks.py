@@ -133,15 +133,19 @@ def test_the_list_of_variables_is_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "loader"),
+    ("library", "loader"),
     [
-        ("ld.so (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.\n", ""),
-        ("ld.so (Debian GLIBC 2.34-1) stable release version 2.34.\n", "glibc 2.34"),
-        ("ld.so (GNU libc) stable release version 2.9.\n", "glibc 2.9"),
+        ("glibc 2.36", ""),
+        ("glibc 2.35", ""),
+        ("glibc 2.35.9000", ""),
+        ("glibc 2.34", "glibc 2.34"),
+        ("glibc 2.9", "glibc 2.9"),
+        ("musl", "musl"),
+        ("", ""),
     ],
 )
-def test_loader(said: str, loader: str) -> None:
-    assert probes.unaligned_loader(said) == loader
+def test_loader(library: str, loader: str) -> None:
+    assert probes.unaligned_loader(library) == loader
 
 
 def test_children_that_hang_die_or_never_stop_talking() -> None:
@@ -154,20 +158,18 @@ def test_children_that_hang_die_or_never_stop_talking() -> None:
     def hang() -> None:
         time.sleep(1000)
 
+    def parent() -> None:
+        os.fork()
+        hang()
+
     good, dead, failed, stuck = (children.function(work) for work in (lambda: b"good", die, fail, hang))
-    talking, ended, asleep = (
-        children.command(["sh", "-c", text]) for text in ("yes", "echo 1; exit 3", "sleep 1000 & wait")
-    )
-    assert talking
-    assert ended
-    assert asleep
-    children.collect([good, dead, failed, stuck, talking, ended, asleep], 0.5)
+    talking, asleep = (children.function(work) for work in (lambda: b"1" * (1 << 20), parent))
+    children.collect([good, dead, failed, stuck, talking, asleep], 0.5)
     assert (good.value, dead.value, failed.value, stuck.value) == (b"good", None, None, None)
     assert dead.status == -signal.SIGKILL
     assert len(talking.output) <= 2 << 16
-    assert (ended.output, ended.status, asleep.status) == (b"1\n", 3, None)
-    assert children.command(["/no/such/program"]) is None
-    for child in (good, dead, failed, stuck, talking, ended, asleep):
+    assert asleep.status is None
+    for child in (good, dead, failed, stuck, talking, asleep):
         with pytest.raises(ChildProcessError):
             os.waitpid(child._pid, os.WNOHANG)
 

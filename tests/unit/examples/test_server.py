@@ -104,25 +104,6 @@ def test_verdicts_are_counted(
     assert len(found.steps.broken) == 1
 
 
-def test_what_a_load_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = ""
-    monkeypatch.setattr(Steps, "output", lambda *_: said)
-    cpu = iter([1.0, 1.5, *[0.0] * 8])
-    monkeypatch.setattr(Instance, "_cpu", lambda _: next(cpu))
-    one = Instance(example("mysql", tmp_path / "m"), "plain", tmp_path, tmp_path)
-    said = "    transactions:          1000   (199.90 per sec.)\n    ignored errors:    0      (0.00 per sec.)\n"
-    assert one.work("oltp_read_only", 5, 1) == {"transactions/s": 199.9, "CPU µs/transaction": pytest.approx(500)}
-    said = said.replace("errors:    0", "errors:    3")
-    with pytest.raises(Failed, match="oltp_read_only"):
-        one.work("oltp_read_only", 5, 1)
-    one = Instance(example("postgres", tmp_path / "p"), "plain", tmp_path, tmp_path)
-    said = "number of failed transactions: 0 (0.000%)\ntps = 9012.5 (without initial connection time)\n"
-    assert one.work("select only", 5, 1) == {"transactions/s": 9012.5}
-    said = said.replace("transactions: 0", "transactions: 2")
-    with pytest.raises(Failed):
-        one.work("select only", 5, 1)
-
-
 def test_no_server_keeps_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each gets that of every other in turn, and none starts before all have stopped."""
     done: list[tuple[str, str]] = []

@@ -88,16 +88,6 @@ def test_local_functions_apart_for_lld() -> None:
     assert found.apart(ORDER) == set()
 
 
-def test_few_local_functions_are_not_looked_for_by_lld(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Less than one in a hundred of those that ran."""
-    monkeypatch.setattr(OrderedLink, "_sections", lambda _: Sections([]))
-    for hot, looks in ((99, True), (100, False)):
-        order = LinkOrder([b"f%d" % number for number in range(hot)], hot, {7: b"a.c"})
-        link = OrderedLink(order, linkers.SYMBOLS, linkers.named("lld"), job_of(["-o", "out"]))
-        assert bool(link._where_local(None)) == looks
-        assert not link.changed(order=order.changed(sources={}))._where_local(None)
-
-
 def test_lists() -> None:
     assert dialects.symbols(ORDER) == b"__hugealign_hot_start\nf\ng\n__hugealign_hot_end\nh\n"
     choices = choices_of(ORDER.names, table(F, G, H))

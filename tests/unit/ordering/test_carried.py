@@ -88,8 +88,9 @@ def test_a_function_that_is_gone_is_missing() -> None:
 
 
 def test_a_function_that_changed_too_much_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the code of its blocks is there again nor their sizes."""
     monkeypatch.setitem(CODE, "new", {0: [bytes([number]) for number in range(6)], 1: [b"g", b"h"]})
-    monkeypatch.setattr(module, "_digested", lambda digests, _: [BlockKeys(digest, digest) for digest in digests])
+    monkeypatch.setitem(NEW, 0x1000, [Block(number, 0x1000 + 9 * number, 9, False) for number in range(6)])
     seen = flow((0x1008, 0x1028), (0x1040, 0x1048))
     ran, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
     assert found.moved is not None

@@ -26,9 +26,7 @@ def _hang() -> bytes:
     return b""
 
 
-def test_commands_and_functions_are_collected() -> None:
-    said = children.command(["echo", "said"])
-    assert said is not None
+def test_functions_are_collected() -> None:
     hung, done = children.function(_hang), children.function(lambda: [7])
-    children.collect([said, hung, done], 2.0)
-    assert (said.output, hung.output, hung.status, hung.value, done.value) == (b"said\n", b"", None, None, [7])
+    children.collect([hung, done], 2.0)
+    assert (hung.output, hung.status, hung.value, done.value) == (b"", None, None, [7])
