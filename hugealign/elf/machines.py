@@ -191,8 +191,8 @@ FORMATS: tuple[str, ...] = tuple(name for m in MACHINES.values() for name in m.f
 
 def machine_of(number: int, is64: bool = True, little: bool = True) -> Machine | None:
     """Return the row of the files with ``e_machine`` *number*, class and byte order; None if there is no row."""
-    found = MACHINES.get(number)
-    return found if found and is64 and found.big is not little else None
+    machine = MACHINES.get(number)
+    return machine if machine and is64 and machine.big is not little else None
 
 
 def name_of(number: int, is64: bool, little: bool) -> str:

@@ -61,7 +61,7 @@ def write(path: str, data: bytes, mode: int | None = None) -> None:
     before, and its owner if we may give it away.  Symbolic links are followed where the kernel does
     (``protected_symlinks``, proc(5)).  Raises OSError, ValueError.
     """
-    before = _found(path)
+    before = _status(path)
     if before and not stat.S_ISREG(before.st_mode):  # not the real path: a pipe in /proc/self/fd has none
         with open(path, "wb") as stream:
             stream.write(data)
@@ -82,7 +82,7 @@ def beside(path: str) -> Iterator[str]:
 
     It keeps mode and owner of a file that has this name, as with `write`.  Raises OSError.
     """
-    before = _found(path)
+    before = _status(path)
     real = _real(path)
     with _directory(real) as (place, name):
         temporary = _temporary_name()
@@ -358,7 +358,7 @@ def _real(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _found(path: str) -> os.stat_result | None:
+def _status(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)
     except FileNotFoundError:

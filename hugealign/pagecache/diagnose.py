@@ -89,8 +89,8 @@ def _replaceable(fd: int, info: os.stat_result, path: str) -> bool:
 
 def after_copying(warmth: Warmth, hits: int) -> Diagnosis:
     """Return why windows of a copy in memory are small; *hits* is `memory.limit_hits` before the attempt."""
-    if found := _denial("") or _lack("", hits):
-        return found
+    if diagnosis := _denial("") or _lack("", hits):
+        return diagnosis
     if not warming.collapses():
         return Diagnosis("thp.no-collapse", "", {}, Remedy("newer-kernel"))
     return _refused("", warmth) if warmth.collapse and not any(warmth.huge) else _partial("", warmth)

@@ -254,13 +254,13 @@ def program(pid: int, directory: int) -> tuple[str, tuple[int, int]]:
 
     Raises OSError.
     """
-    found = identity("exe", directory)
+    file_id = identity("exe", directory)
     shown = os.readlink("exe", dir_fd=directory)
     # d_path appends this to the name of a file that is gone; a name may also end like this by itself.
     gone = shown.endswith(" (deleted)")
-    if gone and not mounts.served(found[0], pid) and not mounts.behind_server(shown, pid):
-        gone = _identity(f"root{shown}", directory) != found
-    return shown.removesuffix(" (deleted)") if gone else shown, found
+    if gone and not mounts.served(file_id[0], pid) and not mounts.behind_server(shown, pid):
+        gone = _identity(f"root{shown}", directory) != file_id
+    return shown.removesuffix(" (deleted)") if gone else shown, file_id
 
 
 def _identity(path: str, directory: int | None = None) -> tuple[int, int] | None:
@@ -289,7 +289,7 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
         counted[parsed.start, parsed.end] = codefiles.with_own(parsed, text)
         if parsed.end >= last:
             break
-    found: list[smaps.Mapping] = []
+    mappings: list[smaps.Mapping] = []
     steady = bool(listed)  # nothing is listed while exec replaces the program
     for listing, pages in zip(listed, present, strict=True):
         rss = sum(region.end - region.start for region in pages or ())
@@ -298,12 +298,12 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
             mapping = counted.get((listing.start, listing.end))
             rss = mapping.rss if mapping else 0
         if mapping:
-            found.append(replace(named(mapping, process.exe, process.exe_id), pages=pages, rss=rss))
+            mappings.append(replace(named(mapping, process.exe, process.exe_id), pages=pages, rss=rss))
             huge = sum(region.end - region.start for region in pages or () if region.huge)
             steady &= pages is None or mapping.huge == huge
         else:
             steady = False
-    return replace(process, mappings=tuple(found)), steady
+    return replace(process, mappings=tuple(mappings)), steady
 
 
 def _needs_counts(mapping: smaps.Mapping, pages: tuple[pagemap.Region, ...] | None) -> bool:
@@ -350,12 +350,12 @@ def identity(name: str, directory: int) -> tuple[int, int]:
     if function is None:
         info = os.stat(name, dir_fd=directory)
         return info.st_dev, info.st_ino
-    found = ctypes.create_string_buffer(_SIZE)
-    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, _STATX_INO, found):
+    buffer = ctypes.create_string_buffer(_SIZE)
+    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, _STATX_INO, buffer):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), name)
-    major, minor = (int.from_bytes(found.raw[at : at + 4], "little") for at in (_MAJOR, _MINOR))
-    return os.makedev(major, minor), int.from_bytes(found.raw[_INO : _INO + 8], "little")
+    major, minor = (int.from_bytes(buffer.raw[at : at + 4], "little") for at in (_MAJOR, _MINOR))
+    return os.makedev(major, minor), int.from_bytes(buffer.raw[_INO : _INO + 8], "little")
 
 
 @functools.cache

@@ -57,8 +57,8 @@ class _Kinds(dict[bytes, _Kind | None]):
 
 def mapped(line: bytes) -> bytes:
     """Return the path of the file that the event in *line* maps, empty for other lines."""
-    found = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
-    return found.group(6).removesuffix(b" (deleted)") if found else b""
+    match = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
+    return match.group(6).removesuffix(b" (deleted)") if match else b""
 
 
 def _physical(block: bytes) -> bytes:
@@ -168,8 +168,8 @@ class AddressReader:
     def _event(self, line: bytes) -> None:
         if len(line) > _LINE_LIMIT:
             self.profile.bad += 1
-        elif found := _MMAP.match(line):
-            pid, start, size, offset, rights, path = found.groups()
+        elif match := _MMAP.match(line):
+            pid, start, size, offset, rights, path = match.groups()
             path = path.removesuffix(b" (deleted)")
             if not self.ours(path):
                 self.profile.other_file(path)
@@ -181,17 +181,17 @@ class AddressReader:
                     self.processes.place(last - first, int(offset, 16))
                 kept = [old for old in self.processes.of(pid).maps if old[1] <= first or old[0] >= last]
                 self.processes.move(pid, [*kept, (first, last, int(offset, 16))][-64:])
-        elif found := _FORK.match(line):
-            child, parent = found.groups()
+        elif match := _FORK.match(line):
+            child, parent = match.groups()
             processes = self.processes
             maps = processes.of(parent).maps
             if child != parent and processes.of(child).maps != maps:
                 if child in processes.moved or child in self.strangers:
                     self._settle()
                 processes.move(child, list(maps))
-        elif (found := _EXEC.match(line)) and found.group(1) in self.processes.moved:
+        elif (match := _EXEC.match(line)) and match.group(1) in self.processes.moved:
             self._settle()
-            self.processes.move(found.group(1), list(self.program.fixed))
+            self.processes.move(match.group(1), list(self.program.fixed))
 
     def _kind(self, sample: bytes) -> _Kind | None:
         """Return the meaning of *sample*, None for an unusual one, which is added at once."""
@@ -253,8 +253,8 @@ class AddressReader:
             behind = None  # what ran next: branches are listed newest first
             for word in words.split():
                 behind = self._branch(word, behind)
-        elif len(head) <= _LINE_LIMIT and (found := _SAMPLE.match(head)):
-            pid, address, path = found.groups()
+        elif len(head) <= _LINE_LIMIT and (match := _SAMPLE.match(head)):
+            pid, address, path = match.groups()
             self.space = self.processes.of(pid)
             if path is None and len(self.pids) < _PIDS_LIMIT and len(head) < _PIDS_LENGTH:
                 self.pids[head if address is None else head.rpartition(b" ")[0]] = pid
@@ -324,11 +324,11 @@ class AddressReader:
         digits = words[1:].lstrip()
         ours = self.files.get(path)
         if ours is None or not digits.isalnum() or len(digits) > 16 or words[:1] != b"\t":
-            found = _FRAME.match(line)
-            if not found:
+            match = _FRAME.match(line)
+            if not match:
                 self.profile.bad += 1
                 return FOREIGN, 0
-            digits, file = found.groups()
+            digits, file = match.groups()
             ours = file is None or self.ours(file.removesuffix(b" (deleted)"))
             if len(self.files) < _FILES_LIMIT and len(path) < _KNOWN_LENGTH:
                 self.files[path] = ours

@@ -73,16 +73,16 @@ class Program:
         pages = textplaces.pages(self.functions.image)
         layout = textplaces.mapped(self.layouts, size, offset, pages)
         if layout is not None:
-            found = [(s, s.p_offset) for s in textplaces.texts(layout)]
-            same = [*self.texts] == found
+            placed = [(s, s.p_offset) for s in textplaces.texts(layout)]
+            same = [*self.texts] == placed
             self.unplaced = []
-            self._lay(found)
+            self._lay(placed)
             return not same
         for s in self.unplaced:
             at = textplaces.place(s, size, offset, pages)
             if at is not None:
                 self.unplaced.remove(s)
-                self._lay([(one, at if one is s else place) for one, place in self.texts])
+                self._lay([(segment, at if segment is s else place) for segment, place in self.texts])
                 return True
         # Part of a segment can be mapped by itself, after madvise(2).
         page = pages[0] if (offset | size) % pages[-1] else pages[-1]

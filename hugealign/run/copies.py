@@ -106,10 +106,10 @@ def without_windows(path: str, *argv: str, needs: str = "") -> "Diagnosis":
     """Return why a copy of the file at *path* would have no window; *argv* is the command that would fix the copy."""
     from hugealign.fixing import remedies
 
-    found = remedies.diagnose(path, kernel.huge_page_size())
-    if found.remedy and found.remedy.after is not None:
-        found = found.changed(remedy=found.remedy.changed(argv=argv, needs=needs))
-    return found
+    diagnosis = remedies.diagnose(path, kernel.huge_page_size())
+    if diagnosis.remedy and diagnosis.remedy.after is not None:
+        diagnosis = diagnosis.changed(remedy=diagnosis.remedy.changed(argv=argv, needs=needs))
+    return diagnosis
 
 
 def check(origin: StagedFile) -> None:

@@ -63,10 +63,10 @@ def budget_of(cpu: str | None = None, windows: int | None = None) -> Budget:
 
 def of_this_machine(asked: Child) -> Budget:
     """Return the budget for this machine's processor, from the child that `ask` began."""
-    said = answer(asked)
-    if said and said.huge:
-        why = f"this machine, {said.cpu or printable(said.brand)}"
-        return of_entries(min(said.huge, MOST_WINDOWS), why, said.cpu)
+    reported = answer(asked)
+    if reported and reported.huge:
+        why = f"this machine, {reported.cpu or printable(reported.brand)}"
+        return of_entries(min(reported.huge, MOST_WINDOWS), why, reported.cpu)
     return of_entries(DEFAULT_ENTRIES, "the default, because this machine's processor is unknown (--cpu, --windows)")
 
 
@@ -75,7 +75,7 @@ def of_entries(entries: int, why: str, cpu: str = "") -> Budget:
     return Budget(max(1, entries - RESERVE), why, entries, cpu)
 
 
-class Said(NamedTuple):
+class Answer(NamedTuple):
     """What the processor reports: first-level entries for 4 KiB and 2 MiB pages, 0 if unknown, and its names."""
 
     small: int
@@ -89,10 +89,10 @@ def ask() -> Child:
     return children.function(_look)
 
 
-def answer(asked: Child) -> Said | None:
+def answer(asked: Child) -> Answer | None:
     """Return what the processor reports, None if it reports nothing."""
     children.collect([asked], _SECONDS)
-    return Said(*asked.value) if asked.value else None
+    return Answer(*asked.value) if asked.value else None
 
 
 def _look() -> tuple[int, int, str, str]:

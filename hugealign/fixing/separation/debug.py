@@ -83,19 +83,19 @@ def find_words(fd: int, image: Image, sections: Sequence[Section], step: Step, w
     if ".debug_addr" in opened and tls > step.start:  # offsets there could be taken for addresses
         raise RefusalError("fix.debug-inside", section=".debug_addr")
     try:
-        places = dwarf.find_addresses({name: one.contents for name, one in opened.items()})
+        places = dwarf.find_addresses({name: debug.contents for name, debug in opened.items()})
     except dwarf_tables.UnclearError as error:
         raise RefusalError("fix.debug-inside", section=error.section) from error
     last = max(s.p_vaddr + s.p_memsz for s in image.load_segments)
-    for name, one in opened.items():
-        moving = _moving(one.contents, ascending(places.pop(name)), step, last)
-        for distance, found in moving.items():
-            if one.unpacked:
-                add(one.unpacked.fileno(), distance, found)
+    for name, debug in opened.items():
+        moving = _moving(debug.contents, ascending(places.pop(name)), step, last)
+        for distance, offsets in moving.items():
+            if debug.unpacked:
+                add(debug.unpacked.fileno(), distance, offsets)
             else:
-                words.add(distance, (one.contents.offset + place for place in found))
-        if one.unpacked and moving:
-            words.replaced[one.name] = packed(one.unpacked, zlib.compressobj(1), one.header)
+                words.add(distance, (debug.contents.offset + place for place in offsets))
+        if debug.unpacked and moving:
+            words.replaced[debug.name] = packed(debug.unpacked, zlib.compressobj(1), debug.header)
 
 
 def place_contents(

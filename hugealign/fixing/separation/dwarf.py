@@ -249,8 +249,8 @@ class _Search(Tables):
         section = ".debug_rnglists" if attribute in RANGES else ".debug_loclists"
         index, at = leb(data, at)
         base, size = unit.bases[section], unit.dialect.offset_size
-        found = base + number(self.whole(section), base + index * size, size)
-        self._list_of(attribute, unit).append(found << 1 | unit.based)
+        offset = base + number(self.whole(section), base + index * size, size)
+        self._list_of(attribute, unit).append(offset << 1 | unit.based)
         return at
 
     def _noted_lists(self) -> Iterator[tuple[Dialect, int, bool]]:
@@ -258,11 +258,11 @@ class _Search(Tables):
         for (section, dialect), noted in self._lists.items():
             if section == self.section:
                 last = -1
-                for one in ascending(noted):
-                    if one >> 1 == last:
+                for note in ascending(noted):
+                    if note >> 1 == last:
                         raise OddError  # one list, relative to one base and to another
-                    last = one >> 1
-                    yield dialect, last, bool(one & 1)
+                    last = note >> 1
+                    yield dialect, last, bool(note & 1)
 
     def _old_lists(self) -> None:
         """Read lists before version 5: pairs of addresses, or of distances from a base."""

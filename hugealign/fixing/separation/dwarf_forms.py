@@ -140,9 +140,9 @@ class Table:
     __slots__ = ("pairs", "plans", "skips")
 
     def __init__(self, declared: dict[int, Abbreviation]) -> None:
-        self.pairs = {code: one.pairs for code, one in declared.items()}
-        self.skips = {0: 0} | {code: one.skip for code, one in declared.items()}
-        self.plans = {code: one.plan for code, one in declared.items() if one.plan}
+        self.pairs = {code: declaration.pairs for code, declaration in declared.items()}
+        self.skips = {0: 0} | {code: declaration.skip for code, declaration in declared.items()}
+        self.plans = {code: declaration.plan for code, declaration in declared.items() if declaration.plan}
 
 
 def _kind(attribute: int, form: int, dialect: Dialect) -> int | None:
