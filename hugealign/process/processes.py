@@ -26,9 +26,9 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CAPABILITIES = {"CAP_SYS_PTRACE": 19, "CAP_SYS_NICE": 23, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
 _ATTEMPTS = 5  # at a look during which the process changes neither its program nor its pages
 
-_AT_STATX_DONT_SYNC, _STATX_INO = 0x4000, 0x100
+_AT_STATX_DONT_SYNC, _STATX_INO, _STATX_BTIME = 0x4000, 0x100, 0x800
 #: The offsets of stx_ino, stx_dev_major and stx_dev_minor in struct statx (include/uapi/linux/stat.h), and its size.
-_INO, _MAJOR, _MINOR, _SIZE = 0x20, 0x88, 0x8C, 0x100
+_INO, _BTIME, _MAJOR, _MINOR, _SIZE = 0x20, 0x50, 0x88, 0x8C, 0x100
 
 
 class ProcessError(DiagnosedError):
@@ -339,16 +339,36 @@ def identity(name: str, directory: int) -> tuple[int, int]:
 
     ``stat`` would ask a FUSE server for the attributes, and wait forever if that hangs.
     """
-    function = _statx()
-    if function is None:
+    found = _attributes(name, directory, _STATX_INO)
+    if found is None:
         info = os.stat(name, dir_fd=directory)
         return info.st_dev, info.st_ino
+    major, minor = (int.from_bytes(found[at : at + 4], "little") for at in (_MAJOR, _MINOR))
+    return os.makedev(major, minor), int.from_bytes(found[_INO : _INO + 8], "little")
+
+
+def born(name: str, directory: int) -> float:
+    """Return when the file *name* of the open *directory* was made, in seconds since 1970; 0 if that is not known.
+
+    Raises OSError.
+    """
+    found = _attributes(name, directory, _STATX_BTIME)
+    if found is None or not int.from_bytes(found[:4], "little") & _STATX_BTIME:
+        return 0.0
+    return int.from_bytes(found[_BTIME : _BTIME + 8], "little") + 1e-9 * int.from_bytes(
+        found[_BTIME + 8 : _BTIME + 12], "little"
+    )
+
+
+def _attributes(name: str, directory: int, wanted: int) -> bytes | None:
+    function = _statx()
+    if function is None:
+        return None
     found = ctypes.create_string_buffer(_SIZE)
-    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, _STATX_INO, found):
+    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, wanted, found):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), name)
-    major, minor = (int.from_bytes(found.raw[at : at + 4], "little") for at in (_MAJOR, _MINOR))
-    return os.makedev(major, minor), int.from_bytes(found.raw[_INO : _INO + 8], "little")
+    return found.raw
 
 
 @functools.cache

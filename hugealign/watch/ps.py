@@ -172,7 +172,13 @@ def _remedied(verdict: Verdict) -> Verdict:
     process = verdict.process
     owner = Owner.of(process.pid, process.exe, texts.called(process.pid, process.exe_id) or process.exe)
     remedies = Remedies(verdict.page_size)
-    found = together([remedies.find(owner, one.part, d, one.wanted) for one in all_parts for d in one.diagnoses])
+    lacks, kept = [], []
+    for one in all_parts:
+        some = [remedies.find(owner, one.part, diagnosis, one.wanted) for diagnosis in one.diagnoses]
+        start = None if any(lack.start for lack in some) else remedies.kept(owner, one.part)
+        lacks += some
+        kept += [start] if start else []
+    found = together(lacks, kept)
     remedied = iter(found)
     parts = [replace(one, diagnoses=tuple(next(remedied).diagnosis for _ in one.diagnoses)) for one in all_parts]
     count = len(verdict.parts)
