@@ -17,7 +17,7 @@ from hugealign.io import mounts
 from hugealign.io.execution import which
 from hugealign.io.regular import opened
 from hugealign.pagecache import diagnose
-from hugealign.process import groups, processes
+from hugealign.process import groups, processes, texts
 from hugealign.process.smaps import Mapping
 from hugealign.watch import staged
 from hugealign.watch.parts import CodeKind, CodePart
@@ -174,6 +174,9 @@ class Remedies:
         if self._starts_early(owner):
             facts: dict[str, int | str] = {"service": owner.service, "windows": possible - huge}
             return Remedied(Diagnosis("service.starts-early", part.path, facts))
+        with suppress(OSError):
+            if part.kind == CodeKind.LIBRARY and texts.unpacked(owner.pid, path):
+                return Remedied(Diagnosis("file.unpacked", part.path, {"windows": possible - huge}))
         edited = file.remedy.after or 0 if file.remedy else 0
         if not possible and not edited:
             # The file itself says why, and what to do.
