@@ -201,7 +201,7 @@ def commands(directory: Path) -> dict[str, Any]:
     return {
         "doctor": {check["diagnosis"]["code"]: check["diagnosis"]["facts"] for check in checks},
         "machine": {"release": machine.release, "machine": machine.machine, "page_size": WINDOW},
-        "top": [row["windows_huge"] for row in rows if row["program"] == str(path)],
+        "top": [row["windows_huge"] for row in rows if row["part"] == str(path)],
     }
 
 
