@@ -25,13 +25,17 @@ TITLE = "Other processors"
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """One processor: Debian's name of it, the *suite* that its Python comes from, and how it is emulated."""
+    """One processor: Debian's name of it, the *suite* that its Python comes from, and how it is emulated.
+
+    *qemu* is the command, empty for that of Debian 13; *words* are for the kernel.
+    """
 
     debian: str
     machine: Machine
     suite: str
     qemu: tuple[str, ...]
     console: str
+    words: str = ""
 
 
 _RISCV64 = Processor("riscv64", RISCV64, "stable", ("qemu-system-riscv64", "-M", "virt", "-cpu", "rv64"), "ttyS0")
@@ -39,8 +43,15 @@ _RISCV64 = Processor("riscv64", RISCV64, "stable", ("qemu-system-riscv64", "-M",
 _PSERIES = "pseries,cap-cfpc=broken,cap-sbbc=broken,cap-ibs=broken,cap-ccf-assist=off"
 _PPC64EL = Processor("ppc64el", PPC64LE, "stable", ("qemu-system-ppc64", "-M", _PSERIES, "-cpu", "power9"), "hvc0")
 _S390X = Processor("s390x", S390X, "stable", ("qemu-system-s390x", "-M", "s390-ccw-virtio", "-cpu", "max"), "ttysclp0")
-# Debian 12's QEMU boots no EFI image there.
-_LOONG64 = Processor("loong64", LOONGARCH64, "testing", ("", "-M", "virt", "-cpu", "la464"), "ttyS0")
+# Debian 12's QEMU boots no EFI image there.  The kernel looks for a keyboard where the machine has none, and dies.
+_LOONG64 = Processor(
+    "loong64",
+    LOONGARCH64,
+    "testing",
+    ("", "-M", "virt", "-cpu", "la464"),
+    "ttyS0",
+    "initcall_blacklist=i8042_init",
+)
 #: By series: the processor, the kernel's version and its flavour.
 KERNELS = {
     "riscv64-6.12": (_RISCV64, "6.12", "riscv64"),
@@ -94,7 +105,7 @@ def emulated(processor: Processor) -> machine.Emulated:
         shutil.copy(tree / "usr/bin/busybox", busybox)
         disk = machine.system_disk(tree, processor.debian)
     qemu = processor.qemu if processor.qemu[0] else (*_newer_qemu(), *processor.qemu[1:])
-    return machine.Emulated((*qemu, "-m", "2048"), processor.console, busybox, disk)
+    return machine.Emulated((*qemu, "-m", "2048"), processor.console, busybox, disk, processor.words)
 
 
 def _newer_qemu() -> tuple[str, ...]:
