@@ -160,7 +160,7 @@ LOONGARCH64 = Machine(
     bytes(4),  # no instruction (LoongArch reference manual, volume 1, appendix B)
     1 << 48,
     0x120000000,
-    {"bfd": "bfd-zeros.ld", "lld": "lld-zeros.ld"},
+    _ZEROS,
     (51, 56),  # R_LARCH_ADD64, R_LARCH_SUB64
     flags=0x43,  # double-float, object file ABI 1
     float_abi=True,

@@ -19,6 +19,7 @@ from hugealign.io.regular import opened
 from hugealign.pagecache import diagnose
 from hugealign.process import groups, processes, texts
 from hugealign.process.smaps import Mapping
+from hugealign.system import kernel
 from hugealign.watch import staged
 from hugealign.watch.parts import CodeKind, CodePart
 
@@ -127,6 +128,8 @@ class Remedies:
 
     def find(self, owner: Owner, part: CodePart, diagnosis: Diagnosis, wanted: int) -> Remedied:
         """Return the *diagnosis* of a *part* with its remedy; *wanted* windows can be huge as the file is."""
+        if kernel.has_thp() is False:
+            return Remedied(Diagnosis("machine.no-thp", part.path, {}))
         huge = part.huge(self._page_size)
         remedy = None
         if diagnosis.code in _OF_FILE:
