@@ -26,9 +26,9 @@ def as_given() -> dict[bytes, bytes]:
     other quotation marks in their messages.
     """
     current = _inherited()
-    shells, told, encoded = current.pop(_ENVIRON, b"").partition(b":")
+    shells, options, encoded = current.pop(_ENVIRON, b"").partition(b":")
     current.pop(_IGNORED, None)
-    if not told:
+    if not options:
         return current
     from binascii import Error, a2b_base64
 
@@ -85,12 +85,12 @@ def _inherited() -> dict[bytes, bytes]:
 
 def _variables(data: bytes) -> dict[bytes, bytes]:
     """Return the variables in *data*; of two with one name, the first, like getenv."""
-    found: dict[bytes, bytes] = {}
+    variables: dict[bytes, bytes] = {}
     for entry in data.split(b"\0"):
         name, equals, value = entry.partition(b"=")
         if equals:
-            found.setdefault(name, value)
-    return found
+            variables.setdefault(name, value)
+    return variables
 
 
 def _ignored_by(pid: int) -> bytes:

@@ -318,15 +318,15 @@ def _resolve_aliases(
 
 def _windows(lines: "Sequence[bytes]") -> list[tuple[int, int]]:
     """Return the places that windows begin at, counted in lines of functions, with the windows' numbers."""
-    found, at = [], 0
+    windows, at = [], 0
     for line in lines:
         if line.startswith(b"# window: "):
             try:
-                found.append((at, decimal(line[10:], _MOST_WINDOWS)))
+                windows.append((at, decimal(line[10:], _MOST_WINDOWS)))
             except NumberFormatError:
                 raise OrderFileError("not the number of a window") from None
         at += bool(line) and line[0] != _HASH
-    return found
+    return windows
 
 
 def _is_divided(text: bytes) -> bool:

@@ -28,8 +28,8 @@ else:
         def __get__(self, record: "Any", _: object = None) -> "Any":
             if record is None:
                 return self
-            found = record.__dict__[self._compute.__name__] = self._compute(record)
-            return found
+            value = record.__dict__[self._compute.__name__] = self._compute(record)
+            return value
 
 
 @dataclass_transform(frozen_default=True)

@@ -34,12 +34,12 @@ def assert_huge_text(
         AssertionError: The file is not ok, or has too few windows; the message is the report.
     """
     __tracebackhide__ = True  # pytest shows the caller's line
-    found = verify(path, Policy(page_size), Selection(fail_on="warning" if strict else "error"))
-    if any(file.verdict != OK for file in found.files):
-        raise AssertionError(f"text is not on huge pages\n{render_text(found, Style())}")
-    coverage = found.coverage()
+    outcome = verify(path, Policy(page_size), Selection(fail_on="warning" if strict else "error"))
+    if any(file.verdict != OK for file in outcome.files):
+        raise AssertionError(f"text is not on huge pages\n{render_text(outcome, Style())}")
+    coverage = outcome.coverage()
     if coverage.windows < windows:
         raise AssertionError(
             f"{counted(coverage.windows, 'window')}, not {windows}: "
-            f"{percent(coverage)} of {format_size(coverage.text)} of text\n{render_text(found, Style())}"
+            f"{percent(coverage)} of {format_size(coverage.text)} of text\n{render_text(outcome, Style())}"
         )

@@ -102,7 +102,7 @@ class Function:
         return False
 
 
-def found(text: str) -> Iterator[int]:
+def violations(text: str) -> Iterator[int]:
     """Yield the lines of the module *text* that look into a sentence."""
     tree = ast.parse(text)
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
@@ -143,7 +143,7 @@ def main() -> int:
         f"{path.relative_to(ROOT)}:{line}: reads a sentence; decide by a code, a fact or a type"
         for source in SOURCES
         for path in sorted((ROOT / source).rglob("*.py"))
-        for line in found(path.read_text(encoding="utf-8"))
+        for line in violations(path.read_text(encoding="utf-8"))
     ]
     print(*places, sep="\n", end="\n" if places else "")
     return 1 if places else 0

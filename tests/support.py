@@ -256,6 +256,8 @@ class Elf:
             "p_offset": text["p_offset"] % page,
             "p_align": text["p_align"] < page,
             "p_filesz": text["p_filesz"] % step if exact else -(-text["p_filesz"] // step) * step % page,
+            # An ordinary user may map nothing below vm.mmap_min_addr.
+            "address 0": self.type == "ET_EXEC" and self.loads[0]["p_vaddr"] < 64 << 10,
             "p_memsz": text["p_memsz"] != text["p_filesz"],
             "file too short": self.size < text["p_offset"] + text["p_filesz"],
             "foreign segment": any(

@@ -178,8 +178,8 @@ def _specifications(name: str, table: Mapping[str, Any], depth: int = 0) -> Iter
 def _parsed(path: str) -> dict[str, Any]:
     """Return the object in the JSON file at *path*, an empty one for anything else.  Raises UnreadableError."""
     with suppress(ValueError, RecursionError):
-        found = json.loads(_text(path))
-        return found if isinstance(found, dict) else {}
+        document = json.loads(_text(path))
+        return document if isinstance(document, dict) else {}
     return {}
 
 
@@ -277,9 +277,9 @@ def _huge_of(entry: Entry) -> Mapping[str, int | str] | None:
 
 
 def _cool(change: Change) -> None:
-    found = cool(change.subject).diagnosis
-    if found:
-        raise DiagnosedError.of(found)
+    diagnosis = cool(change.subject).diagnosis
+    if diagnosis:
+        raise DiagnosedError.of(diagnosis)
 
 
 def _journaled(

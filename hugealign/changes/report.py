@@ -28,10 +28,10 @@ def undone_lines(done: Undone) -> list[str]:
         return [_head(change), f"  left: {_undo(change)}"]
     if not done.done:
         return []
-    found = [f"{_head(change)}: undone"]
+    lines = [f"{_head(change)}: undone"]
     if change.diagnosis.code == "change.service":
-        found.append(f"  {render.remedy(Remedy('now', ('systemctl', 'restart', change.subject)))}")
-    return found
+        lines.append(f"  {render.remedy(Remedy('now', ('systemctl', 'restart', change.subject)))}")
+    return lines
 
 
 def document(

@@ -213,18 +213,18 @@ def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection"
     return Selection(select.value, ignore.value, level.value, config.exceptions, places)
 
 
-def _with_edits(found: "Verification") -> "Verification":
-    """Return *found* with the edit for each file that lacks windows; only for the first few, since it takes trials."""
+def _with_edits(outcome: "Verification") -> "Verification":
+    """Return *outcome* with the edit for each of the first few files that lack windows; an edit takes trials."""
     from hugealign.verification.rules import LACK_WINDOWS, PLACEMENT
 
     lacking = [
         file
-        for file in found.files
+        for file in outcome.files
         if not file.fix_level and any(diagnosis.code in LACK_WINDOWS for diagnosis in file.diagnoses)
     ]
     tried = {id(file) for file in lacking[:_MOST_EDITS] if os.path.isfile(file.path)}
     if not tried:
-        return found
+        return outcome
     from hugealign.fixing import remedies
 
     def with_edit(file: "FileReport") -> "FileReport":
@@ -241,7 +241,7 @@ def _with_edits(found: "Verification") -> "Verification":
             )
         )
 
-    return found.changed(files=tuple(map(with_edit, found.files)))
+    return outcome.changed(files=tuple(map(with_edit, outcome.files)))
 
 
 def _paths(args: argparse.Namespace) -> "Iterator[str]":

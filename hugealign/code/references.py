@@ -94,19 +94,19 @@ def _taken(code: bytes, start: int, image: Image) -> Iterator[tuple[int, int]]:
     """Yield where *code*, which lies at *start*, takes an address, and which."""
     number = int.from_bytes
     if image.e_machine == EM_AARCH64:
-        for found in islice(_ADRP.finditer(code), len(code) // _POINTER):
-            at = found.end() - 4
+        for match in islice(_ADRP.finditer(code), len(code) // _POINTER):
+            at = match.end() - 4
             first, second = number(code[at : at + 4], "little"), number(code[at + 4 : at + 8], "little")
             if at % 4 == 0 and at >= 0 and first & 31 == second >> 5 & 31:
                 pages = (first >> 5 & 0x7FFFF) << 2 | first >> 29 & 3
                 page = start + at - (start + at) % _PAGE + (pages - ((pages & 1 << 20) << 1)) * _PAGE
                 yield start + at, page + (second >> 10 & 0xFFF)
         return
-    for found in islice(_LEA.finditer(code), len(code) // _POINTER):
-        yield start + found.start(), start + found.end() + 4 + number(found[1], "little", signed=True)
+    for match in islice(_LEA.finditer(code), len(code) // _POINTER):
+        yield start + match.start(), start + match.end() + 4 + number(match[1], "little", signed=True)
     if image.fixed:
-        for found in islice(_MOV.finditer(code), len(code) // _POINTER):
-            yield start + found.start(), number(found[1], "little")
+        for match in islice(_MOV.finditer(code), len(code) // _POINTER):
+            yield start + match.start(), number(match[1], "little")
 
 
 def _pointers(path: str | os.PathLike[str], image: Image, at: Mapping[int, int]) -> dict[int, int]:

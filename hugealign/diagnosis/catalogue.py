@@ -60,7 +60,7 @@ REMEDIES = {
     "fix": "{command} ({effect})",
     "fix-or-relink": '{command} ({effect}); or relink with CC="hugealign gcc" (or hugealign clang, …)',
     "fix-or-relink-go": "{command} ({effect}); or build it with CC=hugealign-gcc and -ldflags=-linkmode=external",
-    "fix-program": "fix the program; its debug file stays valid",
+    "fix-program": "fix the program; --debug-file-of moves its debug file",
     "frequency": "use --frequency {most}",
     "install-decoder": "install capstone[: {command}]; Debian: apt install python3-capstone",
     "install-zstd": "install zstd; Debian: apt install zstd",
@@ -81,7 +81,7 @@ REMEDIES = {
     "other-linker": "relink with -fuse-ld=bfd",
     "patch-again": "if patchelf did that, patch the original with --page-size {page_size}",
     "prepare": "run: {command}; then try again",
-    "process": "for the process of that number: {command}",
+    "process": "for the process with that number: {command}",
     "raise-limit": "raise the limit, then try again",
     "recurse": "check its contents with -r",
     "relink": 'relink with CC="hugealign gcc" (or hugealign clang, …)',
@@ -139,10 +139,10 @@ def page(code: str) -> str:
     """Return the page of *code*, no line wider than 80 columns, without a newline at its end."""
     import textwrap
 
-    found = row(code)
-    parts = [textwrap.fill(f"{code} ({found.severity}): {found.title}", _WIDTH, break_on_hyphens=False), found.page]
-    if found.source:
-        parts.append(textwrap.fill(f"Rests on: {found.source}.", _WIDTH, break_on_hyphens=False))
+    entry = row(code)
+    parts = [textwrap.fill(f"{code} ({entry.severity}): {entry.title}", _WIDTH, break_on_hyphens=False), entry.page]
+    if entry.source:
+        parts.append(textwrap.fill(f"Rests on: {entry.source}.", _WIDTH, break_on_hyphens=False))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -155,9 +155,9 @@ def markdown() -> str:
         lines += [f"## {name}", "", "| code | severity | |", "|---|---|---|"]
         lines += [f"| [{code}](#{_anchor(code)}) | {row(code).severity} | {row(code).title} |" for code in here]
         for code in here:
-            found = row(code)
-            title = f"**{found.title[0].upper()}{found.title[1:]}** ({found.severity})"
-            parts = [f"### {code}", title, found.page, f"Rests on: {found.source}." if found.source else ""]
+            entry = row(code)
+            title = f"**{entry.title[0].upper()}{entry.title[1:]}** ({entry.severity})"
+            parts = [f"### {code}", title, entry.page, f"Rests on: {entry.source}." if entry.source else ""]
             lines += ["", "\n\n".join(part for part in parts if part)]
         lines.append("")
     return "\n".join(lines)

@@ -35,10 +35,10 @@ def junit(diagnosis: Diagnosis) -> str:
 def github(diagnosis: Diagnosis, base: str) -> str:
     """Return the command that annotates the file, whose path becomes relative to *base* if it lies below."""
     path = printable(relative(diagnosis.subject, base))
-    found = row(diagnosis.code)
-    title = _property(f"{diagnosis.code}: {found.title}")
+    entry = row(diagnosis.code)
+    title = _property(f"{diagnosis.code}: {entry.title}")
     message = "\n".join((f"{path}: {sentence(diagnosis)}", *_fix(diagnosis)))
-    return f"::{_COMMANDS[found.severity]} file={_property(path)},title={title}::{_data(message)}"
+    return f"::{_COMMANDS[entry.severity]} file={_property(path)},title={title}::{_data(message)}"
 
 
 def _fix(diagnosis: Diagnosis) -> list[str]:
@@ -80,14 +80,14 @@ def sarif(codes: Sequence[str], results: list[dict[str, Any]], unchecked: Sequen
 
 
 def _sarif_rule(code: str) -> dict[str, Any]:
-    found = row(code)
-    fix = f"\n\nFix: {advice(code)}" if found.fix else ""
+    entry = row(code)
+    fix = f"\n\nFix: {advice(code)}" if entry.fix else ""
     return {
         "id": code,
-        "shortDescription": {"text": found.title},
-        "fullDescription": {"text": found.source},
-        "help": {"text": f"{found.source}{fix}\n\nMore: hugealign explain {code}"},
-        "defaultConfiguration": {"level": found.severity},
+        "shortDescription": {"text": entry.title},
+        "fullDescription": {"text": entry.source},
+        "help": {"text": f"{entry.source}{fix}\n\nMore: hugealign explain {code}"},
+        "defaultConfiguration": {"level": entry.severity},
     }
 
 

@@ -41,8 +41,8 @@ class RefusalError(DiagnosedError):
 
 def error_name(error: Exception) -> str:
     """Return the name (``EACCES``) of the system's error that *error* is, or was raised from; empty if it is none."""
-    found = _system_error(error)
-    return errno.errorcode.get(found.errno or 0, "") if found else ""
+    raised = _system_error(error)
+    return errno.errorcode.get(raised.errno or 0, "") if raised else ""
 
 
 def _system_error(error: Exception) -> OSError | None:
@@ -73,13 +73,13 @@ def words(path: str, error: Exception) -> str:
     """Return what is printed after the name of the file at *path* about an *error*."""
     from hugealign.diagnosis import render
 
-    found = diagnosis_of(path, error)
-    return render.text(found) if found else str(error)
+    diagnosis = diagnosis_of(path, error)
+    return render.text(diagnosis) if diagnosis else str(error)
 
 
 def failure(path: str, error: Exception) -> "dict[str, Any]":
     """Return the JSON form of an *error* about the file at *path*: a diagnosis, or else a message."""
     from hugealign.diagnosis import render
 
-    found = diagnosis_of(path, error)
-    return {"message": None if found else printable(str(error)), "diagnosis": render.document(found)}
+    diagnosis = diagnosis_of(path, error)
+    return {"message": None if diagnosis else printable(str(error)), "diagnosis": render.document(diagnosis)}

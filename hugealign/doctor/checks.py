@@ -8,7 +8,7 @@ from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy
 from hugealign.errors import UsageError
 from hugealign.pagecache import diagnose
 from hugealign.records import Record
-from hugealign.system.budget import Said
+from hugealign.system.budget import Answer
 
 #: The statuses of a check: fine; prevents huge text; missing but not needed; unknown.
 OK, OBSTACLE, NOTE, UNKNOWN = "ok", "obstacle", "note", "unknown"
@@ -61,7 +61,7 @@ class MachineFacts:
     limit: int | None = None
     free: int | None = None
     loader: str = ""
-    processor: Said | None = None
+    processor: Answer | None = None
     places: tuple[Place, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -72,9 +72,9 @@ def check(facts: MachineFacts) -> list[Check]:
             *_settings(facts)]  # fmt: skip
 
 
-def exit_status(found: list[Check]) -> int:
+def exit_status(checks: list[Check]) -> int:
     """Return 1 if something is in the way, 3 if an experiment could not be done, else 0."""
-    statuses = {one.status for one in found}
+    statuses = {check.status for check in checks}
     return 1 if OBSTACLE in statuses else 3 if UNKNOWN in statuses else 0
 
 

@@ -49,14 +49,14 @@ def look(paths: Sequence[str]) -> MachineFacts:
         free=None if blocks is None else blocks * page_size,
         loader=unaligned_loader(_c_library()),
         processor=budget.answer(asked),
-        places=tuple(Place(path, **(one.value or _NO_ANSWER)) for path, one in zip(paths, trials, strict=True)),
+        places=tuple(Place(path, **(trial.value or _NO_ANSWER)) for path, trial in zip(paths, trials, strict=True)),
         variables={name: value for name, value in os.environ.items() if name.startswith("HUGEALIGN_")},
     )
 
 
 def _no_mounts() -> object:
-    found = namespace.refusal()
-    return found.packed() if found else ()
+    refusal = namespace.refusal()
+    return refusal.packed() if refusal else ()
 
 
 def _modes() -> dict[str, str] | None:
@@ -91,23 +91,23 @@ def unaligned_loader(library: str) -> str:
 
 def _trial(path: str, page_size: int) -> dict[str, int | str]:
     """Write a file of some windows on the file system of *path*, warm it, and return the fields of a `Place`."""
-    found: dict[str, int | str] = {}
+    fields: dict[str, int | str] = {}
     try:
         info = os.stat(path)
         directory = path if stat.S_ISDIR(info.st_mode) else os.path.dirname(path) or "."
-        found["file_system"] = kernel.file_system(info.st_dev) or ""
-        found["mount_point"] = _mount_point(directory)
+        fields["file_system"] = kernel.file_system(info.st_dev) or ""
+        fields["mount_point"] = _mount_point(directory)
         if page_size > _LARGEST_EXPERIMENT:
-            return {**found, "error": "EFBIG"}
+            return {**fields, "error": "EFBIG"}
         os.stat("/proc/self/fd")  # without it nothing can be measured
         with measure.huge_pages_allowed():
             huge, place = _tried(directory, info.st_dev, page_size)
-        found |= {"windows": _WINDOWS, "huge": huge, "tried_in": "" if place == directory else place}
+        fields |= {"windows": _WINDOWS, "huge": huge, "tried_in": "" if place == directory else place}
     except OSError as error:
-        found["error"] = errno.errorcode.get(error.errno or 0, "")
+        fields["error"] = errno.errorcode.get(error.errno or 0, "")
     except (HugealignError, ValueError):  # ValueError: a NUL in the path
-        found["error"] = "EINVAL"
-    return found
+        fields["error"] = "EINVAL"
+    return fields
 
 
 def _tried(directory: str, device: int, page_size: int) -> tuple[int, str]:

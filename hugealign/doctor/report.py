@@ -16,39 +16,39 @@ _MEANINGS = {OK: "ok", OBSTACLE: "error", NOTE: "note", UNKNOWN: "warning"}
 _ASCII = {OK: "+", OBSTACLE: "x", NOTE: "-", UNKNOWN: "?"}
 
 
-def text(found: list[Check], encoding: str) -> str:
+def text(checks: list[Check], encoding: str) -> str:
     """Return one line for each check and one for its remedy, in characters that *encoding* has."""
     marks = _MARKS
     try:
         "".join(marks.values()).encode(encoding)
     except (UnicodeEncodeError, LookupError):
         marks, encoding = _ASCII, "ascii"
-    width = max(len(_area(one)) for one in found)
+    width = max(len(_area(check)) for check in checks)
     lines = []
-    for one in found:
-        what = one.diagnosis
+    for check in checks:
+        what = check.diagnosis
         subject = f"{printable(what.subject)}: " if what.subject else ""
-        mark = render.painted(marks[one.status], _MEANINGS[one.status])
-        lines.append(f"{mark} {_area(one).ljust(width)}  {subject}{render.sentence(what)}")
+        mark = render.painted(marks[check.status], _MEANINGS[check.status])
+        lines.append(f"{mark} {_area(check).ljust(width)}  {subject}{render.sentence(what)}")
         if what.remedy:
             lines.append(f"  {'':{width}}  {render.remedy(what.remedy, what.facts, colour=True)}")
-    obstacles, unseen = (sum(one.status == status for one in found) for status in (OBSTACLE, UNKNOWN))
+    obstacles, unseen = (sum(check.status == status for check in checks) for status in (OBSTACLE, UNKNOWN))
     prevents = f"{counted(obstacles, 'problem')} prevent{'s' * (obstacles == 1)}" if obstacles else "nothing prevents"
     lines.append(f"{prevents} huge text" + (f", {unseen} not checked" if unseen else ""))
     return "".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding)
 
 
-def to_json(found: list[Check]) -> str:
+def to_json(checks: list[Check]) -> str:
     """Return the JSON document ``hugealign.doctor/1``."""
-    count = Counter(one.status for one in found)
+    count = Counter(check.status for check in checks)
     document = {
         "schema": SCHEMA,
         "tool": {"name": "hugealign", "version": __version__},
-        "checks": [{"status": one.status, "diagnosis": render.document(one.diagnosis)} for one in found],
+        "checks": [{"status": check.status, "diagnosis": render.document(check.diagnosis)} for check in checks],
         "summary": {status: count[status] for status in (OK, OBSTACLE, NOTE, UNKNOWN)},
     }
     return json.dumps(document, indent=1) + "\n"
 
 
-def _area(one: Check) -> str:
-    return one.diagnosis.code.partition(".")[0]
+def _area(check: Check) -> str:
+    return check.diagnosis.code.partition(".")[0]

@@ -70,6 +70,6 @@ class Contents:
     def next(self, at: int) -> int:
         """Return where the first non-zero byte at or behind *at* lies; the size if there is none."""
         for end in self._ends[bisect_right(self._ends, at) :]:
-            if found := _NOT_ZERO.search(self.data, max(at, end - _PIECE), end):
-                return found.start()
+            if match := _NOT_ZERO.search(self.data, max(at, end - _PIECE), end):
+                return match.start()
         return len(self.data)

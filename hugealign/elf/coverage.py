@@ -62,11 +62,11 @@ def coverages(image: "Image", page_size: int, alignment: int | None = None) -> l
     for segment in segments:
         first, last = pad_range(image, segment, pads)
         rows[segment.index] = [segment.p_memsz - (last - first), 0, 0, last - first]
-    for one, first, last in whole_text(image, page_size, alignment):
+    for load, first, last in whole_text(image, page_size, alignment):
         held = windows_holding(image.code, first, last, page_size)
-        rows[one.index][2] += sum(high - low for low, high in held) // page_size
+        rows[load.index][2] += sum(high - low for low, high in held) // page_size
         # A run of windows can be in several segments that the kernel joins.
-        for segment in segments if len(segments) > 1 else [one]:
+        for segment in segments if len(segments) > 1 else [load]:
             start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
             if start < last and first < end:
                 row = rows[segment.index]

@@ -59,14 +59,14 @@ def read_dynamic(fd: int, image: Image) -> Dynamic:
 
     needed = [value for tag, value in entries if tag == _DT_NEEDED]
 
-    def one(tag: int) -> str | None:
+    def string(tag: int) -> str | None:
         return _string(strings, values[tag]) if tag in values else None
 
     return Dynamic(
         needed=tuple(dict.fromkeys(_string(strings, value, _NEEDED_LIMIT) for value in needed[:_NEEDED_LIMIT])),
-        soname=one(_DT_SONAME) or "",
-        rpath=one(_DT_RPATH),
-        runpath=one(_DT_RUNPATH),
+        soname=string(_DT_SONAME) or "",
+        rpath=string(_DT_RPATH),
+        runpath=string(_DT_RUNPATH),
         nodeflib=bool(values.get(DT_FLAGS_1, 0) & _DF_1_NODEFLIB),
         interpreter=interpreter,
         textrel=DT_TEXTREL in values or bool(values.get(DT_FLAGS, 0) & DF_TEXTREL),

@@ -189,7 +189,7 @@ class Image(Record):
 
         Those of the text segments if the file has no such section.
         """
-        found = [
+        ranges = [
             (s.sh_addr, s.sh_addr + s.sh_size)
             for s in self.sections
             if s.sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC | SHF_EXECINSTR
@@ -198,7 +198,7 @@ class Image(Record):
             and s.name not in PAD_SECTIONS
         ] or [(s.p_vaddr, s.p_vaddr + s.p_memsz) for s in self.text_segments]
         merged: list[tuple[int, int]] = []
-        for start, end in sorted(found):
+        for start, end in sorted(ranges):
             if merged and start <= merged[-1][1]:
                 merged[-1] = merged[-1][0], max(end, merged[-1][1])
             else:

@@ -14,16 +14,16 @@ def read_unsigned(data: "bytes | mmap.mmap", at: int, end: int, count: int = 1) 
 
     Raises ValueError if they do not end before *end*, or one has more than ten bytes.
     """
-    found: list[int] = []
+    numbers: list[int] = []
     value = shift = 0
     for place, byte in enumerate(data[at : min(at + _LONGEST * count, end)], at + 1):
         if byte >= 0x80 and shift < _LAST:
             value |= (byte & 0x7F) << shift
             shift += 7
         elif byte < 0x80:
-            found.append(value | byte << shift if shift < _LAST else (value | byte << shift) & _MASK)
-            if len(found) == count:
-                return found, place
+            numbers.append(value | byte << shift if shift < _LAST else (value | byte << shift) & _MASK)
+            if len(numbers) == count:
+                return numbers, place
             value = shift = 0
         else:
             break

@@ -20,7 +20,8 @@ class Machine(Record):
     the names by which linkers know it (``-m``), *formats* those of BFD.  *pages* are the base pages of its Linux
     kernels, the usual one first; *windows* the sizes of huge page that map text, likewise.  *trap* is the
     instruction that fills pads; zeros can be holes in the file.  *addresses* is where those of programs end
-    (TASK_SIZE), with the largest page tables that programs get without asking for more.  *linkers* are the linkers
+    (TASK_SIZE), with the largest page tables that programs get without asking for more.  *base* is where GNU ld puts
+    those that are not position-independent.  *linkers* are the linkers
     with a recipe for it, and their scripts in ld-scripts/, empty if they read none.
 
     *flags* are the ``e_flags`` of our objects; linkers refuse to mix *float_abi* ones, which come from the inputs.
@@ -42,6 +43,7 @@ class Machine(Record):
     windows: tuple[int, ...]
     trap: bytes
     addresses: int
+    base: int
     linkers: dict[str, str]
     distance: tuple[int, ...]
     big: bool = False
@@ -80,6 +82,7 @@ X86_64 = Machine(
     (2 * _M,),
     b"\xcc",  # int3
     (1 << 47) - 4 * _K,
+    4 * _M,
     {"bfd": "bfd-x86_64.ld", "lld": "lld-x86_64.ld", **_OTHERS},
     (24,),  # R_X86_64_PC64
     feature=0xC0000002,
@@ -96,6 +99,7 @@ AARCH64 = Machine(
     (2 * _M,),
     bytes(4),  # UDF #0 (Arm ARM, C6.2): permanently undefined
     1 << 48,
+    4 * _M,
     {"bfd": "bfd-zeros.ld", "lld": "lld-zeros.ld", **_OTHERS},
     (260,),  # R_AARCH64_PREL64
     feature=0xC0000000,
@@ -113,6 +117,7 @@ RISCV64 = Machine(
     (2 * _M,),
     bytes(4),  # 16 zero bits are illegal by definition (RISC-V unprivileged ISA, "Base Instruction-Length Encoding")
     1 << 56,  # Sv57; a processor with Sv39 ends at 1 << 38
+    64 * _K,
     _ZEROS,
     (36, 40),  # R_RISCV_ADD64, R_RISCV_SUB64
     flags=0x4,  # EF_RISCV_FLOAT_ABI_DOUBLE
@@ -129,6 +134,7 @@ PPC64LE = Machine(
     (2 * _M, 16 * _M),  # radix page tables of POWER9 and later; hashed ones
     bytes(4),  # primary opcode 0: illegal (Power ISA, "Illegal Instructions")
     1 << 52,  # TASK_SIZE_4PB
+    256 * _M,
     {**_ZEROS, "lld": "lld-ppc64le.ld"},
     (44,),  # R_PPC64_REL64
     flags=2,  # ELFv2
@@ -145,6 +151,7 @@ S390X = Machine(
     (_M,),  # segment-table entries
     bytes(2),  # operation code 00: never assigned (z/Architecture Principles of Operation, "Operation Exception")
     1 << 53,  # page tables of four levels
+    16 * _M,
     _ZEROS,
     (23,),  # R_390_PC64
     big=True,
@@ -160,6 +167,7 @@ LOONGARCH64 = Machine(
     (32 * _M, 2 * _M, 512 * _M),  # one for each base page
     bytes(4),  # no instruction (LoongArch reference manual, volume 1, appendix B)
     1 << 48,
+    0x120000000,
     {"bfd": "bfd-zeros.ld", "lld": "lld-zeros.ld"},
     (51, 56),  # R_LARCH_ADD64, R_LARCH_SUB64
     flags=0x43,  # double-float, object file ABI 1
@@ -183,8 +191,8 @@ FORMATS: tuple[str, ...] = tuple(name for m in MACHINES.values() for name in m.f
 
 def machine_of(number: int, is64: bool = True, little: bool = True) -> Machine | None:
     """Return the row of the files with ``e_machine`` *number*, class and byte order; None if there is no row."""
-    found = MACHINES.get(number)
-    return found if found and is64 and found.big is not little else None
+    machine = MACHINES.get(number)
+    return machine if machine and is64 and machine.big is not little else None
 
 
 def name_of(number: int, is64: bool, little: bool) -> str:

@@ -52,10 +52,10 @@ def read_object(fd: int, base: int) -> ElfHeader | None:
 
 def section(headers: bytes, number: int) -> bytes:
     """Return the section header *number* of *headers*.  Raises ValueError."""
-    found = headers[number * SHDR : (number + 1) * SHDR]
-    if len(found) < SHDR:
+    header = headers[number * SHDR : (number + 1) * SHDR]
+    if len(header) < SHDR:
         raise ValueError("a section header lies beyond the end of the table")
-    return found
+    return header
 
 
 def section_at(fd: int, header: ElfHeader, number: int) -> bytes:

@@ -88,8 +88,8 @@ class Functions:
     def cold_part_of(self, index: int) -> str | None:
         """Return the name of the function whose cold part this is, None if it is not a cold part."""
         name = self.names[index]
-        found = COLD.match(name) if ".cold" in name else None
-        return found.group(1) if found else None
+        match = COLD.match(name) if ".cold" in name else None
+        return match.group(1) if match else None
 
 
 #: One candidate: address; minus its size, so the longest at an address sorts first; the rank of its name (global, weak,
@@ -107,7 +107,7 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
         image = read_image(fd)
         if image.e_type not in (ET_EXEC, ET_DYN):
             raise DiagnosedError("file.object")
-        source, symbols = _found(image, fd)
+        source, symbols = _all_symbols(image, fd)
         functions = _placed(symbols, {s.p_vaddr + s.p_memsz for s in image.text_segments})
         functions.source = source
         functions.image = image
@@ -146,7 +146,7 @@ def functions_of(path: str) -> Functions:
         raise HugealignError(f"{printable(path)}: {cause(error)}") from None
 
 
-def _found(image: Image, fd: int) -> tuple[str, list[_Symbol]]:
+def _all_symbols(image: Image, fd: int) -> tuple[str, list[_Symbol]]:
     tables = {kind: next((s for s in image.sections if s.sh_type == kind), None) for kind in (_SHT_SYMTAB, _SHT_DYNSYM)}
     if (table := tables[_SHT_SYMTAB]) and (symbols := _symbols(image, fd, table)):
         return ".symtab", symbols
@@ -276,11 +276,11 @@ def _placed(symbols: list[_Symbol], ends: set[int]) -> Functions:
             index = place.get(start, -1)
             if index < 0:  # another name inside a function
                 index = bisect_right(starts, start) - 1
-            found = by_name.get(name)
-            if found is None:
+            indices = by_name.get(name)
+            if indices is None:
                 by_name[name] = [index]
-            elif index not in found[-8:]:  # aliases in many files; the same function twice does no harm
-                found.append(index)
+            elif index not in indices[-8:]:  # aliases in many files; the same function twice does no harm
+                indices.append(index)
     return functions
 
 

@@ -28,15 +28,15 @@ def layouts(binary: str, functions: Functions, others: Iterable[str]) -> list[La
 
     What cannot be read has none.
     """
-    found: list[Layout] = [functions.image.load_segments]
+    result: list[Layout] = [functions.image.load_segments]
     for path in islice(dict.fromkeys((binary, *others)), _FILES):
         with suppress(OSError, ValueError, HugealignError):
             if os.path.isfile(path):
                 with file_at(path) as fd:
                     image = read_image(fd)
                     if functions.is_build(read_notes(fd, image).build_id):
-                        found += [image.load_segments, loaded_before(reader(fd), image)]
-    return found
+                        result += [image.load_segments, loaded_before(reader(fd), image)]
+    return result
 
 
 def texts(layout: Layout) -> list[Segment]:

@@ -153,7 +153,7 @@ def windows_holding(
 
     runs: list[tuple[int, int]] = []
     # A hostile file has 1,170 segments and 262,144 sections.
-    for at in range(bisect_right(ranges, first, key=lambda one: one[1]), len(ranges)):
+    for at in range(bisect_right(ranges, first, key=lambda span: span[1]), len(ranges)):
         start, end = ranges[at]
         if start >= last:
             break
@@ -176,7 +176,7 @@ def joined(segments: "tuple[Segment, ...]") -> "tuple[Segment, ...]":
         return segments
     made: dict[int, Segment] = {}
     latest: dict[int, Segment] = {}
-    for after in sorted(segments, key=lambda one: one.p_vaddr):
+    for after in sorted(segments, key=lambda load: load.p_vaddr):
         segment, last = after, latest.get(after.p_flags)
         if (
             last is not None

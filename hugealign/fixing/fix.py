@@ -13,9 +13,9 @@ from hugealign.fixing import examine, wheels, writing
 from hugealign.fixing.output import Output, fixed, original, unchanged
 from hugealign.fixing.plan import Plan
 from hugealign.fixing.separation import decoder
-from hugealign.io import replacing
+from hugealign.io import copying, replacing
+from hugealign.io.copying import ReplaceError
 from hugealign.io.regular import FileError, locked, opened
-from hugealign.io.replacing import ReplaceError
 from hugealign.records import Record
 from hugealign.settings import OWN
 from hugealign.system import journal
@@ -166,7 +166,7 @@ def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
         except OSError as error:
             failed = error  # `opened` would take it for one of reading
         if writing.state(fd) != planned:
-            raise ReplaceError("it was changed meanwhile", replacing.CHANGED)
+            raise ReplaceError("it was changed meanwhile", copying.CHANGED)
     if failed:
         raise failed
     return Fixed(path, new.action, before, new.output.size, "-", new.plan, new.ways)
@@ -328,7 +328,7 @@ def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tup
         try:
             writing.write_new(fd, output, options.output, planned)
         except ReplaceError as error:
-            if error.code == replacing.CHANGED:  # the file that was read
+            if error.code == copying.CHANGED:  # the file that was read
                 raise
             raise OutputError(options.output, f"cannot be written: {error}") from error
         return options.output

@@ -69,10 +69,10 @@ def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagno
     Where the file itself cannot change, a command can run from a fixed copy; nothing would use another file.
     """
     facts: dict[str, int | str] = {"page_size": page_size}
-    if found := edit(path, page_size, ask_packages=ask_packages):
+    if remedy := edit(path, page_size, ask_packages=ask_packages):
         copy = ("hugealign", "run", "--fix", "--file", path, "--")
-        found = found.changed(argv=copy, needs=COMMAND) if found.needs == OUTPUT else found
-        return Diagnosis("text.no-window", path, facts, found.changed(kind="run"))
+        remedy = remedy.changed(argv=copy, needs=COMMAND) if remedy.needs == OUTPUT else remedy
+        return Diagnosis("text.no-window", path, facts, remedy.changed(kind="run"))
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
         if _small(image):

@@ -39,8 +39,8 @@ def lines(done: Fixed) -> list[str]:
 def tree_line(steps: Sequence[TreeStep]) -> str:
     """Return the line about all files below directories."""
     done = [step.done for step in steps if step.done]
-    plans = [one.plan for one in done if one.plan and one.action == FIX]
-    undone = sum(one.action == UNDO for one in done)
+    plans = [file.plan for file in done if file.plan and file.action == FIX]
+    undone = sum(file.action == UNDO for file in done)
     gained = sum(plan.windows - plan.windows_before for plan in plans)
     parts = [f"{counted(undone, 'file')} restored"] if undone else []
     parts += [f"{counted(len(plans), 'file')} fixed, {counted(gained, 'window')} more"] if plans else []

@@ -55,14 +55,21 @@ def bounded(
         if price <= (gain // _SHARE if limit is None else limit):
             return kept
         fewer = [
-            [*kept[:i], *(one for one in (text.changed(**side),) if _windows(image, one, page_size)), *kept[i + 1 :]]
+            [
+                *kept[:i],
+                *(candidate for candidate in (text.changed(**side),) if _windows(image, candidate, page_size)),
+                *kept[i + 1 :],
+            ]
             for i, text in enumerate(kept)
             for side in ({"low": loads[text.first].p_vaddr}, {"high": end_of(loads[text.last])})
         ]
-        saved = [(price - executable(loads, one), gain - _gain(image, one, page_size) + now, one) for one in fewer]
+        saved = [
+            (price - executable(loads, candidate), gain - _gain(image, candidate, page_size) + now, candidate)
+            for candidate in fewer
+        ]
         if not any(less > 0 for less, _, _ in saved):
             return texts_of(image, loads, page_size, ALIGN)
-        _, _, kept = max(saved, key=lambda one: one[0] / max(1, one[1]))
+        _, _, kept = max(saved, key=lambda candidate: candidate[0] / max(1, candidate[1]))
 
 
 def _windows(image: Image, text: JoinedText, page_size: int) -> list[tuple[int, int]]:

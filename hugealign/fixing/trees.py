@@ -47,10 +47,10 @@ def fix_below(
         for path in fixed:  # a run that was killed may not have finished with it
             with contextlib.suppress(HugealignError):
                 fix(path, options)
-        found = gains.gather(programs, options, progress, search=False)
+        gathered = gains.gather(programs, options, progress, search=False)
         left = None if most is None else most - sum(fixed[path] for path in firsts)
         paths = []
-        for gain in found:
+        for gain in gathered:
             if left is None or gain.covered <= left:
                 paths.append(gain.path)
                 left = None if left is None else left - gain.covered
@@ -75,19 +75,19 @@ def fix_below(
 
 def _names(paths: Sequence[str]) -> dict[tuple[int, int], list[str]]:
     """Return the names of each file among *paths*, by device and inode."""
-    found: dict[tuple[int, int], list[str]] = {}
+    names: dict[tuple[int, int], list[str]] = {}
     for path in paths:
         with contextlib.suppress(OSError):
             info = os.stat(path)
-            found.setdefault((info.st_dev, info.st_ino), []).append(path)
-    return found
+            names.setdefault((info.st_dev, info.st_ino), []).append(path)
+    return names
 
 
 def _fixed(paths: Sequence[str]) -> dict[str, int]:
     """Return the bytes of text in whole windows of each file among *paths* that a fix has made."""
-    found = {}
+    sizes = {}
     for path in paths:
         with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
             if record := recorded(reader(fd), read_image(fd)):
-                found[path] = record.windows * record.page_size
-    return found
+                sizes[path] = record.windows * record.page_size
+    return sizes

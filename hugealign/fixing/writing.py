@@ -9,8 +9,9 @@ from operator import or_
 
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.output import Output
+from hugealign.io.copying import CHANGED, ReplaceError, copy_range
 from hugealign.io.descriptors import write_all
-from hugealign.io.replacing import CHANGED, ReplaceError, copy_range, created, replace
+from hugealign.io.replacing import created, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

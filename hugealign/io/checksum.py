@@ -12,10 +12,10 @@ def sha256(data: bytes) -> "_Hash":
     if len(data) <= LONG:
         for module in ("_sha2", "_sha256"):  # Python 3.12 and later, and before; hashlib would load OpenSSL first
             try:
-                found: _Hash = __import__(module).sha256(data)
+                digest: _Hash = __import__(module).sha256(data)
             except ImportError:
                 continue
-            return found
+            return digest
     import hashlib
 
     return hashlib.sha256(data)

@@ -87,4 +87,4 @@ def text(field: bytes) -> str:
         return os.fsdecode(field)
     import re  # `run`, which must start fast, needs it for nothing else
 
-    return os.fsdecode(re.sub(_ESCAPED, lambda found: bytes((int(found[1], 8),)), field))
+    return os.fsdecode(re.sub(_ESCAPED, lambda match: bytes((int(match[1], 8),)), field))

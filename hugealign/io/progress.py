@@ -24,8 +24,8 @@ def silent(_: object) -> None:
 
 def clear() -> None:
     """Clear the progress lines, to make room for something else on the terminal."""
-    for one in tuple(_shown):
-        one.clear()
+    for line in tuple(_shown):
+        line.clear()
 
 
 def _seen() -> bool:

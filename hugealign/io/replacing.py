@@ -8,21 +8,28 @@ rename(2) puts it in place.  A kill between these two steps leaves that name beh
 import contextlib
 import errno
 import fcntl
-import mmap
 import os
 import stat
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from hugealign.errors import HugealignError, cause
+from hugealign.errors import cause
 from hugealign.io import mounts
+from hugealign.io.copying import (
+    APPEND,
+    CHANGED,
+    IMMUTABLE,
+    NOT_SYNCED,
+    ReplaceError,
+    copy_attributes,
+    copy_data,
+    copy_mode,
+    flags,
+    sealed,
+)
 from hugealign.io.descriptors import reopened, using, write_all
 from hugealign.io.regular import NO_LOCKS, locked, real_path
 
-_FS_IOC_GETFLAGS, _FS_IOC_SETFLAGS = 0x80086601, 0x40086602  # ioctl_iflags(2)
-_IMMUTABLE, _APPEND, _VERITY = 0x10, 0x20, 0x100000
-_KEPT = 0x8 | 0x40 | 0x80  # sync, nodump, noatime: the flags of chattr(1) that any file system lets us set again
 _TEMPORARY = r"\.hugealign-[0-9a-f]{16}"
 _READ_ONLY = "its file system is read-only"
 _MOUNTED = "a file is mounted there; replace the one below it"
@@ -33,23 +40,10 @@ _SYS_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "loongarch64": 
 _RENAME_EXCHANGE = 2  # linux/fs.h
 _NO_EXCHANGE = (errno.EINVAL, errno.ENOSYS)  # the file system cannot, as NFS
 _ATTEMPTS = 1000  # at an exchange, while others give the name to file after file
-_CHUNK = 2 << 20  # a whole huge page, which the kernel need not clear before it is written
 
-
-CHANGED, NOT_SYNCED = "file.changed", "file.not-synced"
 
 #: A function that writes the new file: (source, target, size of the source).
 Fill = Callable[[int, int, int], None]
-
-
-class ReplaceError(HugealignError):
-    """The file was not replaced and is as before; with the code NOT_SYNCED, the new one is there, perhaps not on disk.
-
-    With CHANGED, somebody else changed the file, or gave its name to another one.
-    """
-
-    def __init__(self, message: str, code: str = "file.not-replaced", **facts: int | str) -> None:
-        super().__init__(message, code, **facts)
 
 
 def same(path: str, other: str) -> bool:
@@ -67,7 +61,7 @@ def write(path: str, data: bytes, mode: int | None = None) -> None:
     before, and its owner if we may give it away.  Symbolic links are followed where the kernel does
     (``protected_symlinks``, proc(5)).  Raises OSError, ValueError.
     """
-    before = _found(path)
+    before = _status(path)
     if before and not stat.S_ISREG(before.st_mode):  # not the real path: a pipe in /proc/self/fd has none
         with open(path, "wb") as stream:
             stream.write(data)
@@ -88,7 +82,7 @@ def beside(path: str) -> Iterator[str]:
 
     It keeps mode and owner of a file that has this name, as with `write`.  Raises OSError.
     """
-    before = _found(path)
+    before = _status(path)
     real = _real(path)
     with _directory(real) as (place, name):
         temporary = _temporary_name()
@@ -116,7 +110,7 @@ def created(path: str, source: int) -> Iterator[int]:
                 raise ReplaceError("not a regular file", "file.special")
         with closing(_New(place, 0o600)) as new:
             yield new.fd
-            _copy_mode(new.fd, os.fstat(source))
+            copy_mode(new.fd, os.fstat(source))
             os.fsync(new.fd)
             new.seal()
             new.publish(name)
@@ -164,37 +158,6 @@ def share(path: str, other: str, before: os.stat_result) -> None:
             _forget(temporary, place)
             raise
         _sync_name(place)
-
-
-def copy_data(source: int, target: int, size: int) -> None:
-    """Copy *size* bytes from one descriptor to the other; holes stay holes.  Raises OSError, ReplaceError."""
-    copy_range(source, target, 0, 0, size)
-    os.ftruncate(target, size)
-
-
-def copy_range(source: int, target: int, start: int, place: int, size: int) -> None:
-    """Copy *size* bytes at *start* of *source* to *place* in *target*, except holes.  Raises OSError, ReplaceError."""
-    at, end = start, start + size
-    while at < end:
-        try:
-            data = os.lseek(source, at, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:  # ENXIO: only a hole is left
-                raise
-            break
-        at = min(end, os.lseek(source, data, os.SEEK_HOLE))
-        if data < at:
-            _copy_bytes(source, target, data, data - start + place, at - data)
-
-
-def attributes(fd: int) -> list[str]:
-    """Return the names of the extended attributes that we may see; none if the file system has none."""
-    try:
-        return os.listxattr(fd)
-    except OSError as error:
-        if error.errno != errno.EOPNOTSUPP:
-            raise
-        return []
 
 
 class _New:
@@ -333,8 +296,8 @@ def refuse_write(fd: int) -> None:
 
 
 def _refuse_flags(fd: int) -> None:
-    for flag, letter in ((_IMMUTABLE, "i"), (_APPEND, "a")):
-        if _flags(fd) & flag:
+    for flag, letter in ((IMMUTABLE, "i"), (APPEND, "a")):
+        if flags(fd) & flag:
             raise ReplaceError(_KEPT_AS_IT_IS, attribute=letter)
 
 
@@ -388,27 +351,6 @@ def _sync_name(place: int) -> None:
         raise ReplaceError(f"its directory cannot be synced: {error.strerror}", NOT_SYNCED, error=name) from error
 
 
-def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> None:
-    in_kernel = True
-    buffer = memoryview(b"")
-    while size:
-        count = min(size, _CHUNK)
-        if in_kernel:
-            try:
-                done = os.copy_file_range(source, target, count, start, place)
-            except OSError as error:
-                if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
-                    raise
-                in_kernel = False  # use one buffer: fresh memory for each piece takes as long as the copy
-                buffer = memoryview(mmap.mmap(-1, count))
-                continue
-        else:
-            done = os.pwrite(target, buffer[: os.preadv(source, [buffer[:count]], start)], place)
-        if not done:
-            raise ReplaceError("it became shorter while it was copied", CHANGED)
-        start, place, size = start + done, place + done, size - done
-
-
 def _real(path: str) -> str:
     """Return the real path of a file to write.  Raises IsADirectoryError for a path that only a directory can have."""
     if os.path.basename(path) in ("", ".", ".."):  # realpath(3) would refuse it; Python's drops the slash
@@ -416,7 +358,7 @@ def _real(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _found(path: str) -> os.stat_result | None:
+def _status(path: str) -> os.stat_result | None:
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -429,47 +371,6 @@ def _take_place(new: int, before: os.stat_result | None) -> None:
         with contextlib.suppress(OSError):
             os.fchown(new, before.st_uid, before.st_gid)
         os.fchmod(new, stat.S_IMODE(before.st_mode) & 0o777)
-
-
-def _copy_mode(target: int, info: os.stat_result) -> None:
-    """Give *target* the mode of the original, without its set-user-ID bits if the owner differs."""
-    made = os.fstat(target)
-    same = (made.st_uid, made.st_gid) == (info.st_uid, info.st_gid)
-    os.fchmod(target, stat.S_IMODE(info.st_mode) & (0o7777 if same else 0o777))
-
-
-def copy_attributes(source: int, target: int, info: os.stat_result | None = None) -> None:
-    """Give *target* owner, mode, times, flags and extended attributes of *source*.  Raises OSError, ReplaceError."""
-    info = info or os.fstat(source)
-    try:
-        os.fchown(target, info.st_uid, info.st_gid)
-    except OSError as error:
-        raise _not_kept("owner", error) from error
-    wanted = {name: os.getxattr(source, name) for name in attributes(source)}
-    for name in set(attributes(target)) - set(wanted):  # from the directory's default ACL
-        os.removexattr(target, name)
-    os.fchmod(target, stat.S_IMODE(info.st_mode))
-    for name, value in wanted.items():
-        try:
-            if name not in attributes(target) or os.getxattr(target, name) != value:
-                os.setxattr(target, name, value)
-        except OSError as error:
-            raise _not_kept(name, error) from error
-    if kept := _flags(source) & _KEPT:
-        fcntl.ioctl(target, _FS_IOC_SETFLAGS, struct.pack("l", _flags(target) | kept))
-    os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
-
-
-def sealed(fd: int) -> bool:
-    """Return whether fs-verity guards the open file, which it would not do for our copy."""
-    return bool(_flags(fd) & _VERITY)
-
-
-def _flags(fd: int) -> int:
-    try:
-        return int(struct.unpack_from("=I", fcntl.ioctl(fd, _FS_IOC_GETFLAGS, bytes(8)))[0])
-    except OSError:  # a file system without them
-        return 0
 
 
 def _mark(fd: int) -> None:
@@ -503,9 +404,3 @@ def _remove_leftovers(place: int) -> None:
 def _forget(name: str, place: int) -> None:
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=place)
-
-
-def _not_kept(attribute: str, error: OSError) -> ReplaceError:
-    message = f"its {attribute} cannot be kept: {error.strerror}; do it as root"
-    name = errno.errorcode.get(error.errno or 0, "")
-    return ReplaceError(message, "copy.attributes", attribute=attribute, error=name)

@@ -80,8 +80,8 @@ def check_directory(fd: int, path: str) -> None:
             check_directory(above, os.path.dirname(path) or path)
 
 
-def check(found: os.stat_result, path: str, sticky: bool = False) -> None:
-    """Raise HugealignError if others may change *found*; a *sticky* directory protects the files in it."""
-    writable = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky and found.st_mode & stat.S_ISVTX)
-    if writable or found.st_uid not in (0, os.geteuid()):
+def check(info: os.stat_result, path: str, sticky: bool = False) -> None:
+    """Raise HugealignError if others may change *info*; a *sticky* directory protects the files in it."""
+    writable = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky and info.st_mode & stat.S_ISVTX)
+    if writable or info.st_uid not in (0, os.geteuid()):
         raise HugealignError(f"{printable(path)}: others may write there", OTHERS_MAY_WRITE, directory=path)

@@ -128,7 +128,7 @@ class ByteSource:
         while self._next(CHUNK):
             pass
 
-    def again(self) -> "ByteSource | None":
+    def reopened(self) -> "ByteSource | None":
         """Return the same bytes once more from the front, or None if they can be read only once."""
         return None
 
@@ -173,7 +173,7 @@ class FileSource(ByteSource):
         self._ahead = b""
         self._at = self.end
 
-    def again(self) -> "FileSource":
+    def reopened(self) -> "FileSource":
         """Return the same bytes once more."""
         return FileSource(self.fd, self.start, self.end)
 
@@ -331,9 +331,9 @@ class Inflated(ByteSource):
             self._ended = True  # padding, a signature: gzip(1) and xz(1) pass over zeros, and others over anything
         return data
 
-    def again(self) -> "Inflated | None":
+    def reopened(self) -> "Inflated | None":
         """Return the same bytes once more, if *source* can be read again."""
-        source = self._source.again()
+        source = self._source.reopened()
         return Inflated(source, self._make, self.magic, self._budget) if source else None
 
 

@@ -142,7 +142,7 @@ def _run(
     )
     script = _script(job, job.machine.linkers[linker.name], memory) if linker.script else None
     words = linker.arguments(order.arguments if order else job.arguments, settings.page_size, pad_path, script)
-    words = [*(order.before if order else ()), *words, *linker.base(job.command, settings.page_size)]
+    words = [*(order.before if order else ()), *words, *linker.base(job.command, settings.page_size, job.machine)]
     if order and linker.declared:
         from hugealign.elf.objectfile import declaring_object
         from hugealign.link.order import copies

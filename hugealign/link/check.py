@@ -62,18 +62,18 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
     if settings.check == "off":
         return ""
     policy = rules.Policy(settings.page_size, settings.min_text)
-    found = [diagnosis for diagnosis in rules.check(image, policy) if diagnosis.code not in _LEFT_TO_VERIFY]
-    if not found:
+    diagnoses = [diagnosis for diagnosis in rules.check(image, policy) if diagnosis.code not in _LEFT_TO_VERIFY]
+    if not diagnoses:
         return ""
     from hugealign.diagnosis import render
     from hugealign.diagnosis.values import Remedy
 
-    first = found[0]
+    first = diagnoses[0]
     if not linker.script:
         first = first.changed(remedy=Remedy("other-linker"))
     elif first.code in rules.PLACEMENT:  # the advice of these is another link with hugealign, which was just done
         first = first.changed(remedy=Remedy("look", ("hugealign", "explain", first.code)))
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    more = f" (and {len(diagnoses) - 1} more)" if len(diagnoses) > 1 else ""
     return f"{_worded(first, more)}; {render.cure(first)}"
 
 

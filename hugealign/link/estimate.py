@@ -75,7 +75,7 @@ def libraries(command: "Command") -> list[str]:
         if name == "gcc":
             continue  # always given: a large archive, but links use next to nothing of it
         names = (name[1:],) if name.startswith(":") else (f"lib{name}.so", f"lib{name}.a")[static:]
-        found = next(
+        resolved = next(
             (
                 path
                 for directory in command.library_paths
@@ -84,8 +84,8 @@ def libraries(command: "Command") -> list[str]:
             ),
             None,
         )
-        if found:
-            paths.append(found)
+        if resolved:
+            paths.append(resolved)
     return paths
 
 

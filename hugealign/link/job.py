@@ -122,7 +122,7 @@ def _full_script(command: "Command") -> str:
     manual, "Implicit Linker Scripts").  *command* gets the patterns of the sections that they ask for.
     """
     for name in command.scripts:
-        if (data := _beginning(_found(name, command.library_paths))) is None:
+        if (data := _beginning(_locate(name, command.library_paths))) is None:
             return f"the linker script {name} cannot be read"
         if full := _read_script(name, data, command):
             return full
@@ -160,7 +160,7 @@ def _read_script(name: str, data: bytes, command: "Command") -> str:
     return f"the linker script {name} is a full one: {script.full}" if script.full else ""
 
 
-def _found(path: str, library_paths: list[str]) -> str:
+def _locate(path: str, library_paths: list[str]) -> str:
     """Return where the linker script *path* is, searched for as GNU ld does."""
     return next(
         (there for where in ("", *library_paths) if os.path.isfile(there := os.path.join(where, path))),

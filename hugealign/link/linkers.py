@@ -46,6 +46,8 @@ class Linker:
     dense = False
     #: The form in which the linker takes an order of functions, None if it takes none.
     form: str | None = None
+    #: The option for the base of an image, if that has to be on a window.
+    base_option = ""
     #: The file name of a script that a link with an order needs besides, None if it needs none.
     order_script: str | None = None
 
@@ -65,9 +67,17 @@ class Linker:
         before = ["-T", script] if script else []
         return [*before, *user, pad, *self.flags(page_size)]
 
-    def base(self, _command: "Command", _page_size: int) -> list[str]:
-        """Return the options that put the image itself on a window, if the linker needs any."""
-        return []
+    def image_base(self, machine: Machine) -> int:
+        """Return where the linker puts a program at fixed addresses."""
+        return machine.base
+
+    def base(self, command: Command, page_size: int, machine: Machine) -> list[str]:
+        """Return the option that puts a program at fixed addresses on a window, if its usual base is on none.
+
+        Without it GNU ld rounds the base down, at times to 0, where ordinary users may map nothing (mmap_min_addr).
+        """
+        moves = not command.position_independent and command.image_base is None and self.image_base(machine) % page_size
+        return [f"{self.base_option}={page_size:#x}"] if self.base_option and moves else []
 
     def order_form(self, _machine: Machine) -> str | None:
         """Return the form of an order for a link for this machine."""
@@ -88,6 +98,7 @@ class Bfd(Linker):
     ends = ("ld.bfd",)
     mark = "GNU ld"
     script = True
+    base_option = "-Ttext-segment"
     form = SCRIPT  # before 2.43 it takes nothing else
 
     def wastes(self, machine: Machine) -> bool:
@@ -123,19 +134,16 @@ class Mold(Linker):
     mark = "mold"
     pad_section = "~hugealign.pad"
     dense = True
+    base_option = "--image-base"
     form = COPIES  # it has no option for an order, and sorts output sections of code by name
 
     def flags(self, page_size: int) -> list[str]:
         """Return the default options, and ``-u`` so that --gc-sections keeps the pad."""
         return ["-u", "__hugealign_pad", *super().flags(page_size)]
 
-    def base(self, command: "Command", page_size: int) -> list[str]:
-        """Return --image-base for a program at fixed addresses if mold's own, 2 MiB, is no multiple of the page."""
-        fixed = not command.position_independent and command.image_base is None
-        return [f"--image-base={page_size:#x}"] if fixed and _MOLD_BASE % page_size else []
-
-
-_MOLD_BASE = 2 << 20
+    def image_base(self, _machine: Machine) -> int:
+        """Return 2 MiB."""
+        return 2 << 20
 
 
 class Gold(Linker):

@@ -158,9 +158,9 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bo
         return laid_out(job, recipe)
     bare = recipe.changed(stack_note=False)
     reason = weaker(ours.guards, reference.guards)
-    again = laid_out(job, bare if reason or ours.guards.stack != reference.guards.stack else recipe)
-    if again.output and again.run.status == 0 and not weaker(again.output.guards, reference.guards):
-        return again
+    repeated = laid_out(job, bare if reason or ours.guards.stack != reference.guards.stack else recipe)
+    if repeated.output and repeated.run.status == 0 and not weaker(repeated.output.guards, reference.guards):
+        return repeated
     run = plain(job, capture=True)
     if not quiet:
         run.forward()

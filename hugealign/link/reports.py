@@ -18,8 +18,8 @@ _MAKE = str.maketrans({" ": "\\ ", "#": "\\#", "$": "$$"})
 def renamed(text: bytes, names: "Mapping[str, str]", dependencies: bool = False) -> bytes:
     """Return *text* with *names* in place of files in memory; with *dependencies*, escaped for make."""
 
-    def name(found: re.Match[bytes]) -> bytes:
-        path = os.fsdecode(found.group())
+    def name(match: re.Match[bytes]) -> bytes:
+        path = os.fsdecode(match.group())
         other = names.get(path, path)
         return os.fsencode(other.translate(_MAKE) if dependencies and path in names else other)
 

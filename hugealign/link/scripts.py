@@ -101,7 +101,7 @@ class Script:
 
 def tokens(text: str) -> list[str]:
     """Return the words, strings (with their quotes) and signs of the script *text*, without comments."""
-    found: list[str] = []
+    result: list[str] = []
     at, size = 0, len(text)
     while at < size:
         sign = text[at]
@@ -118,9 +118,9 @@ def tokens(text: str) -> list[str]:
             while end < size and text[end] in _LETTERS:
                 end += 1
         if not sign.isspace():
-            found.append(text[at:end])
+            result.append(text[at:end])
         at = end
-    return found
+    return result
 
 
 def _behind(text: str, mark: str, start: int) -> int:

@@ -88,7 +88,7 @@ def before(functions: Functions, matched: Matched, page_size: int, note: BuildNo
     for row in rows:
         row.address -= bias
     name = "as linked, with an order" if note and note.hot_start < note.hot_end else "as linked"
-    return HeatMap(name, page_size, matched.found * PARTS, rows)
+    return HeatMap(name, page_size, matched.hits * PARTS, rows)
 
 
 def after(functions: Functions, matched: Matched, plan: WindowPlan) -> HeatMap:
@@ -101,7 +101,7 @@ def after(functions: Functions, matched: Matched, plan: WindowPlan) -> HeatMap:
         row.huge = row.number <= plan.count
     starts = [start for _, start in sorted(zip(sequence, placed, strict=True))]
     spread(rows, starts, functions, matched, plan.page_size)
-    return HeatMap("ordered", plan.page_size, matched.found * PARTS, rows)
+    return HeatMap("ordered", plan.page_size, matched.hits * PARTS, rows)
 
 
 def _rows(ranges: Sequence[tuple[int, int]], page_size: int) -> list[HeatRow]:
@@ -141,9 +141,9 @@ def spread(
                 # Sums up to each place are rounded down, so the parts add up to the whole.
                 row.heat[number] += samples * PARTS * (until - start) // size - samples * PARTS * (at - start) // size
                 at = until
-    for row, found in zip(rows, begun, strict=True):
-        row.hottest = _named(nlargest(_HOTTEST, found, key=lambda one: (one[0], -one[1])), functions)
+    for row, shares in zip(rows, begun, strict=True):
+        row.hottest = _named(nlargest(_HOTTEST, shares, key=lambda pair: (pair[0], -pair[1])), functions)
 
 
-def _named(found: Iterable[tuple[int, int]], functions: Functions) -> list[tuple[str, int]]:
-    return [(functions.names[index] or f"@{functions.starts[index]:x}", samples) for samples, index in found]
+def _named(shares: Iterable[tuple[int, int]], functions: Functions) -> list[tuple[str, int]]:
+    return [(functions.names[index] or f"@{functions.starts[index]:x}", samples) for samples, index in shares]

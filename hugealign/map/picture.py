@@ -44,7 +44,7 @@ def _drawn(shown: Map) -> ET.Element:
         _words(root, 16, y, line[:_TITLE_SHOWN] + ("…" if len(line) > _TITLE_SHOWN else ""), fill="#4a4a4a")
         y += 17
     cells = (cell for layout in shown.layouts for row in layout.rows for cell in row.heat)
-    steps = scale(cells, shown.ran.matched.found * PARTS, len(HEAT), halves=True)
+    steps = scale(cells, shown.ran.matched.hits * PARTS, len(HEAT), halves=True)
     y = _legend(root, y + 8, steps, shown)
     rows = max(len(layout.rows) for layout in shown.layouts)
     height = max(2, min(16, 480 // max(rows, 1)))
@@ -93,7 +93,7 @@ def _legend(root: ET.Element, y: float, steps: Scale, shown: Map) -> float:
         _words(root, x + 18, y + 12, label)
         x += 32 + 6.6 * len(label)
     _child(root, "rect", x=_LEFT, y=y + 20, width=5, height=12, fill=HUGE)
-    _words(root, _LEFT + 12, y + 30, "window that one huge page can map, and is meant to")
+    _words(root, _LEFT + 12, y + 30, "a window that should be on a huge page")
     return y + 36
 
 

@@ -23,7 +23,7 @@ def text(shown: Map, shades: str = BLOCKS) -> str:
 def _lines(shown: Map, shades: str) -> Iterator[str]:
     yield from heading(shown)
     cells = [cell for layout in shown.layouts for row in layout.rows for cell in _merged(row.heat)]
-    steps = scale(cells, shown.ran.matched.found * PARTS, len(shades) - 1, halves=False)
+    steps = scale(cells, shown.ran.matched.hits * PARTS, len(shades) - 1, halves=False)
     for layout in shown.layouts:
         yield ""
         yield from _strip(layout, [[steps.step(cell) for cell in _merged(row.heat)] for row in layout.rows], shades)
@@ -43,7 +43,7 @@ def heading(shown: Map) -> list[str]:
     huge = f"{min(plan.count, after)} of {after} windows of {format_size(plan.page_size)} huge"
     budget = f"what ran needs {plan.needed}, the budget is {plan.budget} ({printable(shown.budget.why)})"
     return [
-        f"{printable(shown.ran.binary)}: {matched.found:,} of {matched.total:,} {shown.ran.unit} found, from {sources}",
+        f"{printable(shown.ran.binary)}: {matched.hits:,} of {matched.total:,} {shown.ran.unit} found, from {sources}",
         f"order {order}: {huge}; {budget}",
     ]
 
@@ -58,12 +58,14 @@ def _strip(layout: HeatMap, steps: list[list[int]], shades: str) -> Iterator[str
     yield f"{layout.name}"
     yield f"window{'uncovered':>74}"
     left = layout.uncovered()
-    last = max((row.number for row, found in zip(layout.rows, steps, strict=True) if max(found) > NONE), default=0)
-    for row, found in zip(layout.rows[:last], steps, strict=False):
+    last = max(
+        (row.number for row, row_steps in zip(layout.rows, steps, strict=True) if max(row_steps) > NONE), default=0
+    )
+    for row, row_steps in zip(layout.rows[:last], steps, strict=False):
         cells = [" "] * _COLUMNS
         for first, end in row.text:
             cells[first // wide : -(-end // wide)] = shades[-1] * (-(-end // wide) - first // wide)
-        line = "".join(cell if step == NONE else shades[step] for cell, step in zip(cells, found, strict=True))
+        line = "".join(cell if step == NONE else shades[step] for cell, step in zip(cells, row_steps, strict=True))
         yield f"{row.number:4}{'*' if row.huge else ' '}|{line}|{percent(left[row.number], layout.total):>9}"
     if last < len(layout.rows):
         left_out = len(layout.rows) - last
@@ -88,7 +90,7 @@ def to_json(shown: Map) -> str:
         "sources": [{"path": path, "format": form} for path, form in shown.ran.sources],
         "order": shown.order or None,
         "unit": shown.ran.unit,
-        "samples": {"total": matched.total, "matched": matched.found, "foreign": matched.foreign},
+        "samples": {"total": matched.total, "matched": matched.hits, "foreign": matched.foreign},
         "page_size": plan.page_size,
         "cell_size": plan.page_size // CELLS,
         "needed": plan.needed,

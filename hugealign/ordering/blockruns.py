@@ -19,9 +19,9 @@ class BlockRuns:
     entered: dict[int, int] = field(default_factory=dict)  # past their beginning, after a call
     jumps: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def follow(self, one: int, other: int, count: int) -> None:
-        """Count that the block at place *other* ran right after the one at place *one*."""
-        self.jumps[one, other] = self.jumps.get((one, other), 0) + count
+    def follow(self, block: int, other: int, count: int) -> None:
+        """Count that the block at place *other* ran right after the one at place *block*."""
+        self.jumps[block, other] = self.jumps.get((block, other), 0) + count
 
     def runs(self, place: int) -> int:
         """Return how often the block at *place* ran."""
@@ -34,7 +34,9 @@ class _Places:
     def __init__(self, counted: Sequence[BlockRuns]) -> None:
         # Of blocks at one address all but the last are empty.
         rows = sorted(
-            (block.address, block.size, n, k) for n, one in enumerate(counted) for k, block in enumerate(one.blocks)
+            (block.address, block.size, n, k)
+            for n, function in enumerate(counted)
+            for k, block in enumerate(function.blocks)
         )
         self.starts = [row[0] for row in rows]
         self.rows = [row[2:] for row in rows]
@@ -55,28 +57,28 @@ class _Places:
         if at < 0:
             return None
         n, k = self.rows[at]
-        one = self.counted[n]
-        if address < one.blocks[k].address + one.blocks[k].size:
-            return one, k, at
+        function = self.counted[n]
+        if address < function.blocks[k].address + function.blocks[k].size:
+            return function, k, at
         if at + 1 < len(self.rows) and self.rows[at + 1][0] == n:
-            return one, self.rows[at + 1][1], at + 1
+            return function, self.rows[at + 1][1], at + 1
         return None
 
     def begun_at(self, address: int) -> tuple[BlockRuns, int, int] | None:
         """Return the same for a block that begins at *address*, or after the alignment padding there."""
-        found = self.at(address)
-        return found if found and address <= found[0].blocks[found[1]].address else None
+        place = self.at(address)
+        return place if place and address <= place[0].blocks[place[1]].address else None
 
     def run(self, start: int, end: int, count: int) -> None:
         """Count the blocks that a run from *start* to *end* passes through; `passed` counts all but the first."""
-        found = self.at(start)
-        if found is None:
+        place = self.at(start)
+        if place is None:
             return
-        one, k, at = found
-        if start <= one.blocks[k].address:
-            one.begun[k] = one.begun.get(k, 0) + count
+        function, k, at = place
+        if start <= function.blocks[k].address:
+            function.begun[k] = function.begun.get(k, 0) + count
         else:
-            one.entered[k] = max(one.entered.get(k, 0), count)
+            function.entered[k] = max(function.entered.get(k, 0), count)
         last = min(bisect_left(self.starts, end, at + 1), self.behind[at])
         self.more[at + 1] += count
         self.more[last] -= count
@@ -86,24 +88,24 @@ class _Places:
         for at, count in enumerate(accumulate(self.more[:-1])):
             if count:
                 n, k = self.rows[at]
-                one = self.counted[n]
-                one.follow(self.rows[at - 1][1], k, count)
-                one.begun[k] = one.begun.get(k, 0) + count
+                function = self.counted[n]
+                function.follow(self.rows[at - 1][1], k, count)
+                function.begun[k] = function.begun.get(k, 0) + count
 
     def jump(self, source: int, target: int, count: int) -> None:
         """Count a jump within a function; it leads to the beginning of a block."""
-        one, other = self.at(source), self.begun_at(target)
-        if one and other and one[0] is other[0]:
-            one[0].follow(one[1], other[1], count)
+        source_place, other = self.at(source), self.begun_at(target)
+        if source_place and other and source_place[0] is other[0]:
+            source_place[0].follow(source_place[1], other[1], count)
 
     def back(self, address: int, count: int) -> None:
         """Count a return: its target block follows the one that ends with the call."""
         other = self.begun_at(address)
         if other is None or other[0].blocks[other[1]].landing_pad:
             return
-        one = self.at(address - 1)
-        if one and one[0] is other[0]:
-            one[0].follow(one[1], other[1], count)
+        place = self.at(address - 1)
+        if place and place[0] is other[0]:
+            place[0].follow(place[1], other[1], count)
 
 
 def count(flow: Flow, functions: Sequence[tuple[int, Sequence[Block]]]) -> list[BlockRuns]:

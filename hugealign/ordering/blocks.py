@@ -79,47 +79,47 @@ def laid(
     complete = flow.complete and counted is None  # not of another build: a function that this one lacked may be hot
     if counted is None:
         counted = chosen(flow, blocks, functions, matched)
-    stays = [_stays(one) for one in counted]
-    graphs = [_graph(one, kept) for one, kept in zip(counted, stays, strict=True)]
-    told = {
-        one.index: tuple(one.blocks[kept[place]].number for place in order)
-        for one, kept, order in zip(counted, stays, orders(graphs), strict=True)
+    stays = [_stays(function) for function in counted]
+    graphs = [_graph(function, kept) for function, kept in zip(counted, stays, strict=True)]
+    orders_by_index = {
+        function.index: tuple(function.blocks[kept[place]].number for place in order)
+        for function, kept, order in zip(counted, stays, orders(graphs), strict=True)
     }
     undivided = None
     if complete:  # a single block always stays
-        others = (index for index in matched.samples if index not in told)
+        others = (index for index in matched.samples if index not in orders_by_index)
         undivided = {index for index in others if len(blocks.get(functions.starts[index], ())) != 1}
     groups: dict[str, list[int]] = {}
-    for index in told:
+    for index in orders_by_index:
         groups.setdefault(functions.names[index], []).append(index)
     apart = _apart(groups, functions, units)
-    agreed = _agreed(told, groups, functions, undivided, apart)
-    found: dict[int, Laid] = {}
-    for one in counted:
-        if one.index not in agreed:
+    agreed = _agreed(orders_by_index, groups, functions, undivided, apart)
+    result: dict[int, Laid] = {}
+    for function in counted:
+        if function.index not in agreed:
             continue
-        numbers, ranges = agreed[one.index], _ranges(one.blocks)
-        start, at, pieces = functions.starts[one.index], 0, []
+        numbers, ranges = agreed[function.index], _ranges(function.blocks)
+        start, at, pieces = functions.starts[function.index], 0, []
         for number in numbers:
             if number in ranges:
                 begin, end = ranges[number]
                 pieces.append((begin - start, end - begin, at))
                 at += end - begin
-        leaves = max(0, functions.sizes[one.index] - at)
-        part = len(functions) + len(found)
-        found[one.index] = Laid(numbers, at, tuple(sorted(pieces)), leaves, part, apart.get(one.index, ""))
-    return found
+        leaves = max(0, functions.sizes[function.index] - at)
+        part = len(functions) + len(result)
+        result[function.index] = Laid(numbers, at, tuple(sorted(pieces)), leaves, part, apart.get(function.index, ""))
+    return result
 
 
 def _ranges(blocks: Sequence[Block]) -> dict[int, tuple[int, int]]:
     """Return, by number, the range of each block of a function, including the alignment padding before it."""
-    found: dict[int, tuple[int, int]] = {}
+    ranges: dict[int, tuple[int, int]] = {}
     behind = None
     for block in sorted(blocks, key=lambda block: (block.address, block.size)):
         end = block.address + block.size
-        found[block.number] = (block.address if behind is None else min(behind, block.address)), end
+        ranges[block.number] = (block.address if behind is None else min(behind, block.address)), end
         behind = end if behind is None else max(behind, end)
-    return found
+    return ranges
 
 
 def _apart(groups: Mapping[str, list[int]], functions: Functions, units: Mapping[str, str]) -> dict[int, str]:
@@ -127,16 +127,16 @@ def _apart(groups: Mapping[str, list[int]], functions: Functions, units: Mapping
 
     *groups* are functions by name.
     """
-    found: dict[int, str] = {}
+    result: dict[int, str] = {}
     for name, indices in groups.items():
         named = {index: units.get(functions.files[index], "") for index in indices}
         if len(functions.having(name)) > 1 and all(map(sayable_unit, named.values())):
-            found.update(named)
-    return found
+            result.update(named)
+    return result
 
 
 def _agreed(
-    told: Mapping[int, tuple[int, ...]],
+    orders: Mapping[int, tuple[int, ...]],
     groups: Mapping[str, list[int]],
     functions: Functions,
     undivided: set[int] | None,
@@ -158,7 +158,7 @@ def _agreed(
         if "" in alike and len(others) > 1 and (undivided is None or not undivided.isdisjoint(others)):
             continue
         for same in alike.values():
-            numbers = together(told[index] for index in same)
+            numbers = together(orders[index] for index in same)
             if len(numbers) <= MOST_OF_FUNCTION:
                 agreed.update(dict.fromkeys(same, numbers))
     return agreed
@@ -171,7 +171,7 @@ def divided(functions: Functions, laid: Mapping[int, Laid]) -> Functions:
     return replace(
         functions,
         starts=[*functions.starts, *(_NOWHERE for _ in laid)],
-        sizes=[*sizes, *(one.leaves for one in laid.values())],
+        sizes=[*sizes, *(part.leaves for part in laid.values())],
         names=[*functions.names, *names],
         files=[*functions.files, *("" for _ in laid)],
     )
@@ -182,8 +182,8 @@ def chosen(
 ) -> list[BlockRuns]:
     """Return how often blocks ran, for the functions that can be divided and that *flow* tells enough about."""
     candidates = ((index, blocks.get(functions.starts[index], ())) for index in sorted(matched.samples))
-    counted = count(flow, [(index, found) for index, found in candidates if divisible(index, found, functions)])
-    return [one for one in counted if _enough(one, flow)]
+    counted = count(flow, [(index, mapped) for index, mapped in candidates if divisible(index, mapped, functions)])
+    return [function for function in counted if _enough(function, flow)]
 
 
 def divisible(index: int, blocks: Sequence[Block], functions: Functions) -> bool:
@@ -192,40 +192,40 @@ def divisible(index: int, blocks: Sequence[Block], functions: Functions) -> bool
     return sayable(name) and name in functions.by_name and fit(blocks, functions.starts[index], functions.sizes[index])
 
 
-def _enough(one: BlockRuns, flow: Flow) -> bool:
+def _enough(function: BlockRuns, flow: Flow) -> bool:
     """Whether unseen blocks are cold: in a complete record, or where many samples saw few blocks only once.
 
     Things never seen run about as often as things seen a single time (Good, Biometrika 40, 1953, page 237).
     """
-    runs = [one.runs(place) for place in range(len(one.blocks))]
+    runs = [function.runs(place) for place in range(len(function.blocks))]
     return any(runs) and (flow.complete or sum(runs) >= _ENOUGH * (1 + sum(count == 1 for count in runs)))
 
 
-def _stays(one: BlockRuns) -> list[int]:
+def _stays(function: BlockRuns) -> list[int]:
     """Return the places of the blocks that stay, the entry first.
 
     Landing pads have to lie in one section, so all of them stay or none.
     """
-    pads = {place for place, block in enumerate(one.blocks) if block.landing_pad}
-    if all(one.runs(place) for place in pads):
+    pads = {place for place, block in enumerate(function.blocks) if block.landing_pad}
+    if all(function.runs(place) for place in pads):
         pads = set()
-    return [place for place in range(len(one.blocks)) if not place or (place not in pads and one.runs(place))]
+    return [place for place in range(len(function.blocks)) if not place or (place not in pads and function.runs(place))]
 
 
-def _graph(one: BlockRuns, stays: Sequence[int]) -> FlowGraph:
+def _graph(function: BlockRuns, stays: Sequence[int]) -> FlowGraph:
     number = {place: at for at, place in enumerate(stays)}
     jumps = {
         (number[source], number[target]): count
-        for (source, target), count in (one.jumps or _fallen_through(one)).items()
+        for (source, target), count in (function.jumps or _fallen_through(function)).items()
         if source in number and target in number and target
     }
-    return FlowGraph([one.blocks[place].size for place in stays], [one.runs(place) for place in stays], jumps)
+    return FlowGraph([function.blocks[place].size for place in stays], [function.runs(place) for place in stays], jumps)
 
 
-def _fallen_through(one: BlockRuns) -> dict[tuple[int, int], int]:
+def _fallen_through(function: BlockRuns) -> dict[tuple[int, int], int]:
     """Return how often one block followed another if only their own runs are known: as the compiler expected.
 
     Without that their order would be by heat alone, and each would have to jump to the next.
     """
-    pairs = ((place, min(one.runs(place), one.runs(place + 1))) for place in range(len(one.blocks) - 1))
+    pairs = ((place, min(function.runs(place), function.runs(place + 1))) for place in range(len(function.blocks) - 1))
     return {(place, place + 1): count for place, count in pairs if count}

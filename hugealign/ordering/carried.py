@@ -36,24 +36,24 @@ _NO_NAME = "(no name)"
 class Moved:
     """The blocks of the new build: *counted*, and its *maps*, by the addresses of functions.
 
-    *seen* blocks ran in functions that could be divided, and *again* of them are in the new build; *whole* functions
-    have changed too much to be split.
+    *ran* blocks ran in functions that could be split, and *kept* of them are in the new build; *whole* functions have
+    changed too much to be split.
     """
 
     counted: Sequence[BlockRuns]
     maps: Mapping[int, Sequence[Block]]
-    seen: int = 0
-    again: int = 0
+    ran: int = 0
+    kept: int = 0
     whole: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """How much of the build *before* (a path) is in the new one: *again* of *ran* functions, and what *moved*."""
+    """How much of the build *before* (a path) is in the new one: *kept* of *ran* functions, and what *moved*."""
 
     before: str
     ran: int
-    again: int
+    kept: int
     moved: Moved | None = None
 
 
@@ -73,33 +73,33 @@ def carried(old: Ran, binary: str, functions: Functions, flow: Flow | None = Non
     can be read, or no code.
     """
     before = old.functions
-    found = _again(before, [index for index in old.matched.samples if before.names[index]], functions)
-    if not found:
+    partners = _same_functions(before, [index for index in old.matched.samples if before.names[index]], functions)
+    if not partners:
         raise MismatchError(f"no function that ran in {printable(old.binary)} is in {printable(binary)}")
     pairs: dict[int, _Pair] = {}
     moved = None
     if flow is not None:
-        was = require_blocks(old.binary, {before.starts[index] for index in found})
-        maps = require_blocks(binary, {functions.starts[index] for index in found.values()})
-        counted = [one for one in chosen(flow, was, before, old.matched) if one.index in found]
-        pairs = _paired(old, counted, found, maps, binary, functions)
-        same = {one for one, other in found.items() if _identity(before, one) == _identity(functions, other)}
-        moved = _moved(counted, found, same, pairs, maps)
-    ran = Ran(binary, functions, _matched(old, found, pairs, functions), old.sources, old.unit)
-    return ran, Carried(old.binary, len(old.matched.samples), len(found), moved)
+        was = require_blocks(old.binary, {before.starts[index] for index in partners})
+        maps = require_blocks(binary, {functions.starts[index] for index in partners.values()})
+        counted = [runs for runs in chosen(flow, was, before, old.matched) if runs.index in partners]
+        pairs = _paired(old, counted, partners, maps, binary, functions)
+        same = {index for index, other in partners.items() if _identity(before, index) == _identity(functions, other)}
+        moved = _moved(counted, partners, same, pairs, maps)
+    ran = Ran(binary, functions, _matched(old, partners, pairs, functions), old.sources, old.unit)
+    return ran, Carried(old.binary, len(old.matched.samples), len(partners), moved)
 
 
-def _again(before: Functions, touched: Sequence[int], functions: Functions) -> dict[int, int]:
+def _same_functions(before: Functions, touched: Sequence[int], functions: Functions) -> dict[int, int]:
     """Return the functions that are those of another build, *touched* ones of *before*, by their index there."""
     theirs = indices([(before.names[index], before.files[index]) for index in touched], functions)
-    found = {one: other for one, other in zip(touched, theirs, strict=True) if other >= 0}
+    partners = {old: other for old, other in zip(touched, theirs, strict=True) if other >= 0}
     # Local ones of one name, from files of one name, come in the same order if none has come or gone.
     names = {before.names[index] for index in touched if len(before.having(before.names[index])) > 1}
     ours, others = _alike(before, names), _alike(functions, names)
     for identity, mine in ours.items():
         if 1 < len(mine) == len(others.get(identity, ())):
-            found |= {one: other for one, other in zip(mine, others[identity], strict=True) if one in found}
-    return found
+            partners |= {old: other for old, other in zip(mine, others[identity], strict=True) if old in partners}
+    return partners
 
 
 def _alike(functions: Functions, names: Iterable[str]) -> dict[tuple[str, str], list[int]]:
@@ -119,21 +119,21 @@ def _identity(functions: Functions, index: int) -> tuple[str, str]:
 def _paired(
     old: Ran,
     counted: Sequence[BlockRuns],
-    found: Mapping[int, int],
+    partner_of: Mapping[int, int],
     maps: Mapping[int, Sequence[Block]],
     binary: str,
     functions: Functions,
 ) -> dict[int, _Pair]:
     """Return the pairs of blocks of those functions that can be divided in both builds, by the index in the old one."""
     pairs = {}
-    for one in counted:
-        other = found[one.index]
+    for function in counted:
+        other = partner_of[function.index]
         blocks = maps.get(functions.starts[other], ())
         if divisible(other, blocks, functions):
-            pairs[one.index] = _Pair(one.blocks, blocks)
+            pairs[function.index] = _Pair(function.blocks, blocks)
     plain = {index: pair for index, pair in pairs.items() if not all(block.hash for block in (*pair.old, *pair.new))}
     ours = block_digests(old.binary, old.functions, {index: pair.old for index, pair in plain.items()})
-    theirs = block_digests(binary, functions, {found[index]: pair.new for index, pair in plain.items()})
+    theirs = block_digests(binary, functions, {partner_of[index]: pair.new for index, pair in plain.items()})
     for path, digests in ((old.binary, ours), (binary, theirs)):
         if plain and not digests:
             raise HugealignError(
@@ -142,8 +142,8 @@ def _paired(
     for index, pair in pairs.items():
         if index not in plain:
             pair.places = partners([_hashes(block) for block in pair.old], [_hashes(block) for block in pair.new])
-        elif index in ours and found[index] in theirs:
-            pair.places = partners(_digested(ours[index], pair.old), _digested(theirs[found[index]], pair.new))
+        elif index in ours and partner_of[index] in theirs:
+            pair.places = partners(_digested(ours[index], pair.old), _digested(theirs[partner_of[index]], pair.new))
     return pairs
 
 
@@ -157,38 +157,38 @@ def _digested(digests: Sequence[bytes], blocks: Sequence[Block]) -> list[BlockKe
 
 def _moved(
     counted: Sequence[BlockRuns],
-    found: Mapping[int, int],
+    partners: Mapping[int, int],
     same: Collection[int],
     pairs: Mapping[int, _Pair],
     maps: Mapping[int, Sequence[Block]],
 ) -> Moved:
-    seen = again = whole = 0
-    told: dict[int, tuple[tuple[bool, int], BlockRuns]] = {}
-    for one in counted:
-        pair = pairs.get(one.index, _Pair((), ()))
-        runs = {place: one.runs(place) for place in range(len(one.blocks))}
+    seen = kept = whole = 0
+    recounted: dict[int, tuple[tuple[bool, int], BlockRuns]] = {}
+    for old in counted:
+        pair = pairs.get(old.index, _Pair((), ()))
+        runs = {place: old.runs(place) for place in range(len(old.blocks))}
         seen += sum(times > 0 for times in runs.values())
-        again += sum(runs[place] > 0 for place in pair.places)
+        kept += sum(runs[place] > 0 for place in pair.places)
         total = sum(runs.values())
         if sum(runs[place] for place in pair.places) < _LEAST * total:
-            whole += one.index not in pairs or bool(pair.places)  # code that cannot be read may be the same
+            whole += old.index not in pairs or bool(pair.places)  # code that cannot be read may be the same
             continue
         # Of several that are one function in the new build the one of its name and file counts, or else the hottest.
-        other, rank = found[one.index], (one.index in same, total)
-        if other not in told or told[other][0] < rank:
-            told[other] = rank, _recounted(one, other, pair)
-    return Moved([new for _, new in told.values()], maps, seen, again, whole)
+        other, rank = partners[old.index], (old.index in same, total)
+        if other not in recounted or recounted[other][0] < rank:
+            recounted[other] = rank, _recounted(old, other, pair)
+    return Moved([new for _, new in recounted.values()], maps, seen, kept, whole)
 
 
-def _recounted(one: BlockRuns, index: int, pair: _Pair) -> BlockRuns:
+def _recounted(function: BlockRuns, index: int, pair: _Pair) -> BlockRuns:
     """Return how often the blocks of the new build ran, as far as the old one tells."""
     places = pair.places
     new = BlockRuns(index, pair.new)
-    new.begun = {places[place]: times for place, times in one.begun.items() if place in places}
-    new.entered = {places[place]: times for place, times in one.entered.items() if place in places}
+    new.begun = {places[place]: times for place, times in function.begun.items() if place in places}
+    new.entered = {places[place]: times for place, times in function.entered.items() if place in places}
     new.jumps = {
         (places[source], places[target]): times
-        for (source, target), times in one.jumps.items()
+        for (source, target), times in function.jumps.items()
         if source in places and target in places
     }
     # Nothing is known of new blocks, and a cold one that stays costs less than a hot one that leaves.
@@ -197,21 +197,21 @@ def _recounted(one: BlockRuns, index: int, pair: _Pair) -> BlockRuns:
     return new
 
 
-def _matched(old: Ran, found: Mapping[int, int], pairs: Mapping[int, _Pair], functions: Functions) -> Matched:
+def _matched(old: Ran, partners: Mapping[int, int], pairs: Mapping[int, _Pair], functions: Functions) -> Matched:
     """Return the samples and calls of *old* in terms of *functions*."""
     before, matched = old.functions, old.matched
     profile = Profile(foreign=matched.foreign)
     place = {
-        index: found.get(index, (before.names[index] or _NO_NAME, before.files[index])) for index in matched.samples
+        index: partners.get(index, (before.names[index] or _NO_NAME, before.files[index])) for index in matched.samples
     }
     for index, count in matched.samples.items():
         profile.add(place[index], count)
-    profile.add(NOWHERE, matched.total - matched.found)
+    profile.add(NOWHERE, matched.total - matched.hits)
     for (caller, callee, offset), count in matched.arcs.items():
-        if caller in found and callee in found:
+        if caller in partners and callee in partners:
             there = offset
             if offset is not None and caller in pairs:
-                there = _offset(pairs[caller], offset, before.starts[caller], functions.starts[found[caller]])
+                there = _offset(pairs[caller], offset, before.starts[caller], functions.starts[partners[caller]])
             profile.call(place[caller], place[callee], count, there)
     return replace(match(profile, functions), complete=matched.complete, builds=matched.builds)
 

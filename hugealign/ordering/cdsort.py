@@ -97,7 +97,7 @@ def cdsort(sizes: Sequence[int], counts: Sequence[int], arcs: Iterable[Arc]) -> 
 def merged(graph: CallGraph) -> list[Chain]:
     """Return the chains of *graph*.  Raises HugealignError."""
     if not graph.counts:
-        return [Chain(*one, [index]) for index, one in enumerate(zip(graph.samples, graph.sizes, strict=True))]
+        return [Chain(*node, [index]) for index, node in enumerate(zip(graph.samples, graph.sizes, strict=True))]
     if len(graph.sizes) >= _MOST_ARCS or sum(graph.sizes) >= _MOST_BYTES or sum(graph.samples) >= _MOST_SAMPLES:
         raise HugealignError(_ABSURD)
     try:

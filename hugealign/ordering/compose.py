@@ -21,7 +21,7 @@ def compose(
     """Return the order file of *plan*; *header* says what it was made from, *laid* has the blocks of functions."""
     aliases = _aliases(functions, {placed.index for placed in plan.placed})
     seen: set[tuple[str, str, int]] = set()
-    parts = {one.part for one in laid.values()}
+    parts = {blocks.part for blocks in laid.values()}
     entries = []
     for placed in plan.placed:
         index = placed.index
@@ -50,7 +50,9 @@ def compose(
     there = {placed.index for placed in plan.placed}
     last = plan.placed[-1].window if plan.placed else 1
     apart = [laid[placed.index] for placed in plan.placed if placed.index in laid]
-    names = dict.fromkeys(functions.names[one.part] for one in apart if one.leaves and one.part not in there)
+    names = dict.fromkeys(
+        functions.names[blocks.part] for blocks in apart if blocks.leaves and blocks.part not in there
+    )
     entries += [Entry(name, kind=FILL, window=last) for name in names if (name, "", 0) not in seen]
     return OrderFile(dict(header), entries)
 
@@ -71,12 +73,12 @@ def _aliases(functions: Functions, indices: Container[int]) -> dict[int, list[st
     GCC merges functions of the same code (-fipa-icf): the section of the one that is left can be named after any of
     them.
     """
-    found: dict[int, list[str]] = {}
+    aliases: dict[int, list[str]] = {}
     first = functions.names
     for name, having in functions.by_name.items():
         index = having[0]
         if name != first[index] and first[index] and len(having) == 1 and index in indices:
-            names = found.setdefault(index, [])
+            names = aliases.setdefault(index, [])
             if len(names) < ALIASES:
                 names.append(name)
-    return found
+    return aliases

@@ -71,17 +71,17 @@ def _held(plan: WindowPlan, ran: Ran, count: int) -> float:
     """Return the share of the heat that lies in the first *count* windows."""
     if plan.text <= count:
         return 1.0
-    return sum(window.samples for window in plan.windows[:count]) / max(1, ran.matched.found)
+    return sum(window.samples for window in plan.windows[:count]) / max(1, ran.matched.hits)
 
 
-def text(found: Drift, threshold: float) -> str:
+def text(drift: Drift, threshold: float) -> str:
     """Return the report for people; *threshold* is a share."""
-    windows = "leading window holds" if found.windows == 1 else f"{found.windows} leading windows hold"
+    windows = "leading window holds" if drift.windows == 1 else f"{drift.windows} leading windows hold"
     lines = [
-        f"The order's {windows} {_percent(found.current)} of the heat; a new order's would hold {_percent(found.new)}"
+        f"The order's {windows} {_percent(drift.current)} of the heat; a new order's would hold {_percent(drift.new)}"
     ]
-    state = "out of date: link again" if found.lost > threshold else "still good"
-    lines.append(f"{state} (lost {_percent(found.lost)}, threshold {_percent(threshold)})")
+    state = "out of date: link again" if drift.lost > threshold else "still good"
+    lines.append(f"{state} (lost {_percent(drift.lost)}, threshold {_percent(threshold)})")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -89,15 +89,15 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def to_json(found: Drift, threshold: float) -> str:
+def to_json(drift: Drift, threshold: float) -> str:
     """Return the JSON document ``hugealign.order-drift/1``."""
     document = {
         "schema": SCHEMA,
-        "windows": found.windows,
-        "current": found.current,
-        "new": found.new,
-        "lost": found.lost,
+        "windows": drift.windows,
+        "current": drift.current,
+        "new": drift.new,
+        "lost": drift.lost,
         "threshold": threshold,
-        "out_of_date": found.lost > threshold,
+        "out_of_date": drift.lost > threshold,
     }
     return json.dumps(document, indent=1) + "\n"

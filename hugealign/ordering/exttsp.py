@@ -34,10 +34,12 @@ class FlowGraph:
 
     def scaled(self) -> tuple[list[int], list[tuple[int, int, int]]]:
         """Return counts, and sorted jumps, both small enough to multiply; without jumps of a block to itself."""
-        jumps = [(one, other, weight) for (one, other), weight in sorted(self.jumps.items()) if one != other and weight]
+        jumps = [
+            (block, other, weight) for (block, other), weight in sorted(self.jumps.items()) if block != other and weight
+        ]
         total = max(sum(weight for _, _, weight in jumps), sum(self.counts))
         shift = max(0, total.bit_length() - _MOST_WEIGHT.bit_length() + 1)
-        most = [(one, other, max(weight >> shift, 1)) for one, other, weight in jumps]
+        most = [(block, other, max(weight >> shift, 1)) for block, other, weight in jumps]
         return [count >> shift for count in self.counts], most
 
 
@@ -57,13 +59,13 @@ def orders(graphs: Sequence[FlowGraph]) -> list[list[int]]:
         sizes.extend(graph.sizes)
         counts.extend(runs)
         jumps.append(len(edges))
-        for one, other, weight in edges:
-            ones.append(one)
+        for block, other, weight in edges:
+            ones.append(block)
             others.append(other)
             weights.append(weight)
-    found = array("I", bytes(4 * len(sizes)))
-    columns: tuple[array[Any], ...] = (blocks, jumps, sizes, counts, ones, others, weights, found)
+    ordered = array("I", bytes(4 * len(sizes)))
+    columns: tuple[array[Any], ...] = (blocks, jumps, sizes, counts, ones, others, weights, ordered)
     if c.exttsp_orders(len(blocks), *(column.buffer_info()[0] for column in columns)):
         raise MemoryError
-    rest: Iterator[int] = iter(found)
+    rest: Iterator[int] = iter(ordered)
     return [list(islice(rest, count)) for count in blocks]

@@ -137,7 +137,7 @@ def _chosen(
             origins.append(references.had(index))
         for those in origins:
             if len(those) <= _CALLERS:
-                reasons += [(one, _CALLS / len(those)) for one in those if waiting[one]]
+                reasons += [(neighbour, _CALLS / len(those)) for neighbour in those if waiting[neighbour]]
         for other, chance in reasons:
             chances[other] = 1.0 - (1.0 - chances.get(other, 0.0)) * (1.0 - chance * share)
         return [other for other, _ in reasons]

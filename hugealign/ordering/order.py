@@ -8,7 +8,7 @@ from hugealign.code.blockmap import require_blocks
 from hugealign.code.calls import Calls
 from hugealign.code.compileunits import read_units
 from hugealign.code.references import References
-from hugealign.elf.machines import page_size_of
+from hugealign.elf.machines import native, page_size_of
 from hugealign.elf.symbols import functions_of
 from hugealign.errors import HugealignError
 from hugealign.io.progress import silent
@@ -24,7 +24,7 @@ from hugealign.profile.match import placeable
 from hugealign.profile.model import Flow
 from hugealign.profile.ran import MismatchError, ProfileOptions, Ran, check_rate, what_ran
 from hugealign.settings import OWN
-from hugealign.system.budget import Budget, budget_of
+from hugealign.system.budget import Budget, budget_of, elsewhere
 
 #: On small pages alone, some orders from 3 samples missed up to 31 % more than the linker's, those from 10 to 1,000 at
 #: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/measured/orders.md,
@@ -81,7 +81,7 @@ class Order:
             "profile": ", ".join(f"{os.path.basename(path)} ({form})" for path, form in ran.sources),
             "binary": os.path.basename(ran.binary),
             "build-id": ran.functions.build_id or "--",
-            "matched": f"{ran.matched.found} of {ran.matched.total} {ran.unit}",
+            "matched": f"{ran.matched.hits} of {ran.matched.total} {ran.unit}",
         }
         return compose(plan, ran.matched, ran.functions, header, self.blocks or {})
 
@@ -130,27 +130,33 @@ def order(
         ThinError: No window may be huge, and the samples are too few.
         HugealignError: A file cannot be read, or the profile does not fit the program.
     """
-    budget = options.budget or budget_of()
     flow = Flow() if options.blocks else None
     old, force = options.old_binary, options.force
     ran = what_ran(binary if old is None else old, profiles, options, flow=flow, warn=warn, progress=progress)
+    budget = budget_for(ran, options.budget)
     check_evidence(ran, budget, force, warn)
-    again = None
+    build = None
     if old is not None:
-        ran, again = carry(ran, binary, DebugFiles(options.debuginfo), flow, force, warn)
+        ran, build = carry(ran, binary, DebugFiles(options.debuginfo), flow, force, warn)
     ran = replace(ran, matched=placeable(ran.matched, ran.functions))
     check_names(ran, force, warn)
     progress(f"laying out {len(ran.matched.samples):,} functions")
-    return of_ran(ran, replace(options, budget=budget), flow, again, warn)
+    return of_ran(ran, replace(options, budget=budget), flow, build, warn)
+
+
+def budget_for(ran: Ran, budget: Budget | None = None) -> Budget:
+    """Return *budget*, by default that of this machine; it does not hold for a program for another processor."""
+    budget = budget or budget_of()
+    return elsewhere() if budget.here and ran.functions.image.machine is not native() else budget
 
 
 def carry(
     old: Ran, binary: str, debug: DebugFiles, flow: Flow | None, force: bool, warn: Callable[[str], None]
 ) -> tuple[Ran, Carried]:
     """Return what *old* says of *binary*, a newer build, and how much of it.  Raises HugealignError, MismatchError."""
-    ran, again = carried(old, binary, debug.named(functions_of(binary)), flow)
+    ran, build = carried(old, binary, debug.named(functions_of(binary)), flow)
     check_rate(ran, force, warn, "too little of the program is the same; --force continues anyway")
-    return ran, again
+    return ran, build
 
 
 def check_evidence(ran: Ran, budget: Budget, force: bool, warn: Callable[[str], None]) -> None:
@@ -158,7 +164,7 @@ def check_evidence(ran: Ran, budget: Budget, force: bool, warn: Callable[[str], 
 
     A huge window makes up for a few samples, however large the program is.
     """
-    samples, count = ran.matched.found, len(ran.functions)
+    samples, count = ran.matched.hits, len(ran.functions)
     few = FEW if budget.windows else max(FEW, count // _FUNCTIONS_PER_SAMPLE)
     if not 0 < samples < few or not any(form.startswith(_SAMPLED) for _, form in ran.sources):
         return
@@ -174,7 +180,7 @@ def check_names(ran: Ran, force: bool, warn: Callable[[str], None]) -> None:
     matched = ran.matched
     if not matched.nameless:
         return
-    share = matched.nameless / matched.found
+    share = matched.nameless / matched.hits
     where = f"{share:.1%} of the samples are in functions without a name, which no linker can place"
     problem = f"{printable(ran.binary)}: {where}"
     advice = "give the binary before strip (-b), or the directory of its debug file (--debuginfo)"
@@ -187,24 +193,27 @@ def of_ran(
     ran: Ran,
     options: OrderOptions,
     flow: Flow | None = None,
-    again: Carried | None = None,
+    build: Carried | None = None,
     warn: Callable[[str], None] = silent,
 ) -> Order:
     """Return the order of the functions that *ran*, and with *flow* of their blocks.  Raises HugealignError."""
-    budget = options.budget or budget_of()
+    budget = budget_for(ran, options.budget)
     calls, references = Calls(ran.binary, ran.functions), References(ran.binary, ran.functions)
     divided_functions = None
     if flow is not None:
-        ran, divided_functions = of_blocks(ran, flow, warn, again)
+        ran, divided_functions = of_blocks(ran, flow, warn, build)
     room = WindowRoom(page_size_of(ran.functions.image.machine, options.page_size), budget.windows)
     problem = Problem(ran.matched, ran.functions, room, calls, parts=parts(divided_functions))
     if options.fill:
+        if not calls.readable:
+            name = ran.functions.image.processor
+            warn(f"{printable(ran.binary)}: calls in code of {name} are not read; functions are not filled in by them")
         problem = replace(problem, fill=calls, references=references)
-    return Order(ran, budget, plan(problem), blocks=divided_functions, carried=again)
+    return Order(ran, budget, plan(problem), blocks=divided_functions, carried=build)
 
 
 def of_blocks(
-    ran: Ran, flow: Flow, warn: Callable[[str], None], again: Carried | None = None
+    ran: Ran, flow: Flow, warn: Callable[[str], None], build: Carried | None = None
 ) -> tuple[Ran, dict[int, Laid]]:
     """Return *ran* with each function reduced to its blocks that stay, and those blocks.
 
@@ -212,7 +221,7 @@ def of_blocks(
     HugealignError for a file that has no map of blocks, or one that cannot be read.
     """
     functions, matched = ran.functions, ran.matched
-    known = again.moved if again else None
+    known = build.moved if build else None
     blocks = known.maps if known else require_blocks(ran.binary, {functions.starts[index] for index in matched.samples})
     units: dict[str, str] = {}
     if share_names(blocks, functions, matched):
@@ -228,6 +237,6 @@ def of_blocks(
     return replace(ran, functions=divided(functions, laid_out), matched=replace(matched, arcs=arcs)), laid_out
 
 
-def parts(found: Mapping[int, Laid] | None) -> dict[int, int]:
+def parts(laid: Mapping[int, Laid] | None) -> dict[int, int]:
     """Return the indices of the parts that leave functions, by the functions' indices."""
-    return {index: one.part for index, one in (found or {}).items() if one.leaves}
+    return {index: blocks.part for index, blocks in (laid or {}).items() if blocks.leaves}

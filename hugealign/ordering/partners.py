@@ -34,7 +34,7 @@ def partners(old: Sequence[BlockKeys], new: Sequence[BlockKeys]) -> dict[int, in
     pairs.beside()
     pairs.aligned()
     pairs.by_place()
-    return pairs.found
+    return pairs.partner
 
 
 class _Pairs:
@@ -42,17 +42,17 @@ class _Pairs:
 
     def __init__(self, old: Sequence[BlockKeys], new: Sequence[BlockKeys]) -> None:
         self.old, self.new = old, new
-        self.found: dict[int, int] = {}
+        self.partner: dict[int, int] = {}
         self.taken: set[int] = set()
 
-    def add(self, one: int, other: int) -> None:
-        self.found[one] = other
+    def add(self, old: int, other: int) -> None:
+        self.partner[old] = other
         self.taken.add(other)
 
-    def free(self, one: int, other: int) -> bool:
+    def free(self, old: int, other: int) -> bool:
         """Whether both blocks exist and neither has a partner."""
-        inside = 0 <= one < len(self.old) and 0 <= other < len(self.new)
-        return inside and one not in self.found and other not in self.taken
+        inside = 0 <= old < len(self.old) and 0 <= other < len(self.new)
+        return inside and old not in self.partner and other not in self.taken
 
     def unique(self) -> None:
         """Pair blocks whose strict key no other block has, in either build."""
@@ -67,31 +67,31 @@ class _Pairs:
         last = len(self.old) - 1
         for step, places in ((1, range(last + 1)), (-1, range(last, -1, -1))):
             for place in places:
-                if place in self.found:
-                    one, other = place + step, self.found[place] + step
-                    if self.free(one, other) and self.old[one].strict == self.new[other].strict:
-                        self.add(one, other)
+                if place in self.partner:
+                    old, other = place + step, self.partner[place] + step
+                    if self.free(old, other) and self.old[old].strict == self.new[other].strict:
+                        self.add(old, other)
 
     def aligned(self) -> None:
         """Pair blocks of the same loose key in the same order, between two pairs."""
         for ours, theirs in list(self._gaps()):
             if len(ours) * len(theirs) <= _ALIGNED:
                 sides = [self.old[place].loose for place in ours], [self.new[place].loose for place in theirs]
-                for one, other, count in SequenceMatcher(None, *sides, autojunk=False).get_matching_blocks():
+                for old, other, count in SequenceMatcher(None, *sides, autojunk=False).get_matching_blocks():
                     for step in range(count):
-                        self.add(ours[one + step], theirs[other + step])
+                        self.add(ours[old + step], theirs[other + step])
 
     def by_place(self) -> None:
         """Pair the blocks between two pairs if there are as many in both builds."""
         for ours, theirs in list(self._gaps()):
             if len(ours) == len(theirs):
-                for one, other in zip(ours, theirs, strict=True):
-                    self.add(one, other)
+                for old, other in zip(ours, theirs, strict=True):
+                    self.add(old, other)
 
     def _gaps(self) -> Iterator[tuple[range, range]]:
         """Yield the blocks between two pairs, or behind the last, in either build, if none of them has a partner."""
-        known = [*sorted(self.found.items()), (len(self.old), len(self.new))]
-        for (one, other), (behind, beyond) in pairwise(known):
-            ours, theirs = range(one + 1, behind), range(other + 1, beyond)
+        known = [*sorted(self.partner.items()), (len(self.old), len(self.new))]
+        for (old, other), (behind, beyond) in pairwise(known):
+            ours, theirs = range(old + 1, behind), range(other + 1, beyond)
             if ours and theirs and self.taken.isdisjoint(theirs):
                 yield ours, theirs

@@ -120,8 +120,8 @@ def _filled(problem: Problem, order: Sorted, kinds: Kinds, selected: _Selected, 
     leaving = [problem.parts[index] for index, _ in kinds if index in problem.parts] if problem.fill else []
     if selected.inside is not None:
         kinds = [*kinds, *((index, FILL) for index in sorted(rest))]
-        within = [one for one in kinds if one[0] in selected.inside]
-        behind = [one for one in kinds if one[0] not in selected.inside]
+        within = [item for item in kinds if item[0] in selected.inside]
+        behind = [item for item in kinds if item[0] not in selected.inside]
         return [*within, *behind, *((part, FILL) for part in leaving)]
     if selected.room:
         following = _following(problem, leaving, rest, selected.room)

@@ -28,28 +28,28 @@ def _lines(order: Order) -> Iterator[str]:
     matched = ran.matched
     for path, form in ran.sources:
         yield f"profile  {printable(path)}: {form}"
-    share = _percent(matched.found, matched.total)
+    share = _percent(matched.hits, matched.total)
     yield f"matched  {share} of {matched.total} {ran.unit} in {printable(ran.binary)}, {_elsewhere(matched)}"
     if carried := order.carried:
         before = printable(carried.before)
-        yield f"old      found {carried.again} of the {counted(carried.ran, 'function')} that ran in {before}"
+        yield f"old      found {carried.kept} of the {counted(carried.ran, 'function')} that ran in {before}"
         if moved := carried.moved:
             more = f"; {counted(moved.whole, 'function')} changed too much to be split" if moved.whole else ""
-            yield f"         and {moved.again} of {counted(moved.seen, 'block')} that ran in them{more}"
+            yield f"         and {moved.kept} of {counted(moved.ran, 'block')} that ran in them{more}"
     for name, count in matched.missing[: 3 if matched.rate < 0.95 else 0]:
         yield f"         not found: {printable(name[:_NAME_SHOWN])} ({_percent(count, matched.total)})"
     for build in matched.builds[:_BUILDS_SHOWN]:
         more = ", this one" if ran.functions.is_build(build.build_id) else ""
         if build.guessed:
             more += f", {_percent(build.guessed, build.total)} by neighbours and callers (trust {build.trust:.2f})"
-        share = _percent(build.found, build.total)
+        share = _percent(build.hits, build.total)
         yield f"build    {share} of {build.total} of build {printable(build.build_id[:40])}{more}"
     if len(matched.builds) > _BUILDS_SHOWN:
         yield f"         and {len(matched.builds) - _BUILDS_SHOWN} more builds"
     if missed := unseen.missed(matched):
         yield f"missed   {_missed(missed, matched)}"
     elif matched.nameless:
-        yield f"missed   {_percent(matched.nameless, matched.found)} of the samples are in functions without a name"
+        yield f"missed   {_percent(matched.nameless, matched.hits)} of the samples are in functions without a name"
     budget = order.budget
     why = budget.why
     if budget.entries:
@@ -66,7 +66,7 @@ def _lines(order: Order) -> Iterator[str]:
     hot, cold, fill = _kinds(plan).values()
     yield f"{hot} hot functions, {cold} cold parts, {fill} filled in; others keep the linker's order"
     if order.blocks is not None:
-        stay = sum(one.size for one in order.blocks.values())
+        stay = sum(blocks.size for blocks in order.blocks.values())
         yield f"{len(order.blocks)} functions split: {format_size(stay)} of their blocks ran"
         whole = (index for index in matched.samples if index not in order.blocks)
         if shared := [i for i in whole if len(ran.functions.having(ran.functions.names[i])) > 1]:
@@ -76,21 +76,21 @@ def _lines(order: Order) -> Iterator[str]:
 
 def _table(plan: WindowPlan, matched: Matched, missed: unseen.Missed | None) -> Iterator[str]:
     """Yield the table of windows; *missed* tells shares of the samples from those of all that runs."""
-    seen = 1 - (missed.unseen.share if missed else matched.nameless / matched.found if matched.found else 0)
-    named = matched.found - matched.nameless
+    seen = 1 - (missed.unseen.share if missed else matched.nameless / matched.hits if matched.hits else 0)
+    named = matched.hits - matched.nameless
     yield "window  page      bytes     filled  functions   samples  cumulative  estimate"
     so_far = 0
     for window in plan.windows:
         so_far += window.samples
         yield (
             f"{window.number:6}  {'huge' if window.huge else '4K':4}  {format_size(window.used):>9}  "
-            f"{format_size(window.filled):>9}  {window.functions:9}  {_percent(window.samples, matched.found):>8}  "
-            f"{_percent(so_far, matched.found):>10}  {_estimate(so_far, named, seen):>8}"
+            f"{format_size(window.filled):>9}  {window.functions:9}  {_percent(window.samples, matched.hits):>8}  "
+            f"{_percent(so_far, matched.hits):>10}  {_estimate(so_far, named, seen):>8}"
         )
     used, filled = (
         format_size(sum(sizes)) for sizes in ([w.used for w in plan.windows], [w.filled for w in plan.windows])
     )
-    yield f"   all        {used:>9}  {filled:>9}  {len(plan.placed):9}  {_percent(so_far, matched.found):>8}"
+    yield f"   all        {used:>9}  {filled:>9}  {len(plan.placed):9}  {_percent(so_far, matched.hits):>8}"
     if missed:
         yield "samples are shares of the samples; estimate is the cumulative share of all that runs, at least"
 
@@ -103,7 +103,7 @@ def _missed(missed: unseen.Missed, matched: Matched) -> str:
     more = "" if missed.times is None else f"; {missed.times:.1f} times the samples would halve that"
     where = "in functions that no sample hit"
     if matched.nameless:
-        where += f" or that have no name ({_percent(matched.nameless, matched.found)} of the samples)"
+        where += f" or that have no name ({_percent(matched.nameless, matched.hits)} of the samples)"
     return f"about {missed.unseen} of what runs is {where}{more}"
 
 
@@ -140,7 +140,7 @@ def _build_as_json(build: Build) -> dict[str, object]:
     return {
         "build_id": build.build_id,
         "total": build.total,
-        "matched": build.found,
+        "matched": build.hits,
         "guessed": build.guessed,
         "trust": round(build.trust, 4),
     }
@@ -148,8 +148,8 @@ def _build_as_json(build: Build) -> dict[str, object]:
 
 def _carried_as_json(carried: Carried) -> dict[str, object]:
     moved = carried.moved
-    blocks = {"ran": moved.seen, "matched": moved.again, "functions_whole": moved.whole} if moved else None
-    return {"path": carried.before, "ran": carried.ran, "matched": carried.again, "blocks": blocks}
+    blocks = {"ran": moved.ran, "matched": moved.kept, "functions_whole": moved.whole} if moved else None
+    return {"path": carried.before, "ran": carried.ran, "matched": carried.kept, "blocks": blocks}
 
 
 def to_json(order: Order) -> str:
@@ -164,7 +164,7 @@ def to_json(order: Order) -> str:
         "unit": ran.unit,
         "samples": {
             "total": matched.total,
-            "matched": matched.found,
+            "matched": matched.hits,
             "foreign": matched.foreign,
             "nameless": matched.nameless,
             "builds": [_build_as_json(build) for build in matched.builds],

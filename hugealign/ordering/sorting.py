@@ -67,8 +67,10 @@ def worth(hot: Sequence[int], matched: Matched, functions: Functions) -> dict[in
             run.append(index)
         size += functions.sizes[index]
         if size >= _RUN or index == hot[-1]:
-            density = sum(values[one] for one in run) / max(size, 1)
-            values.update((one, sqrt(values[one] * density * max(functions.sizes[one], 1))) for one in run)
+            density = sum(values[function] for function in run) / max(size, 1)
+            values.update(
+                (function, sqrt(values[function] * density * max(functions.sizes[function], 1))) for function in run
+            )
             run, size = [], 0
     return values
 

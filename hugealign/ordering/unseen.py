@@ -61,7 +61,7 @@ class Missed:
 def missed(matched: Matched) -> Missed | None:
     """Return what the samples have missed, None for a complete record, and for a list without counts."""
     hits = [count for count in matched.samples.values() if count > 0]
-    nameless = matched.nameless / matched.found if matched.found else 0.0
+    nameless = matched.nameless / matched.hits if matched.hits else 0.0
     if not incomplete(matched) or not hits or (min(hits) == max(hits) and not nameless):
         return None
     sample = gcd(*hits)  # the weight of one sample

@@ -107,11 +107,11 @@ def _table(
 ) -> list[WindowLine]:
     number = -(-ends[-1] // page_size) if ends else 0
     filled, functions_in, samples = [0] * number, [0] * number, [0] * number
-    for one, end in zip(placed, ends, strict=True):
-        functions_in[one.window - 1] += 1
-        samples[one.window - 1] += matched.samples.get(one.index, 0)
-        if one.kind == FILL:
-            start = end - functions.sizes[one.index]
+    for function, end in zip(placed, ends, strict=True):
+        functions_in[function.window - 1] += 1
+        samples[function.window - 1] += matched.samples.get(function.index, 0)
+        if function.kind == FILL:
+            start = end - functions.sizes[function.index]
             while start < end:  # a function can reach into the following windows
                 stop = min(end, (start // page_size + 1) * page_size)
                 filled[start // page_size] += stop - start

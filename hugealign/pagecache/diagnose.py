@@ -9,7 +9,7 @@ import stat
 
 from hugealign.diagnosis.values import COMMAND, ROOT, Diagnosis, Remedy
 from hugealign.errors import HugealignError
-from hugealign.io import replacing
+from hugealign.io import copying, replacing
 from hugealign.io.descriptors import using
 from hugealign.pagecache import warming
 from hugealign.pagecache.warming import Warmth
@@ -82,15 +82,15 @@ def _replaceable(fd: int, info: os.stat_result, path: str) -> bool:
     """Return whether `warm --replace` could put a copy in place of the open file at *path*."""
     try:
         replacing.refuse(fd, info, os.path.realpath(path))
-    except replacing.ReplaceError:
+    except copying.ReplaceError:
         return False
     return os.geteuid() in (0, info.st_uid)
 
 
 def after_copying(warmth: Warmth, hits: int) -> Diagnosis:
     """Return why windows of a copy in memory are small; *hits* is `memory.limit_hits` before the attempt."""
-    if found := _denial("") or _lack("", hits):
-        return found
+    if diagnosis := _denial("") or _lack("", hits):
+        return diagnosis
     if not warming.collapses():
         return Diagnosis("thp.no-collapse", "", {}, Remedy("newer-kernel"))
     return _refused("", warmth) if warmth.collapse and not any(warmth.huge) else _partial("", warmth)

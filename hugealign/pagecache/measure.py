@@ -85,15 +85,15 @@ def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bo
     image = read_image(fd)
     in_file = align_up(image.file_size, mmap.PAGESIZE)
     runs = list(_any_text(image, page_size)) if all_text else _whole_text(fd, image, page_size)
-    found = [range(first, min(end, in_file) - page_size + 1, page_size) for first, end in runs]
-    count = min(sum(map(len, found)), limit if limit is not None else 1 << 62)
+    windows = [range(first, min(end, in_file) - page_size + 1, page_size) for first, end in runs]
+    count = min(sum(map(len, windows)), limit if limit is not None else 1 << 62)
     allowed = memory.limit()
     room = min((size for size in (kernel.available_memory(), allowed) if size is not None), default=None)
     if room is not None and count * page_size > room:
         remedy = Remedy("raise-limit") if room == allowed else Remedy("fewer-windows")
         raise RefusalError("memory.few", remedy, windows=count, room=room)
     # Segments can share a window.
-    return list(dict.fromkeys(itertools.islice(itertools.chain.from_iterable(found), count)))
+    return list(dict.fromkeys(itertools.islice(itertools.chain.from_iterable(windows), count)))
 
 
 def windows_meant(fd: int, page_size: int) -> int | None:
@@ -107,11 +107,11 @@ def windows_meant(fd: int, page_size: int) -> int | None:
 
 def _whole_text(fd: int, image: Image, page_size: int) -> list[tuple[int, int]]:
     """Return the ranges of *fd* that are whole windows of text in a process on this machine."""
-    found = text_runs(image, page_size)
-    unasked = None if found else unasked_load_bias(image, page_size)
+    runs = text_runs(image, page_size)
+    unasked = None if runs else unasked_load_bias(image, page_size)
     if unasked is not None and _placed_so(fd, image, unasked, page_size):
-        found = text_runs(image, page_size, page_size, unasked)
-    return [(file_offset(segment, first), file_offset(segment, end)) for segment, first, end in found]
+        runs = text_runs(image, page_size, page_size, unasked)
+    return [(file_offset(segment, first), file_offset(segment, end)) for segment, first, end in runs]
 
 
 def _placed_so(fd: int, image: Image, load_bias: int, page_size: int) -> bool:
@@ -176,8 +176,8 @@ def _huge(addresses: Sequence[int], page_size: int) -> list[int]:
     pages = -1
     try:
         pages = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        found = [pagemap.scan(pages, address, address + page_size) for address in addresses]
-        return [sum(region.end - region.start for region in regions if region.huge) for regions in found]
+        scans = [pagemap.scan(pages, address, address + page_size) for address in addresses]
+        return [sum(region.end - region.start for region in regions if region.huge) for regions in scans]
     except OSError:  # Linux before 6.7
         from hugealign.process import smaps
 

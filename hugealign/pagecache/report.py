@@ -20,37 +20,37 @@ def lines(text: CachedText) -> list[str]:
     """Return the lines for people: the count, then reason and windows."""
     size = format_size(text.huge * text.page_size)
     windows = f"{text.huge} of {len(text.offsets)} windows huge"
-    found = [f"{printable(text.path)}: {render.counted_huge(windows, text.huge, len(text.offsets))} ({size})"]
-    found += [f"  {render.sentence(note)}" for note in text.notes]
+    result = [f"{printable(text.path)}: {render.counted_huge(windows, text.huge, len(text.offsets))} ({size})"]
+    result += [f"  {render.sentence(note)}" for note in text.notes]
     if text.diagnosis:
-        found.append(f"  {render.text(text.diagnosis, colour=True)}")
+        result.append(f"  {render.text(text.diagnosis, colour=True)}")
     if text.huge and text.small:
-        found.append(f"  not huge: file offsets {ranges(text.small, text.page_size)}")
-    return found
+        result.append(f"  not huge: file offsets {ranges(text.small, text.page_size)}")
+    return result
 
 
 def total(texts: Sequence[CachedText], libraries: Collection[str]) -> list[str]:
     """Return the lines about all files together; *libraries* are the paths that the user did not name."""
-    found = []
+    result = []
     if small := [printable(t.path.rpartition("/")[2]) for t in texts if t.path in libraries and not t.offsets]:
         noun = "libraries" if len(small) > 1 else "library"
-        found.append(f"{len(small)} {noun} without a whole window: {shortened(small)}")
+        result.append(f"{len(small)} {noun} without a whole window: {shortened(small)}")
     if len(texts) > 1:
         huge = sum(t.huge for t in texts)
         size = format_size(sum(t.huge * t.page_size for t in texts))
-        found.append(f"total: {huge} of {sum(len(t.offsets) for t in texts)} windows huge ({size})")
-    return found
+        result.append(f"total: {huge} of {sum(len(t.offsets) for t in texts)} windows huge ({size})")
+    return result
 
 
 def ranges(offsets: Sequence[int], page_size: int) -> str:
     """Return the first few ranges of file offsets of the windows at *offsets*."""
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     for offset in offsets:
-        if found and found[-1][1] == offset:
-            found[-1][1] += page_size
+        if result and result[-1][1] == offset:
+            result[-1][1] += page_size
         else:
-            found.append([offset, offset + page_size])
-    return shortened([f"{start:#x}-{end:#x}" for start, end in found])
+            result.append([offset, offset + page_size])
+    return shortened([f"{start:#x}-{end:#x}" for start, end in result])
 
 
 def shortened(words: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from hugealign.diagnosis.values import Diagnosis
-from hugealign.io import replacing
+from hugealign.io import copying, replacing
 from hugealign.io.regular import FileError, opened
 from hugealign.pagecache import diagnose, measure, warming
 from hugealign.pagecache.warming import Progress, Warmth
@@ -137,8 +137,8 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
             if not (replaced := replacing.replace(path, warmer)):
                 notes.append(Diagnosis("cache.no-gain", path, {}))
         notes += [unwritten] if unwritten else []
-    except (replacing.ReplaceError, FileError) as error:
-        replaced = error.code == replacing.NOT_SYNCED
+    except (copying.ReplaceError, FileError) as error:
+        replaced = error.code == copying.NOT_SYNCED
         notes.append(Diagnosis(error.code, path, error.facts))
     if not replaced:
         return before.changed(notes=notes)

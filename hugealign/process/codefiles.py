@@ -78,13 +78,13 @@ def _code(fd: int) -> tuple[Range, ...] | None:
 
 
 def _offsets(image: Image) -> tuple[Range, ...]:
-    found = [
+    offsets = [
         (start - segment.p_vaddr + segment.p_offset, end - segment.p_vaddr + segment.p_offset)
         for segment in image.text_segments
         for start, end in windows_holding(image.code, segment.p_vaddr, segment.p_vaddr + segment.p_filesz, 1)
     ]
     ranges: list[Range] = []
-    for start, end in sorted(found):
+    for start, end in sorted(offsets):
         if ranges and start <= ranges[-1][1]:
             ranges[-1] = ranges[-1][0], max(end, ranges[-1][1])
         else:

@@ -64,11 +64,11 @@ class CommandSamples:
 
     def small(self, window: int) -> "Counter[Page]":
         """Return the samples outside of pages of *window* bytes or more."""
-        found = Counter(self.pages)
+        pages = Counter(self.pages)
         for (page, size), count in self.larger.items():
             if size >= window:
-                found[page] -= count
-        return +found
+                pages[page] -= count
+        return +pages
 
 
 @dataclass(slots=True)
@@ -116,9 +116,9 @@ class Records:
         timed = sorted(records, key=lambda record: _time(record[0], record[2]))
         for kind, misc, body in timed:
             with suppress(struct.error):
-                self._one(kind, misc, body)
+                self._record(kind, misc, body)
 
-    def _one(self, kind: int, misc: int, body: bytes) -> None:
+    def _record(self, kind: int, misc: int, body: bytes) -> None:
         if kind == SAMPLE:
             address, pid = struct.unpack_from("=QI", body)
             page = self.spaces.setdefault(pid, Space()).page(address)

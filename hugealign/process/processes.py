@@ -20,6 +20,7 @@ from hugealign.process import codefiles, groups, pagemap, smaps
 _PROC = "/proc"
 _FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1; the first three fields are left out
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
+_LEAST_HUGE = 64 << 10  # bytes: the smallest huge page of any kernel (hugetlb on arm64, which smaps counts)
 _COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
 _PID_LIMIT = (1 << 64) - 1  # the kernel stops at 2**22; larger numbers are looked up, in vain
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -253,13 +254,13 @@ def program(pid: int, directory: int) -> tuple[str, tuple[int, int]]:
 
     Raises OSError.
     """
-    found = identity("exe", directory)
+    file_id = identity("exe", directory)
     shown = os.readlink("exe", dir_fd=directory)
     # d_path appends this to the name of a file that is gone; a name may also end like this by itself.
     gone = shown.endswith(" (deleted)")
-    if gone and not mounts.served(found[0], pid) and not mounts.behind_server(shown, pid):
-        gone = _identity(f"root{shown}", directory) != found
-    return shown.removesuffix(" (deleted)") if gone else shown, found
+    if gone and not mounts.served(file_id[0], pid) and not mounts.behind_server(shown, pid):
+        gone = _identity(f"root{shown}", directory) != file_id
+    return shown.removesuffix(" (deleted)") if gone else shown, file_id
 
 
 def _identity(path: str, directory: int | None = None) -> tuple[int, int] | None:
@@ -275,33 +276,39 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
     def wanted(mapping: smaps.Mapping) -> bool:
         return process.is_text(mapping, libraries, anonymous)
 
-    # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as the last text.
-    code_maps = list(smaps.parse(line for line in _lines("maps", directory) if _executable(line)))
+    code_maps = list(smaps.parse(_lines("maps", directory), executable=True))
     text = codefiles.own_text(directory) if not process.served and any(m.without_file for m in code_maps) else ()
     listed = [m for m in (codefiles.with_own(m, text) for m in code_maps) if wanted(m)]
-    end = max((m.end for m in listed), default=0)
-    found: list[smaps.Mapping] = []
-    if listed:
-        for parsed in smaps.parse(_lines("smaps", directory)):
-            mapping = codefiles.with_own(parsed, text)
-            if wanted(mapping):
-                found.append(named(mapping, process.exe, process.exe_id))
-            if mapping.end >= end:
-                break
-    # Nothing is listed while exec replaces the program.
-    steady = bool(listed) and [(m.start, m.end) for m in found] == [(m.start, m.end) for m in listed]
-    with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as pages:
-        try:
-            found = [replace(m, pages=pagemap.scan(pages, m.start, m.end)) for m in found]
-        except OSError:
-            pass  # Linux before 6.7 has only the counts of smaps
+    present: list[tuple[pagemap.Region, ...] | None] = [None] * len(listed)  # Linux before 6.7 has only counts
+    with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd, contextlib.suppress(OSError):
+        present = [pagemap.scan(fd, m.start, m.end) for m in listed]
+    # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as its counts are needed.
+    last = max((m.end for m, p in zip(listed, present, strict=True) if _needs_counts(m, p)), default=0)
+    counted: dict[tuple[int, int], smaps.Mapping] = {}
+    for parsed in smaps.parse(_lines("smaps", directory), executable=True) if last else ():
+        counted[parsed.start, parsed.end] = codefiles.with_own(parsed, text)
+        if parsed.end >= last:
+            break
+    mappings: list[smaps.Mapping] = []
+    steady = bool(listed)  # nothing is listed while exec replaces the program
+    for listing, pages in zip(listed, present, strict=True):
+        rss = sum(region.end - region.start for region in pages or ())
+        mapping: smaps.Mapping | None = listing
+        if _needs_counts(listing, pages):
+            mapping = counted.get((listing.start, listing.end))
+            rss = mapping.rss if mapping else 0
+        if mapping:
+            mappings.append(replace(named(mapping, process.exe, process.exe_id), pages=pages, rss=rss))
+            huge = sum(region.end - region.start for region in pages or () if region.huge)
+            steady &= pages is None or mapping.huge == huge
         else:
-            steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in found)
-    return replace(process, mappings=tuple(found)), steady
+            steady = False
+    return replace(process, mappings=tuple(mappings)), steady
 
 
-def _executable(line: str) -> bool:
-    return "x" in line.split(" ", 2)[1]
+def _needs_counts(mapping: smaps.Mapping, pages: tuple[pagemap.Region, ...] | None) -> bool:
+    """Return whether *mapping*, whose present *pages* are known or not, can have a huge page of some kind."""
+    return pages is None or mapping.size >= _LEAST_HUGE
 
 
 def named(mapping: smaps.Mapping, exe: str, exe_id: tuple[int, int]) -> smaps.Mapping:
@@ -343,12 +350,12 @@ def identity(name: str, directory: int) -> tuple[int, int]:
     if function is None:
         info = os.stat(name, dir_fd=directory)
         return info.st_dev, info.st_ino
-    found = ctypes.create_string_buffer(_SIZE)
-    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, _STATX_INO, found):
+    buffer = ctypes.create_string_buffer(_SIZE)
+    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, _STATX_INO, buffer):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), name)
-    major, minor = (int.from_bytes(found.raw[at : at + 4], "little") for at in (_MAJOR, _MINOR))
-    return os.makedev(major, minor), int.from_bytes(found.raw[_INO : _INO + 8], "little")
+    major, minor = (int.from_bytes(buffer.raw[at : at + 4], "little") for at in (_MAJOR, _MINOR))
+    return os.makedev(major, minor), int.from_bytes(buffer.raw[_INO : _INO + 8], "little")
 
 
 @functools.cache

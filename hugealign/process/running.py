@@ -153,8 +153,8 @@ def _running(command: Sequence[str]) -> Iterator[Command]:
             child = stack.enter_context(Command(command))
             child.start()
         except OSError as error:
-            found = Diagnosis("program.not-started", command[0], {"error": error_name(error)})
-            raise ProcessError.of(found) from error
+            diagnosis = Diagnosis("program.not-started", command[0], {"error": error_name(error)})
+            raise ProcessError.of(diagnosis) from error
         yield child
 
 

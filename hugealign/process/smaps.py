@@ -6,7 +6,7 @@ end (Linux 6.18).
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hugealign.elf.windows import windows_holding
@@ -111,6 +111,8 @@ class Mapping:
         ``thp_vma_suitable_order`` in include/linux/huge_mm.h: the window lies inside the mapping, and address and file
         offset are congruent modulo the window.  They count from `first_window`; the ranges ascend.
         """
+        if self.end - self.start < page_size:
+            return ()
         first = self.first_window(page_size)
         count = (self.end - first) // page_size
         if count <= 0 or not self.congruent(page_size):
@@ -189,34 +191,36 @@ def coverage(huge: int, text: int) -> float:
     return 100 * huge / text if text else 0.0
 
 
-def parse(lines: Iterable[str]) -> Iterator[Mapping]:
-    """Yield the mappings that *lines* describe, in order.
+def parse(lines: Iterable[str], *, executable: bool = False) -> Iterator[Mapping]:
+    """Yield the mappings that *lines* describe, in order; with *executable* only those that may be executed.
 
     Unknown lines, and a last mapping that is cut off in the middle, are read as far as they go: the process may end
     while it is being read, and later kernels add lines.
     """
     header: re.Match[str] | None = None
     counters: dict[str, int] = {}
-    flags: list[str] = []
+    no_huge = False
     for line in lines:
-        if not line[:1].isupper():  # counters have capitals, addresses small letters
-            if match := _HEADER.fullmatch(line.rstrip("\n")):
-                if header:
-                    yield _mapping(header, counters, flags)
-                header, counters, flags = match, {}, []
-            continue
-        key, _, value = line.partition(":")
-        if key in _COUNTERS:
-            number = value.split()
-            if number and number[0].isdecimal():
-                counters[_COUNTERS[key]] = int(number[0]) << 10  # "kB" there means KiB
-        elif key == "VmFlags":
-            flags = value.split()
+        if "A" <= line < "[":  # counters have capitals, addresses small letters
+            if header is None or line.endswith(" 0 kB\n"):
+                continue
+            key, _, value = line.partition(":")
+            if key in _COUNTERS:
+                number = value.split()
+                if number and number[0].isdecimal():
+                    counters[_COUNTERS[key]] = int(number[0]) << 10  # "kB" there means KiB
+            elif key == "VmFlags":
+                no_huge = "nh" in value.split()
+        elif match := _HEADER.fullmatch(line.rstrip("\n")):
+            if header:
+                yield _mapping(header, counters, no_huge)
+            header = match if not executable or "x" in match["permissions"] else None
+            counters, no_huge = {}, False
     if header:
-        yield _mapping(header, counters, flags)
+        yield _mapping(header, counters, no_huge)
 
 
-def _mapping(header: re.Match[str], counters: dict[str, int], flags: Sequence[str]) -> Mapping:
+def _mapping(header: re.Match[str], counters: dict[str, int], no_huge: bool) -> Mapping:
     path = header["path"]
     deleted = path.startswith("/") and path.endswith(_DELETED)
     if deleted:
@@ -234,8 +238,7 @@ def _mapping(header: re.Match[str], counters: dict[str, int], flags: Sequence[st
         device=(int(header["major"], 16), int(header["minor"], 16)),
         inode=int(header["inode"]),
         deleted=deleted,
-        no_huge="nh" in flags,
-        # VM_ACCOUNT stays when mprotect takes the right to write (mprotect_fixup, mm/mprotect.c).
+        no_huge=no_huge,
         pages=None,
         code=None,
         own=False,

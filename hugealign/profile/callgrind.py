@@ -28,10 +28,10 @@ class _State:
 
     def name(self, kind: bytes, text: bytes) -> bytes:
         """Return the name that *text* is or stands for; a name can get a number once, and come as that later."""
-        found = _COMPRESSED.match(text)
-        if not found:
+        match = _COMPRESSED.match(text)
+        if not match:
             return text
-        number, name = found.groups()
+        number, name = match.groups()
         key = (_KIND.get(kind, kind), number)
         if name:
             self.profile.room.take(len(name))
@@ -63,8 +63,8 @@ def _line(line: bytes, state: _State) -> None:
         return
     if line.startswith(b"positions:"):
         state.positions = max(1, len(line.split()) - 1)
-    elif found := _FIELD.match(line):
-        kind, text = found.groups()
+    elif match := _FIELD.match(line):
+        kind, text = match.groups()
         _field(kind, text, state)
     elif _COST.match(line):
         words = line.split()

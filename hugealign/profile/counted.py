@@ -133,7 +133,7 @@ class _Section:
                     self.lost[source].callees.add(anchors[target])
                 elif target in self.lost and source in anchors:
                     self.lost[target].callers.add(anchors[source])
-        guesses = neighbours.found(anchors, self.lost.values(), self.functions, self.ours.calls)
+        guesses = neighbours.guesses(anchors, self.lost.values(), self.functions, self.ours.calls)
         self.names |= {address: guess.index for address, guess in guesses.items()}
         return guesses
 

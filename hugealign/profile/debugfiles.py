@@ -37,7 +37,7 @@ class DebugFiles:
         """Return the functions of a build, named by its symbol table; None if no file here has them."""
         if build_id not in self._known:
             candidates = (_read(path, build_id) for path in self._paths(build_id))
-            self._known[build_id] = next((one for one in candidates if one), None)
+            self._known[build_id] = next((candidate for candidate in candidates if candidate), None)
         return self._known[build_id]
 
     def named(self, functions: Functions) -> Functions:

@@ -44,9 +44,9 @@ def read(source: ProfileSource, profile: Profile) -> None:
 def _words(line: bytes) -> list[bytes]:
     words: list[bytes] = []
     at = 0
-    while len(words) <= _WORDS and (found := _WORD.match(line, at)):
-        words.append(_ESCAPE.sub(rb"\1", found.group(1)))
-        at = found.end()
+    while len(words) <= _WORDS and (match := _WORD.match(line, at)):
+        words.append(_ESCAPE.sub(rb"\1", match.group(1)))
+        at = match.end()
     if at < len(line):
         raise Malformed
     return words
@@ -83,9 +83,9 @@ class _Inside:
 
     def branch(self, source: tuple[Place | None, int], target: tuple[Place | None, int], count: int) -> None:
         """Add a branch: perf2bolt writes one for each edge between blocks, fall-throughs included."""
-        one, other = self.sample(*source, count), self.sample(*target, count)
-        if one is not None and other is not None:
-            self.flow.jump(one, other, count)
+        start, other = self.sample(*source, count), self.sample(*target, count)
+        if start is not None and other is not None:
+            self.flow.jump(start, other, count)
 
 
 def _branch(words: list[bytes], profile: Profile, inside: _Inside | None) -> None:

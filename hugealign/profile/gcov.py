@@ -40,9 +40,9 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
             _document(parsed, profile, number)
 
 
-def _without_lines(found: dict[str, Any]) -> dict[str, Any] | None:
+def _without_lines(fields: dict[str, Any]) -> dict[str, Any] | None:
     """Return a JSON object as read, but None for a line's: those are most of the document."""
-    return None if "line_number" in found else found
+    return None if "line_number" in fields else fields
 
 
 def _document(document: Any, profile: Profile, number: int) -> None:

@@ -15,11 +15,11 @@ _NUMBER_DIGITS = 9
 
 
 class Build(NamedTuple):
-    """The samples of a build: *total*, *found*, and of these *guessed* with a mean *trust*, 0 to 1 (`neighbours`)."""
+    """The samples of a build: *total*, *hits*, and of these *guessed* with a mean *trust*, 0 to 1 (`neighbours`)."""
 
     build_id: str
     total: int
-    found: int
+    hits: int
     guessed: int
     trust: float
 
@@ -28,8 +28,8 @@ class Build(NamedTuple):
 class Matched:
     """A profile in terms of a binary's functions, which are named by their indices.
 
-    *samples* has every touched function.  *found* of the *total* samples are in a function; *foreign* ones lie in other
-    files and count for neither.  *nameless* ones of those found are in functions without a name, and not among the
+    *samples* has every touched function.  *hits* of the *total* samples are in a function; *foreign* ones lie in other
+    files and count for neither.  *nameless* ones of the hits are in functions without a name, and not among the
     *samples*: no linker can place these.  *missing* are the names with the most samples that were not found.
     *complete* means that nothing else ran: it is a full record, not samples.
     """
@@ -37,7 +37,7 @@ class Matched:
     samples: dict[int, int] = field(default_factory=dict)
     arcs: dict[tuple[int, int, int | None], int] = field(default_factory=dict)
     total: int = 0
-    found: int = 0
+    hits: int = 0
     foreign: int = 0
     nameless: int = 0
     missing: list[tuple[str, int]] = field(default_factory=list)
@@ -46,8 +46,8 @@ class Matched:
 
     @property
     def rate(self) -> float:
-        """The share of samples that were found, 0 to 1."""
-        return self.found / self.total if self.total else 0.0
+        """The share of samples that are in a function, 0 to 1."""
+        return self.hits / self.total if self.total else 0.0
 
 
 def placeable(matched: Matched, functions: Functions) -> Matched:
@@ -74,7 +74,7 @@ def match(profile: Profile, functions: Functions) -> Matched:
         else:
             samples[index] = samples.get(index, 0) + count
     matched.total = sum(profile.samples.values())
-    matched.found = matched.total - missing.total()
+    matched.hits = matched.total - missing.total()
     for (caller, callee, offset), count in profile.arcs.items():
         source, target = names.index(caller), names.index(callee)
         if 0 <= source != target >= 0:
@@ -87,7 +87,7 @@ def match(profile: Profile, functions: Functions) -> Matched:
         matched.builds.append(
             Build(build, sum(places.values()), of_build, guessed, trust / guessed if guessed else 0.0)
         )
-    matched.builds.sort(key=lambda one: (-one.total, one.build_id))
+    matched.builds.sort(key=lambda build: (-build.total, build.build_id))
     matched.missing = missing.most_common(_UNMATCHED_SHOWN)
     return matched
 

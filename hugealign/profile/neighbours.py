@@ -45,7 +45,7 @@ class Guess:
     trust: float
 
 
-def found(anchors: Mapping[int, int], lost: Collection[Lost], functions: Functions, calls: Calls) -> dict[int, Guess]:
+def guesses(anchors: Mapping[int, int], lost: Collection[Lost], functions: Functions, calls: Calls) -> dict[int, Guess]:
     """Return the possible guesses for *lost* functions, by address; *anchors* are indices by address.
 
     No function of our build is used twice.  (Taking the results as new anchors found little more, and most of it
@@ -53,7 +53,7 @@ def found(anchors: Mapping[int, int], lost: Collection[Lost], functions: Functio
     """
     free = _Free(functions, {*anchors.values()})
     ahead = sorted(anchors)
-    made = [(guess, one.address) for one in lost for guess in _guess(one, ahead, anchors, free, calls)]
+    made = [(guess, function.address) for function in lost for guess in _guess(function, ahead, anchors, free, calls)]
     guesses: dict[int, Guess] = {}
     taken: set[int] = set()
     for guess, address in sorted(made, key=lambda pair: (-pair[0].trust, pair[1])):
@@ -81,21 +81,23 @@ class _Free:
         row = self._of_file.get(file, ()) if file else self._indices
         return row, bisect_right(row, first), bisect_left(row, last)
 
-    def linked(self, one: Lost, calls: Calls, first: int, last: int) -> list[int]:
-        """Return the free functions between two that may be *one*, by its callers and callees."""
-        found: set[int] = set()
-        for row in chain(map(calls.callees, one.callers), map(calls.callers, one.callees)):
+    def linked(self, function: Lost, calls: Calls, first: int, last: int) -> list[int]:
+        """Return the free functions between two that may be *function*, by its callers and callees."""
+        indices: set[int] = set()
+        for row in chain(map(calls.callees, function.callers), map(calls.callers, function.callees)):
             begin, end = bisect_right(row, first), bisect_left(row, last)
             self._left -= end - begin
             if self._left < 0:
                 return []
-            found.update(row[begin:end])
-        return sorted(found & self._member)
+            indices.update(row[begin:end])
+        return sorted(indices & self._member)
 
 
-def _guess(one: Lost, ahead: Sequence[int], known: Mapping[int, int], free: _Free, calls: Calls) -> Iterator[Guess]:
-    """Yield the guess for *one*, if there is any."""
-    at = bisect_left(ahead, one.address)
+def _guess(
+    function: Lost, ahead: Sequence[int], known: Mapping[int, int], free: _Free, calls: Calls
+) -> Iterator[Guess]:
+    """Yield the guess for *function*, if there is any."""
+    at = bisect_left(ahead, function.address)
     if not 0 < at < len(ahead):
         return
     before, behind = ahead[at - 1], ahead[at]
@@ -104,10 +106,10 @@ def _guess(one: Lost, ahead: Sequence[int], known: Mapping[int, int], free: _Fre
         return
     starts = free.functions.starts
     ours, theirs = starts[last] - starts[first], behind - before
-    place = starts[first] + (one.address - before) * ours / theirs
-    row, begin, end = free.between(first, last, one.file)
-    if linked := free.linked(one, calls, first, last):
-        row = [n for n in linked if not one.file or _base(free.functions.files[n]) == one.file]
+    place = starts[first] + (function.address - before) * ours / theirs
+    row, begin, end = free.between(first, last, function.file)
+    if linked := free.linked(function, calls, first, last):
+        row = [n for n in linked if not function.file or _base(free.functions.files[n]) == function.file]
         begin, end = 0, len(row)
     if begin >= end:
         return

@@ -65,7 +65,7 @@ class _Dictionary:
 
     def stack(self, number: int) -> bytes:
         """Return the numbers of the locations of a stack, as words.  Raises Malformed, IndexError."""
-        return b" ".join(b"%d" % one for one in self._repeated(self.stacks[number], 1))
+        return b" ".join(b"%d" % location for location in self._repeated(self.stacks[number], 1))
 
     def mapped(self) -> Iterator[tuple[int, Mapped]]:
         """Yield the mappings, with their numbers.  Raises Malformed, IndexError, ProfileError."""
@@ -73,9 +73,9 @@ class _Dictionary:
         for number, span in enumerate(self.mappings):
             some = scalars(self.data, *span, most=4)
             attributes = self._repeated(span, 5) if build_ids else ()
-            build_id = next((build_ids[one] for one in attributes if one in build_ids), "")
+            build_id = next((build_ids[index] for index in attributes if index in build_ids), "")
             if number:
-                yield number, Mapped(self.text(some.get(4, 0)), build_id, *(some.get(one, 0) for one in (1, 2, 3)))
+                yield number, Mapped(self.text(some.get(4, 0)), build_id, *(some.get(index, 0) for index in (1, 2, 3)))
 
     def _build_ids(self) -> Iterator[tuple[int, str]]:
         """Yield the attributes that are build-ids, by number."""
@@ -131,7 +131,7 @@ def mapped(data: bytes) -> Iterator[Mapped]:
     room = MemoryRoom()
     for span in _messages(data):
         for tables in _inside(data, span, 2):
-            yield from (one for _, one in _dictionary(data, tables, room).mapped())
+            yield from (mapping for _, mapping in _dictionary(data, tables, room).mapped())
 
 
 def _messages(data: bytes) -> Iterator[_Span]:
@@ -149,8 +149,8 @@ def _messages(data: bytes) -> Iterator[_Span]:
 
 def _inside(data: bytes, span: _Span, number: int) -> Iterator[_Span]:
     """Yield the spans of the messages in the field *number* of the message at *span*."""
-    for found, _, at, end in fields(data, *span):
-        if found == number:
+    for field_number, _, at, end in fields(data, *span):
+        if field_number == number:
             yield at, end
 
 
@@ -162,8 +162,8 @@ def _add(data: bytes, span: _Span, source: ProfileSource, profile: Profile) -> N
     seen: Counter[int] = Counter()
     for resource in _inside(data, span, 1):
         for scope in _inside(data, resource, 2):
-            for one, nanoseconds in _chosen(known, _inside(data, scope, 2), profile):
-                _samples(data, one, nanoseconds, seen, profile)
+            for profile_span, nanoseconds in _chosen(known, _inside(data, scope, 2), profile):
+                _samples(data, profile_span, nanoseconds, seen, profile)
     mappings = {}
     for number, mapped_file in known.mapped():
         profile.room.take()
@@ -184,8 +184,12 @@ def _add(data: bytes, span: _Span, source: ProfileSource, profile: Profile) -> N
     common.add(stacks, locations, mappings, source, profile)
 
 
-def _may_be_ours(one: Mapped, source: ProfileSource) -> bool:
-    return source.functions.is_build(one.build_id) or source.ours(one.path) or not (one.path or one.build_id)
+def _may_be_ours(mapping: Mapped, source: ProfileSource) -> bool:
+    return (
+        source.functions.is_build(mapping.build_id)
+        or source.ours(mapping.path)
+        or not (mapping.path or mapping.build_id)
+    )
 
 
 def _chosen(known: _Dictionary, profiles: Iterable[_Span], profile: Profile) -> Iterator[tuple[_Span, int]]:
@@ -194,12 +198,12 @@ def _chosen(known: _Dictionary, profiles: Iterable[_Span], profile: Profile) -> 
     for span in profiles:
         profile.room.take()
         kind = unit = 0
-        for one in _inside(known.data, span, 1):
-            some = scalars(known.data, *one, most=2)
+        for type_span in _inside(known.data, span, 1):
+            some = scalars(known.data, *type_span, most=2)
             kind, unit = some.get(1, 0), some.get(2, 0)
         period = scalars(known.data, *span, most=6).get(6, 0) if known.text(unit) == _NANOSECONDS else 0
         candidates.append((known.text(kind), span, period))
-    best = next((kind for kind in _RAN if any(kind == one[0] for one in candidates)), None)
+    best = next((kind for kind in _RAN if any(kind == candidate[0] for candidate in candidates)), None)
     for text, span, nanoseconds in candidates:
         if text == best:
             yield span, nanoseconds

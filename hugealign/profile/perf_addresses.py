@@ -8,18 +8,16 @@ offset in a text segment of the file; in a large program that is not moved, an o
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from hugealign.code.callsites import CallSites
 from hugealign.elf import textplaces
-from hugealign.elf.image import Segment
 from hugealign.elf.symbols import Functions
 from hugealign.elf.textplaces import Layout
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.io.units import printable
 from hugealign.profile.lines import blocks, samples
-from hugealign.profile.model import NOWHERE, MemoryRoom, Profile, ProfileError
+from hugealign.profile.model import NOWHERE, Profile, ProfileError
+from hugealign.profile.perf_spaces import FOREIGN, Processes, Program, Space
 from hugealign.profile.source import ProfileSource
 
 _MMAP = re.compile(
@@ -35,44 +33,11 @@ _BRANCH = re.compile(rb"\s*+(?:(\d++)\s++)?(?:.*: ++[0-9a-f]++ ++)?(0x[0-9a-f]+/
 _INLINED = re.compile(rb"^\t[^\n]* \(inlined\)\n", re.MULTILINE)
 _KNOWN_LIMIT, _KNOWN_LENGTH = 64 << 20, 512  # bytes of the frames whose meaning is kept, and of one
 _PIDS_LIMIT, _PIDS_LENGTH = 100_000, 128  # texts before the addresses of samples, and bytes of one
-_SPACE = 512  # bytes that a process takes, without its mappings
-_MAP = 384  # bytes that one mapping of a process takes, as it is and as text
 _KINDS_LIMIT, _KEPT = 128 << 20, 256  # bytes of samples that are looked up, and the overhead of one
 _FILES_LIMIT = 10_000  # files that are known to be the binary or not
 _LINE_LIMIT, _BRANCHES_LIMIT = 1 << 13, 1 << 16  # bytes of a line, longer than any path; and of a line with branches
 _WORTH = 20  # samples per frame above the innermost; with more, chains hardly matter
 _LONGEST = 1 << 16  # the longest plausible run without a branch, in bytes
-_FOREIGN = -2
-
-
-@dataclass(slots=True)
-class _Space:
-    """One process: where the binary is mapped, and what frames mean there."""
-
-    maps: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, offset in the file
-    text: list[tuple[int, int, int]] = field(default_factory=list)  # start, end, difference to an address of the file
-    leaves: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # by frame: function, offset in it
-    callers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    above: set[bytes] = field(default_factory=set)  # frames still to be looked at
-    frames: int = 0  # bytes of the leaves and the callers
-
-    def move(self, maps: list[tuple[int, int, int]], segments: list[tuple[int, int, int]]) -> None:
-        """Note that the binary, with text *segments* (start, end, shift), is now mapped at *maps*."""
-        self.maps = maps
-        self.text = [
-            (begin - at + max(at, first), begin - at + min(at + end - begin, last), at - begin + shift)
-            for begin, end, at in maps
-            for first, last, shift in segments
-            if max(at, first) < min(at + end - begin, last)
-        ]
-        self.leaves.clear()
-        self.callers.clear()
-        self.frames = 0
-
-    @property
-    def size(self) -> int:
-        """The bytes that the mappings take."""
-        return _MAP * (len(self.maps) + len(self.text))
 
 
 #: The meaning of a usual sample: its function, the caller of that, the offset there, and the offset of the sample.
@@ -92,113 +57,13 @@ class _Kinds(dict[bytes, _Kind | None]):
 
 def mapped(line: bytes) -> bytes:
     """Return the path of the file that the event in *line* maps, empty for other lines."""
-    found = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
-    return found.group(6).removesuffix(b" (deleted)") if found else b""
+    match = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
+    return match.group(6).removesuffix(b" (deleted)") if match else b""
 
 
 def _physical(block: bytes) -> bytes:
     """Return *block* without the frames of inlined functions, which have the address of the frame below them."""
     return _INLINED.sub(b"", block) if b" (inlined)\n" in block else block
-
-
-class _Program:
-    """The text of the binary: finds the function at an address of a process, or at an offset in the file."""
-
-    def __init__(self, functions: Functions, layouts: Sequence[Layout] = ()) -> None:
-        self.functions = functions
-        self.layouts = layouts
-        # A debug file does not say where in the program's file a segment is; until a mapping tells, as GNU ld puts it.
-        image = functions.image
-        base = align_down(image.load_segments[0].p_vaddr, BASE_PAGE) if image.load_segments else 0
-        self.unplaced = [s for s in image.text_segments if not s.p_filesz]
-        self.strange = False  # whether text was mapped from a place where none of them is
-        self._lay([(s, s.p_offset if s.p_filesz else s.p_vaddr - base) for s in image.text_segments])
-
-    def _lay(self, texts: Sequence[tuple[Segment, int]]) -> None:
-        """Take the segments of text to lie in the file where *texts* says."""
-        self.texts = texts
-        self.segments = sorted((at, at + s.p_memsz, s.p_vaddr - at) for s, at in texts)
-        # A program that is not moved needs no known mapping.
-        self.fixed = [(s.p_vaddr, s.p_vaddr + s.p_memsz, at) for s, at in texts if self.functions.image.fixed]
-
-    def place(self, size: int, offset: int) -> bool:
-        """Learn where in its file the text is of which *size* bytes from *offset* on are mapped for execution.
-
-        Return whether that is another place than before.
-        """
-        pages = textplaces.pages(self.functions.image)
-        layout = textplaces.mapped(self.layouts, size, offset, pages)
-        if layout is not None:
-            found = [(s, s.p_offset) for s in textplaces.texts(layout)]
-            same = [*self.texts] == found
-            self.unplaced = []
-            self._lay(found)
-            return not same
-        for s in self.unplaced:
-            at = textplaces.place(s, size, offset, pages)
-            if at is not None:
-                self.unplaced.remove(s)
-                self._lay([(one, at if one is s else place) for one, place in self.texts])
-                return True
-        # Part of a segment can be mapped by itself, after madvise(2).
-        page = pages[0] if (offset | size) % pages[-1] else pages[-1]
-        parts = (
-            align_down(at, page) <= offset and offset + size <= align_up(end, page) for at, end, _ in self.segments
-        )
-        self.strange |= not any(parts)
-        return False
-
-    def at_address(self, address: int, space: _Space) -> tuple[int, int]:
-        """Return the function at *address* (or NOWHERE, _FOREIGN), and the offset in it."""
-        for start, end, shift in space.text:
-            if start <= address < end:
-                return self._at(address + shift)
-        return self.at_offset(
-            next((address - start + at for start, end, at in space.maps if start <= address < end), address)
-        )
-
-    def at_offset(self, offset: int) -> tuple[int, int]:
-        """Return the same for an offset in the file."""
-        for start, end, shift in self.segments:
-            if start <= offset < end:
-                return self._at(offset + shift)
-        return _FOREIGN, 0
-
-    def _at(self, vaddr: int) -> tuple[int, int]:
-        function = self.functions.at(vaddr)
-        return function, vaddr - self.functions.starts[function] if function >= 0 else 0
-
-
-class _Processes:
-    """The processes that mapped the binary; all others share *unmoved*: a machine has millions of processes a day."""
-
-    def __init__(self, program: _Program, room: MemoryRoom) -> None:
-        self.program, self.room = program, room
-        self.moved: dict[bytes, _Space] = {}
-        self.unmoved = _Space()
-        self.unmoved.move(program.fixed, program.segments)
-        self.frames = 0  # bytes of the known ones, of all processes
-
-    def of(self, pid: bytes) -> _Space:
-        """Return the process."""
-        return self.moved.get(pid, self.unmoved)
-
-    def move(self, pid: bytes, maps: list[tuple[int, int, int]]) -> None:
-        """Note where the binary is mapped now."""
-        space = self.moved.get(pid)
-        if space is None:
-            self.room.take(_SPACE)
-            space = self.moved[pid] = _Space()
-        self.frames -= space.frames
-        before = space.size
-        space.move(maps, self.program.segments)
-        self.room.take(space.size - before, 0)
-
-    def place(self, size: int, offset: int) -> None:
-        """Note that code of the binary is mapped so; see `_Program.place`."""
-        if self.program.place(size, offset):
-            self.frames -= self.unmoved.frames
-            self.unmoved.move(self.program.fixed, self.program.segments)
 
 
 def read(source: ProfileSource, profile: Profile) -> None:
@@ -233,14 +98,14 @@ class AddressReader:
         self.offsets = offsets
         self.sites = sites
         self.callers = self.stray = 0  # distinct frames, and those among them that are no callers
-        self.program = _Program(functions, layouts)
-        self.processes = _Processes(self.program, profile.room)
+        self.program = Program(functions, layouts)
+        self.processes = Processes(self.program, profile.room)
         self.space = self.processes.unmoved  # of the last sample
         self.kinds = _Kinds(self._kind)
         self.counts: Counter[_Kind | None] = Counter()
         self.size = 0  # roughly the bytes of the kinds, and of frames still to be looked at
         self.strangers: set[bytes] = set()  # their processes that are not known to have mapped the binary
-        self.above: list[_Space] = []  # the spaces that have frames to look at
+        self.above: list[Space] = []  # the spaces that have frames to look at
         self.pids: dict[bytes, bytes] = {}  # by the text before the addresses of samples
         self.files: dict[bytes, bool] = {}  # whether the file that a frame names, with its bracket, is the binary
 
@@ -303,8 +168,8 @@ class AddressReader:
     def _event(self, line: bytes) -> None:
         if len(line) > _LINE_LIMIT:
             self.profile.bad += 1
-        elif found := _MMAP.match(line):
-            pid, start, size, offset, rights, path = found.groups()
+        elif match := _MMAP.match(line):
+            pid, start, size, offset, rights, path = match.groups()
             path = path.removesuffix(b" (deleted)")
             if not self.ours(path):
                 self.profile.other_file(path)
@@ -316,17 +181,17 @@ class AddressReader:
                     self.processes.place(last - first, int(offset, 16))
                 kept = [old for old in self.processes.of(pid).maps if old[1] <= first or old[0] >= last]
                 self.processes.move(pid, [*kept, (first, last, int(offset, 16))][-64:])
-        elif found := _FORK.match(line):
-            child, parent = found.groups()
+        elif match := _FORK.match(line):
+            child, parent = match.groups()
             processes = self.processes
             maps = processes.of(parent).maps
             if child != parent and processes.of(child).maps != maps:
                 if child in processes.moved or child in self.strangers:
                     self._settle()
                 processes.move(child, list(maps))
-        elif (found := _EXEC.match(line)) and found.group(1) in self.processes.moved:
+        elif (match := _EXEC.match(line)) and match.group(1) in self.processes.moved:
             self._settle()
-            self.processes.move(found.group(1), list(self.program.fixed))
+            self.processes.move(match.group(1), list(self.program.fixed))
 
     def _kind(self, sample: bytes) -> _Kind | None:
         """Return the meaning of *sample*, None for an unusual one, which is added at once."""
@@ -344,7 +209,7 @@ class AddressReader:
         self.space = space = self.processes.of(pid)
         if space is self.processes.unmoved:
             self.strangers.add(pid)
-        caller, offset = _FOREIGN, 0
+        caller, offset = FOREIGN, 0
         if chained:
             leaf, at = space.leaves.get(lines[1]) or self._frame(lines[1], space.leaves, caller=False)
             if len(lines) > 2:
@@ -388,13 +253,13 @@ class AddressReader:
             behind = None  # what ran next: branches are listed newest first
             for word in words.split():
                 behind = self._branch(word, behind)
-        elif len(head) <= _LINE_LIMIT and (found := _SAMPLE.match(head)):
-            pid, address, path = found.groups()
+        elif len(head) <= _LINE_LIMIT and (match := _SAMPLE.match(head)):
+            pid, address, path = match.groups()
             self.space = self.processes.of(pid)
             if path is None and len(self.pids) < _PIDS_LIMIT and len(head) < _PIDS_LENGTH:
                 self.pids[head if address is None else head.rpartition(b" ")[0]] = pid
             if address is not None:
-                found_at = _FOREIGN, 0
+                found_at = FOREIGN, 0
                 if path is None or self.ours(path.removesuffix(b" (deleted)")):
                     found_at = self.program.at_address(int(address, 16), self.space)
                 self._count(*found_at, 1)
@@ -420,7 +285,7 @@ class AddressReader:
             if 0 <= caller != leaf[0] >= 0:
                 self.profile.call(caller, leaf[0], 1, offset)
 
-    def _later(self, space: _Space, frames: list[bytes]) -> None:
+    def _later(self, space: Space, frames: list[bytes]) -> None:
         """Remember *frames* that only say that they ran; each is looked at once."""
         if not space.above:
             self.above.append(space)
@@ -443,7 +308,7 @@ class AddressReader:
 
     def _count(self, index: int, offset: int, count: int) -> None:
         self.profile.good += count
-        if index == _FOREIGN:
+        if index == FOREIGN:
             self.profile.foreign += count
         else:
             self.profile.add(index, count)
@@ -459,15 +324,15 @@ class AddressReader:
         digits = words[1:].lstrip()
         ours = self.files.get(path)
         if ours is None or not digits.isalnum() or len(digits) > 16 or words[:1] != b"\t":
-            found = _FRAME.match(line)
-            if not found:
+            match = _FRAME.match(line)
+            if not match:
                 self.profile.bad += 1
-                return _FOREIGN, 0
-            digits, file = found.groups()
+                return FOREIGN, 0
+            digits, file = match.groups()
             ours = file is None or self.ours(file.removesuffix(b" (deleted)"))
             if len(self.files) < _FILES_LIMIT and len(path) < _KNOWN_LENGTH:
                 self.files[path] = ours
-        resolved = (_FOREIGN, 0)
+        resolved = (FOREIGN, 0)
         if ours:
             # A caller's address is where it continues: after a last call that never returns, that is the next function.
             try:
@@ -479,7 +344,7 @@ class AddressReader:
                     self.callers += 1
                     if not self.sites.possible(site):
                         self.stray += 1
-                        resolved = (_FOREIGN, 0)
+                        resolved = (FOREIGN, 0)
             except ValueError:  # other letters
                 self.profile.bad += 1
                 return resolved

@@ -99,10 +99,10 @@ class TextReader:
         frame = self.known.get(text)
         if frame is None:
             whole = text.removesuffix(b")").removesuffix(b" (deleted)")
-            found = _NAMED.match(whole)
-            if not found:
+            match = _NAMED.match(whole)
+            if not match:
                 raise Malformed
-            name, path = found.groups()
+            name, path = match.groups()
             name, offset = _symbol(name)
             frame = (None, None)
             if self.ours(path):
@@ -145,8 +145,8 @@ class TextReader:
 
 def _symbol(text: bytes) -> tuple[bytes, int | None]:
     """Return the name in ``symbol+0x1``, and the offset if there is one."""
-    found = _OFFSET.match(text)
-    return (found.group(1), int(found.group(2), 16)) if found else (text, None)
+    match = _OFFSET.match(text)
+    return (match.group(1), int(match.group(2), 16)) if match else (text, None)
 
 
 def _apart(line: bytes) -> tuple[bytes, list[bytes]]:

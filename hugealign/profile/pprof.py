@@ -89,7 +89,7 @@ def _proto(data: bytes, source: ProfileSource, profile: Profile) -> None:
                     (ids if part[0] == 1 else values).extend(numbers(data, part))
                 meaningful(len(ids) <= _FRAMES and len(values) <= _FRAMES)
             count = chosen.count(values)
-            stack = b" ".join(b"%d" % one for one in ids)
+            stack = b" ".join(b"%d" % location for location in ids)
             if stack not in stacks:
                 take(len(stack))
             stacks[stack] = stacks.get(stack, 0) + count

@@ -56,10 +56,10 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
     name = b""
     for number, line in enumerate(lines, 1):
         try:
-            if found := _FUNCTION.match(line):
-                name = found.group(1)
-            elif found := _COUNTS.match(line):
-                entry, blocks = found.groups()
+            if match := _FUNCTION.match(line):
+                name = match.group(1)
+            elif match := _COUNTS.match(line):
+                entry, blocks = match.groups()
                 numbers = [count_of(word) for word in (entry or blocks).replace(b",", b" ").split()]
                 profile.good += 1
                 if any(numbers):
@@ -72,8 +72,8 @@ def read(lines: Iterable[bytes], profile: Profile) -> None:
 def _split(name: bytes) -> tuple[bytes, bytes]:
     """Return file and name.  Only demangled C++ names contain colons, and these are not demangled."""
     for mark in (b";", b":"):
-        file, found, symbol = name.rpartition(mark)
-        if found:
+        file, separator, symbol = name.rpartition(mark)
+        if separator:
             return file, symbol
     return b"", name
 
@@ -84,12 +84,12 @@ def _read_samples(lines: Iterable[bytes], profile: Profile) -> None:
         if not line or line.startswith((b"#", b" !")):
             continue
         try:
-            if found := _SAMPLED.match(line):
-                name, total = found.groups()
+            if match := _SAMPLED.match(line):
+                name, total = match.groups()
                 function = profile.place(_innermost(name))
                 profile.add(function, count_of(total))
-            elif (found := _LINE.match(line)) and function is not None:
-                for call in found.group(1).split():
+            elif (match := _LINE.match(line)) and function is not None:
+                for call in match.group(1).split():
                     callee, _, count = call.rpartition(b":")
                     profile.call(function, profile.place(callee), count_of(count))
             else:

@@ -60,9 +60,9 @@ def builds(path: str, max_unpacked: int | None = None) -> dict[str, str]:
                 if mapped:
                     names: dict[bytes, str] = {}  # many mappings can share one
                     return {
-                        one.build_id: names.setdefault(one.path, os.fsdecode(one.path))
-                        for one in mapped(whole(stream))
-                        if one.build_id
+                        mapping.build_id: names.setdefault(mapping.path, os.fsdecode(mapping.path))
+                        for mapping in mapped(whole(stream))
+                        if mapping.build_id
                     }
     return {}
 

@@ -81,7 +81,7 @@ def reduce_profiles(
     debug = DebugFiles(options.debuginfo)
     mapped = {build: file for path in profiles for build, file in read.builds(path, options.max_unpacked).items()}
     chosen = [*_programs(paths, mapped, debug)]
-    apart = frozenset(mapped) & {one.build_id for one in chosen}
+    apart = frozenset(mapped) & {candidate.build_id for candidate in chosen}
     for program in chosen:
         functions = program.functions(debug)
         others = Others(debug, apart - {program.build_id})
@@ -141,8 +141,8 @@ def _builds(path: str, form: str) -> dict[str, str]:
         return {}
 
 
-def _add(found: Counts, profile: Profile, functions: Functions, program: _Program, builds: dict[str, str]) -> bool:
-    """Add the samples of *functions* in *profile* to *found*; return whether there are any."""
+def _add(into: Counts, profile: Profile, functions: Functions, program: _Program, builds: dict[str, str]) -> bool:
+    """Add the samples of *functions* in *profile* to *into*; return whether there are any."""
     matched = match(profile, functions)
     if not matched.samples:
         return False
@@ -152,13 +152,13 @@ def _add(found: Counts, profile: Profile, functions: Functions, program: _Progra
     others = {build_id for path, build_id in builds.items() if path.rpartition("/")[2] == name}
     build_id = functions.build_id if exact else others.pop() if len(others) == 1 else ""
     head = counts.head(build_id, name)
-    new = head not in found
-    mine = found.setdefault(head, {})
+    new = head not in into
+    mine = into.setdefault(head, {})
     if new:
         counts.add(mine, counts.HOSTS, 1)
     for key, count in (
         (counts.FOREIGN, matched.foreign),
-        (counts.OUTSIDE, matched.total - matched.found),
+        (counts.OUTSIDE, matched.total - matched.hits),
         (counts.BAD, profile.bad),
     ):
         if count:

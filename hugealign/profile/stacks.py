@@ -44,7 +44,8 @@ def add(
     profile: Profile,
 ) -> None:
     """Add *stacks*: numbers of locations, innermost first, and how often each stack was seen."""
-    paths = sorted({os.fsdecode(one.path) for one in mappings.values() if source.functions.is_build(one.build_id)})
+    ours = (entry for entry in mappings.values() if source.functions.is_build(entry.build_id))
+    paths = sorted({os.fsdecode(entry.path) for entry in ours})
     known = textplaces.layouts(source.binary, source.functions, paths)
     files = {key: _File(mapped, source, known) for key, mapped in mappings.items()}
     some = any(file.named for file in files.values())  # else the program ran under another name

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from hugealign.diagnosis.refusal import RefusalError, error_name
-from hugealign.io import replacing
+from hugealign.io import copying
 from hugealign.io.descriptors import using
 from hugealign.pagecache import measure, warming
 from hugealign.records import Record
@@ -106,10 +106,10 @@ def without_windows(path: str, *argv: str, needs: str = "") -> "Diagnosis":
     """Return why a copy of the file at *path* would have no window; *argv* is the command that would fix the copy."""
     from hugealign.fixing import remedies
 
-    found = remedies.diagnose(path, kernel.huge_page_size())
-    if found.remedy and found.remedy.after is not None:
-        found = found.changed(remedy=found.remedy.changed(argv=argv, needs=needs))
-    return found
+    diagnosis = remedies.diagnose(path, kernel.huge_page_size())
+    if diagnosis.remedy and diagnosis.remedy.after is not None:
+        diagnosis = diagnosis.changed(remedy=diagnosis.remedy.changed(argv=argv, needs=needs))
+    return diagnosis
 
 
 def check(origin: StagedFile) -> None:
@@ -118,7 +118,7 @@ def check(origin: StagedFile) -> None:
         raise RefusalError("copy.mount-option", option="noexec")
     if namespace.privileged(origin.fd) and namespace.nosuid(origin.fd):
         raise RefusalError("copy.mount-option", option="nosuid")
-    if replacing.sealed(origin.fd):
+    if copying.sealed(origin.fd):
         raise RefusalError("copy.sealed")
 
 
@@ -135,11 +135,11 @@ def write(origin: StagedFile, target: int) -> None:
 
             writing.compose(origin.fd, target, origin.output)
         else:
-            replacing.copy_data(origin.fd, target, os.fstat(origin.fd).st_size)
+            copying.copy_data(origin.fd, target, os.fstat(origin.fd).st_size)
     except OSError as error:
         raise RefusalError("copy.failed", error=error_name(error)) from error
     if _state(origin.fd) != before:
-        raise RefusalError(replacing.CHANGED)
+        raise RefusalError(copying.CHANGED)
 
 
 def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
@@ -150,7 +150,7 @@ def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
     info = os.fstat(origin.fd)
     try:
         if owner:
-            replacing.copy_attributes(origin.fd, target)
+            copying.copy_attributes(origin.fd, target)
         else:
             # We own the copy, and may execute the original, perhaps through its group.
             os.fchmod(target, info.st_mode & 0o777 | 0o500)

@@ -10,7 +10,7 @@ from hugealign.elf.coverage import text_size
 from hugealign.elf.image import PT_INTERP, read_image
 from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
-from hugealign.io import replacing
+from hugealign.io import copying
 from hugealign.io.descriptors import using
 from hugealign.io.execution import binary, which
 from hugealign.io.regular import FileError, opened
@@ -132,8 +132,8 @@ def _prepared(program: str | None, options: LaunchOptions) -> Launch:
     alone = not any(text.windows for text in texts.values())
     for path in (*programs, *named):
         if not texts[path].windows and not texts[path].diagnosis:
-            found = _without_windows(path, path in named, alone)
-            texts[path] = texts[path].changed(diagnosis=found)
+            diagnosis = _without_windows(path, path in named, alone)
+            texts[path] = texts[path].changed(diagnosis=diagnosis)
     done = [text for text in texts.values() if text.windows or text.diagnosis]
     done += [text for top, paths in trees.items() for text in _of_tree(top, [texts[path] for path in paths], options)]
     return Launch(done)
@@ -199,7 +199,7 @@ def _failed(text: TextResult, error: Exception, windows: int = 0) -> TextResult:
 def _in_store(path: str, options: LaunchOptions) -> bool:
     if not os.path.isdir(options.place):
         return False
-    with suppress(HugealignError), opened(path) as fd, store.found(fd, options.place) as copy:
+    with suppress(HugealignError), opened(path) as fd, store.copy_of(fd, options.place) as copy:
         return copy is not None
     return False
 
@@ -210,7 +210,7 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
     def work() -> object:
         from hugealign.pagecache.text import WarmOptions, warm
 
-        found: list[object] = []
+        results: list[object] = []
         explain = options.how == IN_PLACE  # else a copy is tried next
         small: set[int] = set()  # file systems, by st_dev, on which the text of a file stayed small
         for path in paths:
@@ -221,11 +221,11 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
                     small.add(device)
             except (OSError, HugealignError) as error:
                 failed = _failed(TextResult(path, IN_PLACE), error).diagnosis
-                found.append((path, 0, 0, failed and failed.packed()))
+                results.append((path, 0, 0, failed and failed.packed()))
                 continue
             why = done.diagnosis if done.offsets else None
-            found.append((path, len(done.offsets), done.huge, why and why.packed()))
-        return found
+            results.append((path, len(done.offsets), done.huge, why and why.packed()))
+        return results
 
     return [
         TextResult(path, IN_PLACE, windows, huge, why and unpacked(why))
@@ -238,7 +238,7 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
 
     And over those of which the store has a copy.
     """
-    found = dict(texts)
+    results = dict(texts)
     # An ordinary user's copies, those of libraries too, need a user namespace.
     gives_none = bool(os.geteuid()) and program is not None and namespace.privileged(program)
     with ExitStack() as stack:
@@ -258,7 +258,7 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
                     raise RefusalError("process.privileged-program")
                 origins.append(origin)
             except (OSError, HugealignError) as error:
-                found[text.path] = _failed(text, error, windows)
+                results[text.path] = _failed(text, error, windows)
         for path in () if gives_none else store.shared(options.place):
             if path not in texts:  # nobody named it: if it cannot be had, it is as without the store
                 with suppress(OSError, HugealignError):
@@ -270,13 +270,13 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
                 raise RefusalError.of(reason)
             for text in _in_namespace(origins, options.place) if origins else ():
                 if text.windows == text.huge or text.path in texts:
-                    found[text.path] = text
+                    results[text.path] = text
         except (OSError, HugealignError) as error:
             for origin in origins:
                 path = origin.file.path
-                if path in texts and found[path].how == IN_PLACE:
-                    found[path] = _failed(found[path], error, origin.file.windows)
-    return found
+                if path in texts and results[path].how == IN_PLACE:
+                    results[path] = _failed(results[path], error, origin.file.windows)
+    return results
 
 
 class _Origin(Record):
@@ -294,11 +294,11 @@ def _origin(stack: ExitStack, path: str, options: LaunchOptions, *, only_stored:
     """
     fd, file = stack.enter_context(opened(path)), None
     kinds = (True,) if options.fix and not only_stored else (True, False)
-    copy = stack.enter_context(store.found(fd, options.place, kinds))
+    copy = stack.enter_context(store.copy_of(fd, options.place, kinds))
     if copy is None and not only_stored:
         file = copies.source(path, fd, copies.Fixes() if options.fix else None)
         if file and not file.output:
-            copy = stack.enter_context(store.found(fd, options.place, (False,)))
+            copy = stack.enter_context(store.copy_of(fd, options.place, (False,)))
     if copy is not None:
         windows = len(measure.text_windows(copy, kernel.huge_page_size()))
         return _Origin(copies.StagedFile(path, fd, windows), copy)
@@ -362,7 +362,7 @@ def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
         bound = _measured(origin, copy, STAGE)
         with using(os.open(origin.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)) as target:
             if not os.path.samestat(os.fstat(target), os.fstat(origin.fd)):
-                raise RefusalError(replacing.CHANGED)
+                raise RefusalError(copying.CHANGED)
             with using(namespace.tree(copy)) as made:
                 namespace.attach(made, target)
     except (OSError, HugealignError) as error:

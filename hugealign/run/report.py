@@ -23,26 +23,26 @@ def lines(staged: Staged) -> list[str]:
     how = "there already" if staged.state == THERE else "copied"
     size = format_size(staged.size)
     windows = f"{staged.huge} of {staged.windows} windows{kind} huge"
-    found = [f"{path}: {render.counted_huge(windows, staged.huge, staged.windows)} ({size}, {how})"]
+    result = [f"{path}: {render.counted_huge(windows, staged.huge, staged.windows)} ({size}, {how})"]
     if staged.diagnosis:
-        found.append(f"  {render.text(staged.diagnosis, colour=True)}")
-    return found
+        result.append(f"  {render.text(staged.diagnosis, colour=True)}")
+    return result
 
 
 def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, HugealignError]]) -> str:
     """Return the JSON document ``hugealign.stage/1`` for staged files; sizes are bytes."""
     files = [
         {
-            "path": printable(one.path),
-            "state": one.state,
-            "windows": one.windows,
-            "windows_huge": one.huge,
-            "size": one.size,
-            "link": printable(one.link),
-            "fixed": one.fixed,
-            "diagnosis": render.document(one.diagnosis),
+            "path": printable(file.path),
+            "state": file.state,
+            "windows": file.windows,
+            "windows_huge": file.huge,
+            "size": file.size,
+            "link": printable(file.link),
+            "fixed": file.fixed,
+            "diagnosis": render.document(file.diagnosis),
         }
-        for one in staged
+        for file in staged
     ]
     refused = [{"path": printable(path), **failure(path, error)} for path, error in errors]
     return _document(place, {"files": files, "errors": refused})
@@ -58,5 +58,9 @@ def entries_document(place: str, entries: Sequence[StoredCopy]) -> str:
 
 
 def _document(place: str, more: dict[str, object]) -> str:
-    found = {"schema": SCHEMA, "tool": {"name": "hugealign", "version": __version__}, "store": printable(place)} | more
-    return json.dumps(found, indent=1)
+    document = {
+        "schema": SCHEMA,
+        "tool": {"name": "hugealign", "version": __version__},
+        "store": printable(place),
+    } | more
+    return json.dumps(document, indent=1)

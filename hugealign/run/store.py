@@ -116,14 +116,14 @@ def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, i
 
 def entries(place: str = DEFAULT) -> list[StoredCopy]:
     """Return the copies in the store, by path; none if there is no store."""
-    found = {}
+    result = {}
     for path, link in _links(place):
         with contextlib.suppress(OSError):
             identity = os.path.basename(os.readlink(link))
             size = os.stat(os.path.join(place, identity)).st_blocks * 512
             fixed = identity.endswith(copies.FIXED)
-            found[path, identity] = StoredCopy(path, identity, size, _is_current(path, identity), fixed)
-    return [found[key] for key in sorted(found)]
+            result[path, identity] = StoredCopy(path, identity, size, _is_current(path, identity), fixed)
+    return [result[key] for key in sorted(result)]
 
 
 def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
@@ -172,7 +172,7 @@ def others(place: str) -> int:
 
 
 @contextlib.contextmanager
-def found(fd: int, place: str = DEFAULT, kinds: Sequence[bool] = (True, False)) -> Iterator[int | None]:
+def copy_of(fd: int, place: str = DEFAULT, kinds: Sequence[bool] = (True, False)) -> Iterator[int | None]:
     """Yield the open copy in the store at *place* of the open file *fd*; None without a copy, or a trusted store.
 
     *kinds* are the copies that will do, the best first: True is one of the fixed file.

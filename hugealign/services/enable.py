@@ -92,33 +92,33 @@ def disable(unit: str) -> list[str]:
 
     Raises HugealignError.
     """
-    found = [path for path in dropins.paths(services.full_name(unit)) if os.path.lexists(path)]
-    if not found:
+    paths = [path for path in dropins.paths(services.full_name(unit)) if os.path.lexists(path)]
+    if not paths:
         raise RefusalError("service.not-enabled")
-    for path in found:
+    for path in paths:
         _ours(path)
     try:
-        for path in reversed(found):  # the drop-in first: nothing may bind a copy that nobody renews
+        for path in reversed(paths):  # the drop-in first: nothing may bind a copy that nobody renews
             _remove(path)
     except OSError as error:
         raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
     _reload()
     with contextlib.suppress(HugealignError):  # at worst, its copies stay in memory until the system is shut down
         store.release(dropins.owner(services.full_name(unit)))
-    return found
+    return paths
 
 
 def _files(service: Service, options: EnableOptions) -> list[str]:
     """Return the real paths of the ELF files that the *service* runs from, the program first."""
     below = [path for path in options.files if os.path.isdir(path)]
     named = [path for path in options.files if path not in below]
-    found = [os.path.realpath(path) for path in (*named, *service.programs)]
+    paths = [os.path.realpath(path) for path in (*named, *service.programs)]
     if service.pid:
         running = processes.look(service.pid, libraries=options.libs)
-        found.append(running.exe)
-        found += [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
-    found += map(os.path.realpath, inputs.programs(below))
-    programs = [path for path in dict.fromkeys(found) if _is_elf(path, path in named)]
+        paths.append(running.exe)
+        paths += [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
+    paths += map(os.path.realpath, inputs.programs(below))
+    programs = [path for path in dict.fromkeys(paths) if _is_elf(path, path in named)]
     if not programs:
         _refuse_members(service, options)
         raise RefusalError("service.script", Remedy("name-program"))

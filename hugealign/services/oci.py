@@ -23,7 +23,7 @@ from typing import Any
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis, unpacked
 from hugealign.errors import HugealignError
-from hugealign.io import mounts, replacing
+from hugealign.io import copying, mounts
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened, opened_at
 from hugealign.run import store
@@ -70,12 +70,12 @@ class Bound:
 
 def container(state: bytes) -> Container | None:
     """Return the container whose *state* the engine gave; None if it asks for nothing.  Raises HugealignError."""
-    found = _object(state, "state")
-    bundle, pid = _text(found, "bundle"), found.get("pid")
+    bundle_state = _object(state, "state")
+    bundle, pid = _text(bundle_state, "bundle"), bundle_state.get("pid")
     if type(pid) is not int or not 0 < pid < _MOST_PIDS:
         raise DiagnosedError("container.description", part="pid")
     config = _object(_config(bundle), "config.json")
-    annotations = _part(found, "annotations") | _part(config, "annotations")
+    annotations = _part(bundle_state, "annotations") | _part(config, "annotations")
     wanted = annotations.get(ANNOTATION)
     if not isinstance(wanted, str) or wanted in ("", "off"):
         return None
@@ -98,7 +98,7 @@ def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
     with using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
         layers = _layers(os.fstat(root).st_dev)
         named = wanted.programs or tuple(dict.fromkeys(_commands(root, wanted)))
-        for path in dict.fromkeys(one for name in named for one in _below(root, name)):
+        for path in dict.fromkeys(target for name in named for target in _below(root, name)):
             try:
                 windows = _bound(root, layers, path, wanted, place)
             except (HugealignError, OSError) as error:
@@ -116,7 +116,7 @@ def _below(root: int, path: str) -> list[str]:
 
     They are names only: whatever these lead to meanwhile, they are looked up again below the open *root*.
     """
-    with contextlib.suppress(HugealignError, OSError), using(rooted.found(root, path)) as fd:
+    with contextlib.suppress(HugealignError, OSError), using(rooted.resolve(root, path)) as fd:
         if stat.S_ISDIR(os.fstat(fd).st_mode):
             top = f"/proc/self/fd/{fd}"
             return [path + name.removeprefix(top) for name in inputs.programs([top])]
@@ -126,7 +126,7 @@ def _below(root: int, path: str) -> list[str]:
 def _bound(root: int, layers: Sequence[str], path: str, wanted: Container, place: str) -> int:
     """Stage the program at *path*, and mount its copy over it; return the windows of the copy, 0 without one."""
     with contextlib.ExitStack() as stack:
-        target = stack.enter_context(using(rooted.found(root, path)))
+        target = stack.enter_context(using(rooted.resolve(root, path)))
         below = os.path.relpath(*(os.readlink(f"/proc/self/fd/{fd}") for fd in (target, root)))
         source = _source(target, below, layers)
         if source >= 0:
@@ -154,11 +154,11 @@ def _mounted(pid: int, root: str, path: str, target: int, copy: int) -> None:
 
     # A bind mount would not do: its source has to be in the same namespace.
     with using(namespace.tree(copy)) as made:
-        said = children.result(work)
-    if said is None:
+        reply = children.result(work)
+    if reply is None:
         raise RefusalError("process.ended")
-    if said:
-        raise RefusalError.of(unpacked(said))
+    if reply:
+        raise RefusalError.of(unpacked(reply))
 
 
 def _attach(pid: int, root: str, path: str, target: int, made: int) -> None:
@@ -167,10 +167,10 @@ def _attach(pid: int, root: str, path: str, target: int, made: int) -> None:
             raise namespace.no_mounts("setns", ctypes.get_errno())
     with (
         using(os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as top,
-        using(rooted.found(top, path)) as there,
+        using(rooted.resolve(top, path)) as there,
     ):
         if not os.path.samestat(os.fstat(there), os.fstat(target)):
-            raise RefusalError(replacing.CHANGED)
+            raise RefusalError(copying.CHANGED)
         namespace.attach(made, there)
 
 
@@ -205,9 +205,9 @@ def _layers(device: int) -> list[str]:
 
 def _named(options: str) -> list[str]:
     """Return the layers in the mount *options* of an overlay, topmost first."""
-    found = dict(part.partition("=")[::2] for part in options.split(","))
-    upper = [found["upperdir"]] if "upperdir" in found else []
-    return upper + found.get("lowerdir", "").split(":")
+    fields = dict(part.partition("=")[::2] for part in options.split(","))
+    upper = [fields["upperdir"]] if "upperdir" in fields else []
+    return upper + fields.get("lowerdir", "").split(":")
 
 
 def _commands(root: int, wanted: Container) -> Iterator[str]:
@@ -218,7 +218,7 @@ def _commands(root: int, wanted: Container) -> Iterator[str]:
         for place in [wanted.cwd] if "/" in word else dict.fromkeys(wanted.path.split(":")):
             path = os.path.join("/", wanted.cwd, place, word)
             try:
-                with using(rooted.found(root, path)) as file:
+                with using(rooted.resolve(root, path)) as file:
                     if not os.fstat(file).st_mode & 0o111:
                         continue
                     with opened_at(file) as fd:
@@ -242,29 +242,29 @@ def _config(bundle: str) -> bytes:
 
 def _object(data: bytes, what: str) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise DiagnosedError("container.description", part=what)
-    return found
+    return document
 
 
 def _part(whole: dict[str, Any], key: str) -> dict[str, Any]:
-    found = whole.get(key)
-    return found if isinstance(found, dict) else {}
+    part = whole.get(key)
+    return part if isinstance(part, dict) else {}
 
 
 def _words(whole: dict[str, Any], key: str) -> list[str]:
-    found = whole.get(key)
-    return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
+    words = whole.get(key)
+    return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
 
 
 def _text(whole: dict[str, Any], key: str) -> str:
-    found = whole.get(key)
-    if not isinstance(found, str) or not found or "\0" in found:
+    text = whole.get(key)
+    if not isinstance(text, str) or not text or "\0" in text:
         raise DiagnosedError("container.description", part=key)
-    return found
+    return text
 
 
 def read_state() -> bytes:

@@ -68,8 +68,8 @@ def starts_early(name: str) -> bool:
     systemd-journald does (DefaultDependencies=no).  If such a unit waited for our helper service, which waits for it,
     the manager would drop one of them at boot.
     """
-    said = _values("\n".join(_files(name)), "DefaultDependencies", "Unit")
-    return bool(said) and said[-1].lower() in ("no", "n", "false", "f", "off", "0")
+    values = _values("\n".join(_files(name)), "DefaultDependencies", "Unit")
+    return bool(values) and values[-1].lower() in ("no", "n", "false", "f", "off", "0")
 
 
 def manager_runs() -> bool:
@@ -100,9 +100,9 @@ def systemctl(*words: str) -> str:
 
 
 def _shown(name: str) -> Service:
-    said = systemctl("show", "-p", "LoadState,ExecStart,MainPID,Environment,ConsistsOf", "--", name)
+    output = systemctl("show", "-p", "LoadState,ExecStart,MainPID,Environment,ConsistsOf", "--", name)
     values: dict[str, list[str]] = {}
-    for line in said.splitlines():
+    for line in output.splitlines():
         key, _, value = line.partition("=")
         values.setdefault(key, []).append(value)
     if values.get("LoadState") != ["loaded"]:
@@ -137,7 +137,7 @@ def _files(name: str) -> Iterator[str]:
 
 def _values(text: str, key: str, of: str = "Service") -> list[str]:
     """Return the values of *key* in the section *of* units; an empty value resets those before it."""
-    found: list[str] = []
+    values: list[str] = []
     section = ""
     for line in re.sub(r"\\\n", " ", text).splitlines():
         words = line.strip()
@@ -145,8 +145,8 @@ def _values(text: str, key: str, of: str = "Service") -> list[str]:
             section = words
         name, equals, value = (part.strip() for part in words.partition("="))
         if section == f"[{of}]" and equals and name == key:
-            found = [*found, value] if value else []
-    return found
+            values = [*values, value] if value else []
+    return values
 
 
 def _programs(text: str, named: bool) -> Iterator[str]:

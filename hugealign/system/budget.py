@@ -1,6 +1,6 @@
 """How many windows a processor can keep: its first-level 2 MiB instruction TLB entries, less one for others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from hugealign.errors import UsageError
@@ -22,13 +22,14 @@ class Budget:
     """How many *windows* may be huge, and *why*; with 0 windows the order is for small pages.
 
     *entries* are the processor's, 0 if it was not asked.  *cpu* is its name in the table of known processors, empty
-    if it is not listed.
+    if it is not listed.  *here* means that this is about this machine's processor.
     """
 
     windows: int
     why: str
     entries: int = 0
     cpu: str = ""
+    here: bool = False
 
     def as_json(self) -> dict[str, object]:
         """Return the budget as a part of a JSON document."""
@@ -63,11 +64,16 @@ def budget_of(cpu: str | None = None, windows: int | None = None) -> Budget:
 
 def of_this_machine(asked: Child) -> Budget:
     """Return the budget for this machine's processor, from the child that `ask` began."""
-    said = answer(asked)
-    if said and said.huge:
-        why = f"this machine, {said.cpu or printable(said.brand)}"
-        return of_entries(min(said.huge, MOST_WINDOWS), why, said.cpu)
+    reported = answer(asked)
+    if reported and reported.huge:
+        why = f"this machine, {reported.cpu or printable(reported.brand)}"
+        return replace(of_entries(min(reported.huge, MOST_WINDOWS), why, reported.cpu), here=True)
     return of_entries(DEFAULT_ENTRIES, "the default, because this machine's processor is unknown (--cpu, --windows)")
+
+
+def elsewhere() -> Budget:
+    """Return the budget of a program for another processor than this machine's."""
+    return of_entries(DEFAULT_ENTRIES, "the default, because the program is for another processor (--cpu, --windows)")
 
 
 def of_entries(entries: int, why: str, cpu: str = "") -> Budget:
@@ -75,7 +81,7 @@ def of_entries(entries: int, why: str, cpu: str = "") -> Budget:
     return Budget(max(1, entries - RESERVE), why, entries, cpu)
 
 
-class Said(NamedTuple):
+class Answer(NamedTuple):
     """What the processor reports: first-level entries for 4 KiB and 2 MiB pages, 0 if unknown, and its names."""
 
     small: int
@@ -89,10 +95,10 @@ def ask() -> Child:
     return children.function(_look)
 
 
-def answer(asked: Child) -> Said | None:
+def answer(asked: Child) -> Answer | None:
     """Return what the processor reports, None if it reports nothing."""
     children.collect([asked], _SECONDS)
-    return Said(*asked.value) if asked.value else None
+    return Answer(*asked.value) if asked.value else None
 
 
 def _look() -> tuple[int, int, str, str]:

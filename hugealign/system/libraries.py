@@ -86,14 +86,14 @@ def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
     objects = [program]
     if program.dynamic.interpreter and (loader := _candidate(program.dynamic.interpreter, program, search)):
         objects.append(loader)
-    names = {name for one in objects[1:] for name in (one.dynamic.soname, one.path)}
-    loaded = {one.identity for one in objects}
+    names = {name for item in objects[1:] for name in (item.dynamic.soname, item.path)}
+    loaded = {item.identity for item in objects}
     missing: dict[str, str] = {}
     for needing in objects:  # it grows: breadth first, like the dynamic linker
         for name in needing.dynamic.needed:
             if not name or len(objects) > _LIMIT or name in names:
                 continue
-            library = _found(name, needing, search)
+            library = _resolve_name(name, needing, search)
             if library is None:
                 missing.setdefault(name, needing.path)
             elif library.identity not in loaded:
@@ -103,7 +103,7 @@ def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
     return Libraries(tuple(o.path for o in objects[1:]), tuple(missing.items()))
 
 
-def _found(name: str, needing: _Object, search: _Search) -> _Object | None:
+def _resolve_name(name: str, needing: _Object, search: _Search) -> _Object | None:
     """Return the file that *name* means to *needing*; None if there is none, or the limit is reached."""
     if not search.left:
         return None
@@ -146,11 +146,11 @@ def _places(name: str, needing: _Object, search: _Search) -> Iterator[str]:
     if "/" in name:
         yield _expand(name, needing.origin, needing.kind)
         return
-    one: _Object | None = needing
-    while one and needing.dynamic.runpath is None:
-        if one.dynamic.rpath is not None and one.dynamic.runpath is None:
-            yield from _in(_split(one.dynamic.rpath, ":", one.origin, one.kind), name, search)
-        one = one.loader
+    loader: _Object | None = needing
+    while loader and needing.dynamic.runpath is None:
+        if loader.dynamic.rpath is not None and loader.dynamic.runpath is None:
+            yield from _in(_split(loader.dynamic.rpath, ":", loader.origin, loader.kind), name, search)
+        loader = loader.loader
     given = search.environ.get("LD_LIBRARY_PATH", "")
     yield from _in(_split(given, "[:;]", needing.origin, needing.kind), name, search)
     if needing.dynamic.runpath is not None:

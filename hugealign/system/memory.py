@@ -74,12 +74,12 @@ def control_groups() -> list[str]:
                 continue
             # In a container, the mount shows only a part of the tree.
             inside = group.removeprefix(root) if root != "/" else group
-            found = [top]
+            groups = [top]
             for part in inside.split("/"):
                 if part and part != "..":
-                    found.append(os.path.join(found[-1], part))
-            if any(os.path.exists(os.path.join(g, n)) for g in found for n in ("memory.max", "memory.failcnt")):
-                return found
+                    groups.append(os.path.join(groups[-1], part))
+            if any(os.path.exists(os.path.join(g, n)) for g in groups for n in ("memory.max", "memory.failcnt")):
+                return groups
     return []
 
 

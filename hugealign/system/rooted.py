@@ -22,12 +22,12 @@ class _How(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-def found(root: int, path: str) -> int:
+def resolve(root: int, path: str) -> int:
     """Return what *path* names for a process with the open *root* as its root directory (openat2(2), Linux 5.6).
 
     Raises RefusalError.
     """
-    return _found(root, path, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
+    return _open(root, path, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
 
 
 def beneath(directory: int, path: str) -> int:
@@ -35,7 +35,7 @@ def beneath(directory: int, path: str) -> int:
 
     Raises RefusalError.
     """
-    return _found(directory, path, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS)
+    return _open(directory, path, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS)
 
 
 def public(path: str) -> int:
@@ -58,7 +58,7 @@ def public(path: str) -> int:
         os.close(at)
 
 
-def _found(directory: int, path: str, resolve: int) -> int:
+def _open(directory: int, path: str, resolve: int) -> int:
     how = _How(os.O_PATH | os.O_CLOEXEC, 0, resolve)
     libc = ctypes.CDLL(None, use_errno=True)
     try:

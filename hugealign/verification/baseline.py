@@ -62,7 +62,7 @@ def parse(data: bytes, name: str, option: str = "--baseline") -> Baseline:
 
 def _keys(file: "dict[str, Any]") -> list[Key]:
     known = file["diagnoses"] + [accepted["diagnosis"] for accepted in file.get("accepted", [])]
-    return [(_path(str(file["path"])), str(found["code"]), str(found["facts"]["flags"])) for found in known]
+    return [(_path(str(file["path"])), str(finding["code"]), str(finding["facts"]["flags"])) for finding in known]
 
 
 def _path(path: str) -> str:

@@ -58,7 +58,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
     covered = total(parts)
     if covered.windows < policy.min_windows and not facts.debug:
         first = (*image.text_segments, *image.load_segments)[0]
-        broken.append(rules.found("HA030", first, windows=covered.windows, wanted=policy.min_windows))
+        broken.append(rules.finding("HA030", first, windows=covered.windows, wanted=policy.min_windows))
     level, undoable, made = _fixed(fd, image)
     if 0 < made <= covered.windows:
         broken = _remaining(broken, covered, image.base_page)
@@ -89,7 +89,7 @@ def _laid_out(image: Image, broken: list[Diagnosis], policy: rules.Policy) -> li
     if image.machine or not image.text_segments or coverage(image, policy.page_size).text < policy.min_text:
         return broken
     left = [diagnosis for diagnosis in broken if diagnosis.code not in _OF_THE_LINK]
-    return [*left, rules.found("HA031", image.text_segments[0], processor=image.processor)]
+    return [*left, rules.finding("HA031", image.text_segments[0], processor=image.processor)]
 
 
 def _placed(fd: int, facts: Facts) -> Placed | None:

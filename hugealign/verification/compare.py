@@ -93,6 +93,6 @@ def _lower(new: "FileReport", old: "FileReport") -> bool:
     return _share(new.coverage, old.coverage) < _share(old.coverage, new.coverage)
 
 
-def _share(one: Coverage, other: Coverage) -> int:
-    """Return the coverage of *one* in a unit that it shares with that of *other*: a fraction without rounding."""
-    return one.huge * other.text
+def _share(coverage: Coverage, other: Coverage) -> int:
+    """Return *coverage* in a unit that it shares with *other*: a fraction without rounding."""
+    return coverage.huge * other.text

@@ -99,7 +99,7 @@ def find(directory: str) -> Configuration:
     while True:
         for name in NAMES:
             path = os.path.join(directory, name)
-            table = _table(path, found=True) if os.path.exists(path) else None
+            table = _table(path, searched=True) if os.path.exists(path) else None
             if table is None:
                 continue
             if table.owner not in owners:
@@ -113,7 +113,7 @@ def find(directory: str) -> Configuration:
 
 def read(path: str) -> Configuration:
     """Return the configuration in the file at *path*.  Raises UsageError."""
-    table = _table(path, found=False)
+    table = _table(path, searched=False)
     if table is None:
         raise UsageError(f"{printable(path)}: no [tool.hugealign] in it")
     return _read(path, table)
@@ -126,7 +126,7 @@ class _Table(Record):
     owner: int
 
 
-def _table(path: str, *, found: bool) -> _Table | None:
+def _table(path: str, *, searched: bool) -> _Table | None:
     """Return the part of the file at *path* that is for us; None for a pyproject.toml without one."""
     from hugealign.io import regular
 
@@ -137,7 +137,7 @@ def _table(path: str, *, found: bool) -> _Table | None:
     except regular.FileError as error:
         raise UsageError(f"{name}: {error}") from None
     shared = os.path.basename(path) == NAMES[1]
-    if shared and found and len(data) < _SEARCHED and b"hugealign" not in data:
+    if shared and searched and len(data) < _SEARCHED and b"hugealign" not in data:
         return None
     if len(data) > _LARGEST:
         raise UsageError(f"{name}: larger than 256 KiB; not a configuration file")

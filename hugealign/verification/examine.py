@@ -14,7 +14,7 @@ from hugealign.elf.image import PF_X, PT_GNU_RELRO, PT_GNU_STACK, SHT_NOBITS, Im
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, load_bias, text_windows, whole_windows
 from hugealign.verification.facts import LIBRARY, STATIC_PIE, Facts
 from hugealign.verification.kernels import thp_eligible
-from hugealign.verification.rules import Policy, found, startable
+from hugealign.verification.rules import Policy, finding, startable
 
 _GLIBC = re.compile(r"GLIBC_([0-9]{1,4})\.([0-9]{1,4})")
 _ALIGNING_GLIBC = (2, 35)
@@ -33,9 +33,9 @@ def examine(facts: Facts, policy: Policy) -> list[Diagnosis]:
     if not text:
         return broken
     if facts.dynamic.textrel:
-        broken.append(found("HA010", text[0]))
+        broken.append(finding("HA010", text[0]))
     if facts.bad_pad is not None:
-        broken.append(found("HA015", text[0], address=facts.bad_pad))
+        broken.append(finding("HA015", text[0], address=facts.bad_pad))
     broken += _note(facts, text[0])
     covered = coverage(facts.image, policy.page_size)
     if covered.text >= policy.min_text:
@@ -46,7 +46,7 @@ def examine(facts: Facts, policy: Policy) -> list[Diagnosis]:
 def _stack(image: Image) -> Iterator[Diagnosis]:
     for segment in image.segments:
         if segment.p_type == PT_GNU_STACK and segment.p_flags & PF_X:
-            yield found("HA025", segment)
+            yield finding("HA025", segment)
             return
 
 
@@ -61,15 +61,15 @@ def _large(facts: Facts, policy: Policy, text: Segment, windows: int) -> Iterato
 
 def _loader(facts: Facts, text: Segment) -> Iterator[Diagnosis]:
     if facts.kind == STATIC_PIE:
-        yield found("HA012", text)
+        yield finding("HA012", text)
     if facts.kind != LIBRARY:
         return
     if musl := _musl(facts.dynamic):
-        yield found("HA011", text, musl=musl)
+        yield finding("HA011", text, musl=musl)
         return
     newest = max((_glibc_version(name) for name in facts.dynamic.versions), default=(0, 0))
     if (0, 0) < newest < _ALIGNING_GLIBC:
-        yield found("HA011", text, glibc=f"{newest[0]}.{newest[1]}")
+        yield finding("HA011", text, glibc=f"{newest[0]}.{newest[1]}")
 
 
 def _thp(facts: Facts, policy: Policy) -> Iterator[Diagnosis]:
@@ -79,7 +79,7 @@ def _thp(facts: Facts, policy: Policy) -> Iterator[Diagnosis]:
     page = policy.page_size
     for segment, _, _ in text_windows(facts.image, page):
         if not thp_eligible(segment, page, facts.kind == LIBRARY):
-            yield found("HA026", segment, address=segment.p_vaddr, offset=segment.p_offset, page_size=page)
+            yield finding("HA026", segment, address=segment.p_vaddr, offset=segment.p_offset, page_size=page)
             return
 
 
@@ -105,7 +105,7 @@ def _base(image: Image, policy: Policy, text: Segment) -> Iterator[Diagnosis]:
 
     # On a better base the linker would move all addresses, or only those before the text.
     if base % page and max(windows(0), windows(-(base % page))) > windows(load_bias(image)):
-        yield found("HA024", text, base=base, page_size=page)
+        yield finding("HA024", text, base=base, page_size=page)
 
 
 def _lost_pad(facts: Facts, policy: Policy, text: Segment) -> Iterator[Diagnosis]:
@@ -118,9 +118,9 @@ def _lost_pad(facts: Facts, policy: Policy, text: Segment) -> Iterator[Diagnosis
         return  # a fix pads gaps within the text, and its windows end where it could make them end
     pads = pad_sections(image)
     if pads:
-        yield found("HA019", text, tail=tail, section=pads[0].name)
+        yield finding("HA019", text, tail=tail, section=pads[0].name)
     elif facts.notes.build and facts.notes.build.padded and facts.notes.build.page_size >= page:
-        yield found("HA019", text, tail=tail)
+        yield finding("HA019", text, tail=tail)
 
 
 def _note(facts: Facts, text: Segment) -> Iterator[Diagnosis]:
@@ -131,30 +131,30 @@ def _note(facts: Facts, text: Segment) -> Iterator[Diagnosis]:
     runs = text_windows(image, note.page_size)
     windows = sum((last - first) // note.page_size for _, first, last in runs)
     if windows < note.windows or (not image.fixed and image.load_alignment % note.page_size):
-        yield found("HA017", text, page_size=note.page_size, meant=note.windows, windows=windows)
+        yield finding("HA017", text, page_size=note.page_size, meant=note.windows, windows=windows)
     if note.hot_start >= note.hot_end:
         return
     inside = sum(max(0, min(last, note.hot_end) - max(first, note.hot_start)) for _, first, last in runs)
     outside = note.hot_end - note.hot_start - inside
     if outside > 0:
-        yield found("HA018", text, outside=outside)
+        yield finding("HA018", text, outside=outside)
 
 
 def _relro(image: Image) -> Iterator[Diagnosis]:
     for relro in [s for s in image.segments if s.p_type == PT_GNU_RELRO][:1]:
         left = (relro.p_vaddr + relro.p_memsz) % BASE_PAGE
         if left and not any(diagnosis.code == "HA013" for diagnosis in startable(image)):
-            yield found("HA014", relro, left=left)
+            yield finding("HA014", relro, left=left)
 
 
 def _alignments(loads: tuple[Segment, ...], policy: Policy) -> Iterator[Diagnosis]:
     for segment in loads:
         if segment.p_align & (segment.p_align - 1):
-            yield found("HA021", segment, align=segment.p_align)
+            yield finding("HA021", segment, align=segment.p_align)
     largest = max(loads, key=lambda segment: segment.p_align)
     # The next level of the page table: 1 GiB for 2 MiB.
     if largest.p_align & (largest.p_align - 1) == 0 and largest.p_align >= policy.page_size << 9:
-        yield found("HA022", largest, align=largest.p_align, page_size=policy.page_size)
+        yield finding("HA022", largest, align=largest.p_align, page_size=policy.page_size)
 
 
 def _debug_file(facts: Facts, policy: Policy, segment: Segment) -> Iterator[Diagnosis]:
@@ -163,4 +163,4 @@ def _debug_file(facts: Facts, policy: Policy, segment: Segment) -> Iterator[Diag
     wasted += sum(section.sh_size for section in pad_sections(image) if section.sh_type != SHT_NOBITS)
     wasted = min(wasted, facts.disk_size)  # a hole takes no room
     if wasted >= min(policy.min_text, policy.page_size // 2) and 2 * facts.disk_size > image.file_size:
-        yield found("HA020", segment, wasted=wasted)
+        yield finding("HA020", segment, wasted=wasted)

@@ -165,7 +165,7 @@ def programs(tops: Iterable[str], progress: Callable[[str], None] = silent) -> l
     *progress* receives the number of files.  Raises HugealignError if one of *tops* is missing, or is a directory that
     cannot be listed.
     """
-    found: dict[tuple[int, int], tuple[int, dict[str, None]]] = {}
+    by_inode: dict[tuple[int, int], tuple[int, dict[str, None]]] = {}
     count, least = 0, least_text(native())
     for top in tops:
         try:
@@ -175,7 +175,7 @@ def programs(tops: Iterable[str], progress: Callable[[str], None] = silent) -> l
         except (OSError, ValueError) as error:
             raise HugealignError(f"{printable(top)}: {render.text(diagnosed(top, error))}") from error
         if not stat.S_ISDIR(info.st_mode):
-            found.setdefault((info.st_dev, info.st_ino), (info.st_size, {}))[1][top] = None
+            by_inode.setdefault((info.st_dev, info.st_ino), (info.st_size, {}))[1][top] = None
             continue
         for task in below(top, Counter(), every_name=True):
             count += 1
@@ -186,11 +186,11 @@ def programs(tops: Iterable[str], progress: Callable[[str], None] = silent) -> l
                 if os.pread(fd, 4, 0) != b"\x7fELF":
                     continue
                 info = os.fstat(fd)
-                if (key := (info.st_dev, info.st_ino)) not in found:
+                if (key := (info.st_dev, info.st_ino)) not in by_inode:
                     image = read_image(fd)
                     size = text_size(image) if image.e_type in (ET_DYN, ET_EXEC) else 0
                     if size < least:
                         continue
-                    found[key] = size, {}
-                found[key][1][task.path] = None
-    return [path for _, names in sorted(found.values(), key=lambda one: (-one[0], *one[1])) for path in names]
+                    by_inode[key] = size, {}
+                by_inode[key][1][task.path] = None
+    return [path for _, names in sorted(by_inode.values(), key=lambda item: (-item[0], *item[1])) for path in names]

@@ -58,7 +58,7 @@ class Policy(Record):
         return Policy(page_size, min_text, self.min_windows, threshold)
 
 
-def found(code: str, segment: "Segment", **facts: int | str) -> "Diagnosis":
+def finding(code: str, segment: "Segment", **facts: int | str) -> "Diagnosis":
     """Return the diagnosis that *segment* breaks the rule *code*; `Diagnosis.about` adds the file."""
     from hugealign.diagnosis.values import Diagnosis  # most links are right, and do without
 
@@ -83,7 +83,7 @@ def check(image: "Image", policy: Policy) -> "list[Diagnosis]":
             placed += _among(segment, data)
     # Segments that each consist of whole windows have no head or tail of their own, such as BOLT's after a fix.
     if not large or any(diagnosis.code in PLACEMENT for diagnosis in placed):
-        broken += [found("HA007", segment) for segment in texts[1:]]
+        broken += [finding("HA007", segment) for segment in texts[1:]]
     return broken + placed
 
 
@@ -105,13 +105,13 @@ def _loadable(image: "Image") -> "Iterator[Diagnosis]":
     for segment in loads:
         missing = segment.p_offset + segment.p_filesz - image.file_size
         if segment.p_filesz > segment.p_memsz:
-            yield found("HA029", segment, surplus=segment.p_filesz - segment.p_memsz)
+            yield finding("HA029", segment, surplus=segment.p_filesz - segment.p_memsz)
         elif segment.p_vaddr + segment.p_memsz - base > room:
-            yield found("HA029", segment, end=segment.p_vaddr + segment.p_memsz)
+            yield finding("HA029", segment, end=segment.p_vaddr + segment.p_memsz)
         elif (segment.p_vaddr - segment.p_offset) % BASE_PAGE and (segment.p_filesz or segment.p_vaddr % BASE_PAGE):
-            yield found("HA029", segment, modulo=BASE_PAGE)
+            yield finding("HA029", segment, modulo=BASE_PAGE)
         elif missing > 0 and not segment.p_flags & PF_X:  # text: HA006
-            yield found("HA029", segment, missing=missing)
+            yield finding("HA029", segment, missing=missing)
 
 
 def _ascending(loads: "tuple[Segment, ...]") -> "Iterator[Diagnosis]":
@@ -119,9 +119,9 @@ def _ascending(loads: "tuple[Segment, ...]") -> "Iterator[Diagnosis]":
         below = before.p_vaddr - after.p_vaddr
         overlap = align_up(before.p_vaddr + before.p_memsz, BASE_PAGE) - align_down(after.p_vaddr, BASE_PAGE)
         if below > 0:
-            yield found("HA023", after, other=before.index, below=below)
+            yield finding("HA023", after, other=before.index, below=below)
         elif before.p_memsz and overlap > 0:
-            yield found("HA023", after, other=before.index, overlap=overlap)
+            yield finding("HA023", after, other=before.index, overlap=overlap)
 
 
 def _protectable(image: "Image") -> "Iterator[Diagnosis]":
@@ -133,19 +133,19 @@ def _protectable(image: "Image") -> "Iterator[Diagnosis]":
             if align_down(load.p_vaddr, BASE_PAGE) <= reached:
                 reached = max(reached, align_up(load.p_vaddr + load.p_memsz, BASE_PAGE))
         if reached < end:
-            yield found("HA013", relro, end=end, mapped=reached)
+            yield finding("HA013", relro, end=end, mapped=reached)
 
 
 def _structure(image: "Image", segment: "Segment") -> "Iterator[Diagnosis]":
     missing = segment.p_offset + segment.p_filesz - image.file_size
     if segment.p_filesz < segment.p_memsz:
-        yield found("HA006", segment, absent=segment.p_memsz - segment.p_filesz)
+        yield finding("HA006", segment, absent=segment.p_memsz - segment.p_filesz)
     elif segment.p_filesz > segment.p_memsz:
-        yield found("HA006", segment, surplus=segment.p_filesz - segment.p_memsz)
+        yield finding("HA006", segment, surplus=segment.p_filesz - segment.p_memsz)
     elif missing > 0:
-        yield found("HA006", segment, missing=missing)
+        yield finding("HA006", segment, missing=missing)
     if segment.p_flags & PF_W:
-        yield found("HA008", segment)
+        yield finding("HA008", segment)
 
 
 def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[Diagnosis]":
@@ -156,28 +156,28 @@ def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[
     if not fixed and (not alignment or alignment % page):
         unasked = unasked_load_bias(image, page)
         if unasked is not None and text_windows(image, page, page, unasked):
-            yield found("HA027", segment, align=segment.p_align, page_size=page)
+            yield finding("HA027", segment, align=segment.p_align, page_size=page)
             bias, fixed = unasked, True
         else:
-            yield found("HA001", segment, align=segment.p_align, page_size=page)
+            yield finding("HA001", segment, align=segment.p_align, page_size=page)
     start, end = segment.p_vaddr + bias, segment.p_vaddr + segment.p_memsz + bias
     if (start - segment.p_offset) % page:
-        yield found("HA002", segment, page_size=page)
+        yield finding("HA002", segment, page_size=page)
     head = -align_down(start, BASE_PAGE) % page
     lost = code_size(image, start - bias, min(start + head, end) - bias)
     if head and lost:
-        yield found("HA003", segment, head=lost, pages=image.base_page)
+        yield finding("HA003", segment, head=lost, pages=image.base_page)
     tail = align_up(end, BASE_PAGE) % page
     lost = code_size(image, max(start, align_up(end, BASE_PAGE) - tail) - bias, end - bias)
     if lost > policy.pad_threshold and head < end - start:
-        yield found("HA004", segment, tail=lost, pages=image.base_page)
+        yield finding("HA004", segment, tail=lost, pages=image.base_page)
     first, last = whole_windows(segment, page, fixed, bias, alignment)
     for other in joined(image.load_segments):
         if other.index == segment.index or first == last:
             continue
         at, until = align_down(other.p_vaddr, BASE_PAGE), align_up(other.p_vaddr + other.p_memsz, BASE_PAGE)
         if at < last and until > first:
-            yield found("HA005", segment, other=other.index, other_flags=other.flags)
+            yield finding("HA005", segment, other=other.index, other_flags=other.flags)
             break  # one is enough; a hostile file has 1,170 in each other's windows
 
 
@@ -196,4 +196,4 @@ def _among(segment: "Segment", data: "list[Section]") -> "Iterator[Diagnosis]":
         for at in (segment.p_vaddr, segment.p_vaddr + segment.p_memsz)
     )
     if first < last:
-        yield found(DATA_IN_TEXT, segment, section=data[first].name, more=last - first - 1)
+        yield finding(DATA_IN_TEXT, segment, section=data[first].name, more=last - first - 1)

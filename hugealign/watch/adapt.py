@@ -138,7 +138,7 @@ def _adapter(options: AdaptOptions | None) -> "_Adapter":
 def undo(targets: Sequence[str]) -> tuple[Adapted, ...]:
     """Split the huge windows of code without a file of the processes that *targets* name.  Raises HugealignError."""
     adapter = _Adapter(AdaptOptions(), 0)
-    return tuple(one for pid in _find(targets) if (one := adapter.adapt(pid, Samples(Counter()))))
+    return tuple(adapted for pid in _find(targets) if (adapted := adapter.adapt(pid, Samples(Counter()))))
 
 
 def _find(targets: Sequence[str]) -> list[int]:
@@ -172,7 +172,7 @@ class _Adapter:
         self.refused = {key: number for key, number in self.refused.items() if key[0] in samples}
         self.forbidden.clear()
         together = self._together(samples) if len(samples) > 1 else samples
-        done = [one for pid, found in together.items() if (one := self.adapt(pid, found))]
+        done = [adapted for pid, counts in together.items() if (adapted := self.adapt(pid, counts))]
         if pids and not done:
             raise GoneError.of_pid(pids[0])
         return tuple(done)
@@ -186,7 +186,7 @@ class _Adapter:
         heat: dict[tuple[tuple[int, int], int], Counter[int]] = {}
         mapped: dict[int, list[Mapping]] = {}
         self.shared.clear()
-        for pid, found in samples.items():
+        for pid, counts in samples.items():
             with suppress(OSError, HugealignError):
                 seen = _look(pid)
                 mapped[pid] = [mapping for mapping in seen.mappings if _common(mapping)]
@@ -196,17 +196,17 @@ class _Adapter:
                 self.shared |= {key for start in huge if (key := _shared(seen, start))}
             for mapping in mapped.get(pid, ()):
                 into = heat.setdefault((mapping.device, mapping.inode), Counter())
-                for address, count in found.addresses.items():
+                for address, count in counts.addresses.items():
                     if mapping.start <= address < mapping.end:
                         into[address - mapping.start + mapping.offset] += count
         together = {}
-        for pid, found in samples.items():
-            addresses = found.addresses.copy()
+        for pid, counts in samples.items():
+            addresses = counts.addresses.copy()
             for mapping in mapped.get(pid, ()):
                 for offset, count in heat[mapping.device, mapping.inode].items():
                     if mapping.offset <= offset < mapping.offset + mapping.size:
                         addresses[offset - mapping.offset + mapping.start] = count
-            together[pid] = replace(found, addresses=addresses)
+            together[pid] = replace(counts, addresses=addresses)
         return together
 
     def adapt(self, pid: int, samples: Samples) -> Adapted | None:
@@ -225,14 +225,14 @@ class _Adapter:
     def _adapt(self, adviser: Adviser, seen: Executed, samples: Samples) -> Adapted:
         size = kernel.huge_page_size()
         runtime = runtimes.runtime(seen.exe, seen.files)
-        found = [
+        windows = [
             replace(window, state=State.HUGE) if _shared(seen, window.start) in self.shared else window
             for window in ranking.windows(seen.mappings, samples.addresses, size)
         ]
-        now = {window.start: window for window in found}
+        now = {window.start: window for window in windows}
         changes: dict[int, Change] = {}
-        for _ in range(_STEPS * len(found)):
-            refused = frozenset(w.start for w in found if self._key(seen, w) in self.refused)
+        for _ in range(_STEPS * len(windows)):
+            refused = frozenset(w.start for w in windows if self._key(seen, w) in self.refused)
             plan = ranking.plan(list(now.values()), self.most, refused)
             if not plan.split and not plan.collapse:
                 break
@@ -257,11 +257,11 @@ class _Adapter:
             seen.comm,
             self.most,
             samples.total,
-            tuple(found),
+            tuple(windows),
             tuple(changes.values()),
             sum(state == State.HUGE for state in states.values()),
-            ranking.share(found, samples.total),
-            ranking.share(found, samples.total, states),
+            ranking.share(windows, samples.total),
+            ranking.share(windows, samples.total, states),
             runtime.name if runtime else "",
             diagnosis,
         )

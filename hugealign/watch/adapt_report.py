@@ -15,50 +15,60 @@ SCHEMA = "hugealign.adapt/1"
 _MOST = 20  # windows listed; JSON has them all
 
 
-def lines(one: Adapted, *, verbose: bool = False) -> list[str]:
+def lines(adapted: Adapted, *, verbose: bool = False) -> list[str]:
     """Return the lines for people: the changes, with *verbose* all hot or huge windows, and the outcome."""
-    changed = {change.window.start: change for change in one.changes}
-    shown = [window for window in one.windows if window.start in changed or (verbose and (window.heat or window.huge))]
-    found = [_line(one, window, changed.get(window.start)) for window in shown[:_MOST]]
+    changed = {change.window.start: change for change in adapted.changes}
+    shown = [
+        window for window in adapted.windows if window.start in changed or (verbose and (window.heat or window.huge))
+    ]
+    result = [_line(adapted, window, changed.get(window.start)) for window in shown[:_MOST]]
     if len(shown) > _MOST:
-        found.append(f"  … {len(shown) - _MOST} more; see --json")
-    for diagnosis in dict.fromkeys([*(change.diagnosis for change in one.changes), one.diagnosis]):
-        found += [f"  {line}" for line in render.lines(diagnosis)] if diagnosis else []
-    heat = f"; {one.after:.1%} of {one.samples:,} samples are in them, before {one.before:.1%}" if one.samples else ""
-    name = f"{printable(one.comm)}[{one.pid}]"
-    return [*found, f"{name}: {one.huge} of at most {one.most} windows {are(one.huge)} huge{heat}"]
+        result.append(f"  … {len(shown) - _MOST} more; see --json")
+    for diagnosis in dict.fromkeys([*(change.diagnosis for change in adapted.changes), adapted.diagnosis]):
+        result += [f"  {line}" for line in render.lines(diagnosis)] if diagnosis else []
+    heat = (
+        f"; {adapted.after:.1%} of {adapted.samples:,} samples are in them, before {adapted.before:.1%}"
+        if adapted.samples
+        else ""
+    )
+    name = f"{printable(adapted.comm)}[{adapted.pid}]"
+    return [*result, f"{name}: {adapted.huge} of at most {adapted.most} windows {are(adapted.huge)} huge{heat}"]
 
 
-def _line(one: Adapted, window: Window, change: Change | None) -> str:
-    part = printable(window.part.rpartition("/")[2]) if window.part else f"{one.runtime} code".lstrip()
-    heat = f"{window.heat / one.samples:6.1%}" if one.samples else "     --"
+def _line(adapted: Adapted, window: Window, change: Change | None) -> str:
+    part = printable(window.part.rpartition("/")[2]) if window.part else f"{adapted.runtime} code".lstrip()
+    heat = f"{window.heat / adapted.samples:6.1%}" if adapted.samples else "     --"
     after = f" -> {render.painted(change.state.value, 'error' if change.diagnosis else 'ok')}" if change else ""
     return f"  {window.start:#x}  {heat}  {part}: {window.state.value}{after}"
 
 
-def document(found: Sequence[Adapted]) -> dict[str, Any]:
+def document(processes: Sequence[Adapted]) -> dict[str, Any]:
     """Return the JSON document ``hugealign.adapt/1``, which adapt-1.schema.json beside this file describes."""
     return {
         "schema": SCHEMA,
         "tool": {"version": __version__},
-        "processes": [_process(one) for one in found if not one.error],
-        "errors": [{"target": str(one.pid), **failure(str(one.pid), one.error)} for one in found if one.error],
+        "processes": [_process(adapted) for adapted in processes if not adapted.error],
+        "errors": [
+            {"target": str(adapted.pid), **failure(str(adapted.pid), adapted.error)}
+            for adapted in processes
+            if adapted.error
+        ],
     }
 
 
-def _process(one: Adapted) -> dict[str, Any]:
-    changed = {change.window.start: change for change in one.changes}
+def _process(adapted: Adapted) -> dict[str, Any]:
+    changed = {change.window.start: change for change in adapted.changes}
     return {
-        "pid": one.pid,
-        "name": printable(one.comm),
-        "most": one.most,
-        "windows_huge": one.huge,
-        "samples": one.samples,
-        "share_before": round(one.before, 6),
-        "share_after": round(one.after, 6),
-        "met": one.met,
-        "runtime": one.runtime or None,
-        "diagnosis": render.document(one.diagnosis),
+        "pid": adapted.pid,
+        "name": printable(adapted.comm),
+        "most": adapted.most,
+        "windows_huge": adapted.huge,
+        "samples": adapted.samples,
+        "share_before": round(adapted.before, 6),
+        "share_after": round(adapted.after, 6),
+        "met": adapted.met,
+        "runtime": adapted.runtime or None,
+        "diagnosis": render.document(adapted.diagnosis),
         "windows": [
             {
                 "start": window.start,
@@ -68,6 +78,6 @@ def _process(one: Adapted) -> dict[str, Any]:
                 "after": change.state.value if (change := changed.get(window.start)) else window.state.value,
                 "diagnosis": render.document(change.diagnosis if change else None),
             }
-            for window in one.windows
+            for window in adapted.windows
         ],
     }

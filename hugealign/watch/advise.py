@@ -89,16 +89,18 @@ def entries_of(cpu: str | None = None) -> Entries:
     """Return the TLB entries of the processor named *cpu*, or else of this machine's.  Raises UsageError."""
     if cpu is not None:
         return _published(table.find(cpu), "as asked for")
-    said = answer(ask())
-    if said and said.small and said.huge:
-        return Entries(said.small, said.huge, said.cpu, f"this machine, {said.cpu or printable(said.brand)}")
+    reported = answer(ask())
+    if reported and reported.small and reported.huge:
+        return Entries(
+            reported.small, reported.huge, reported.cpu, f"this machine, {reported.cpu or printable(reported.brand)}"
+        )
     return _published(table.find(_DEFAULT), "the default; this machine's processor does not say (--cpu)")
 
 
-def _published(found: table.Cpu, why: str) -> Entries:
-    if found.l1_4k is None or found.l1_2m is None:
-        raise UsageError(f"--cpu: no source gives both instruction TLBs of {found.name}")
-    return Entries(found.l1_4k.entries, found.l1_2m.entries, found.name, f"{found.name}, {why}")
+def _published(cpu: table.Cpu, why: str) -> Entries:
+    if cpu.l1_4k is None or cpu.l1_2m is None:
+        raise UsageError(f"--cpu: no source gives both instruction TLBs of {cpu.name}")
+    return Entries(cpu.l1_4k.entries, cpu.l1_2m.entries, cpu.name, f"{cpu.name}, {why}")
 
 
 def advise(command: Sequence[str], options: AdviseOptions | None = None, launched: Launched | None = None) -> Advice:
@@ -122,21 +124,21 @@ def advise(command: Sequence[str], options: AdviseOptions | None = None, launche
 
     try:
         prepare = {"prepare": launched.prepare} if launched else {}
-        found = command_samples.sample_command(command, options.limit, options.frequency, count, **prepare)
+        sampled = command_samples.sample_command(command, options.limit, options.frequency, count, **prepare)
         counted = _counted(counting[0], held) if counting else None
     finally:
-        for one in counting:
-            one.close()
-    spread = heat.heat(found.pages)
-    small = found.small(kernel.huge_page_size())
-    in_huge = 1 - small.total() / found.pages.total() if found.pages else 0.0
+        for counter in counting:
+            counter.close()
+    spread = heat.heat(sampled.pages)
+    small = sampled.small(kernel.huge_page_size())
+    in_huge = 1 - small.total() / sampled.pages.total() if sampled.pages else 0.0
     words = _words(command, launched.options if launched else None)
     judged = verdict.judge(small, spread, held, in_huge, counted, _binary(command))
     judged = _with_remedy(
         judged, _for_command(command, judged.answer, small, spread, held, options.frequency, launched)
     )
-    name, hottest = printable(shlex.join(words)), _hottest(found.pages)
-    return Advice(name, judged, spread, held, hottest, in_huge, counted, found.status, found.lost)
+    name, hottest = printable(shlex.join(words)), _hottest(sampled.pages)
+    return Advice(name, judged, spread, held, hottest, in_huge, counted, sampled.status, sampled.lost)
 
 
 def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
@@ -178,9 +180,9 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
     return Advice(f"{printable(name)}[{pid}]", judged, spread, held, hottest, in_huge, counted, None, samples.lost)
 
 
-def _with_remedy(judged: Judged, found: Diagnosis | Remedy | None) -> Judged:
-    """Return *judged* with the remedy, or with the cause, that was *found*; a cause may have the remedy."""
-    cause, remedy = (found, found.remedy) if isinstance(found, Diagnosis) else (None, found)
+def _with_remedy(judged: Judged, outcome: Diagnosis | Remedy | None) -> Judged:
+    """Return *judged* with *outcome*: a remedy, or the cause, which may have a remedy of its own."""
+    cause, remedy = (outcome, outcome.remedy) if isinstance(outcome, Diagnosis) else (None, outcome)
     judged = replace(judged, cause=cause)
     if remedy is None and judged.answer in (Answer.YES, Answer.MAYBE):
         remedy = Remedy("none-known")
@@ -191,7 +193,7 @@ def _with_remedy(judged: Judged, found: Diagnosis | Remedy | None) -> Judged:
 
 def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
     """Return the samples by page, and the name of the process."""
-    mappings = [mapping for mapping in smaps.parse(processes.maps(pid)) if mapping.executable]
+    mappings = list(smaps.parse(processes.maps(pid), executable=True))
     if not mappings:
         processes.look(pid)  # it is a kernel thread, or
         raise GoneError.of_pid(pid)
@@ -247,8 +249,8 @@ def _for_command(
     words = _words(command, launched.options if launched else None)
     if answer == Answer.UNKNOWN:
         more = min(4 * frequency, perf_samples.most_per_second())
-        again = Remedy("run", ("hugealign", "advise", "--frequency", str(more), "--", *words))
-        return again if more > frequency else None
+        remedy = Remedy("run", ("hugealign", "advise", "--frequency", str(more), "--", *words))
+        return remedy if more > frequency else None
     if answer not in (Answer.YES, Answer.MAYBE):
         return None
     hottest = _hottest(small)
@@ -276,7 +278,7 @@ def _to_gain(
     by_file: dict[str, Counter[int]] = {}
     for (name, page), count in small.items():
         by_file.setdefault(name, Counter())[page] += count
-    for path in sorted(by_file, key=lambda one: -by_file[one].total()):
+    for path in sorted(by_file, key=lambda path_of_file: -by_file[path_of_file].total()):
         gain = _gain(path, by_file[path], least)
         if gain is None or (launched and path in reached and launched.fix >= gain):
             continue
@@ -330,20 +332,20 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
 
 def _counting(pid: int, held: Entries) -> perf_events.Counters | None:
     """Begin to count the processor's events; return None if it has none or cannot count them."""
-    found = events.of(held.cpu)
-    if found is None:
+    wanted = events.of(held.cpu)
+    if wanted is None:
         return None
-    more = [event.config for event in (*((found.cycles,) if found.cycles else ()), *found.misses)]
+    more = [event.config for event in (*((wanted.cycles,) if wanted.cycles else ()), *wanted.misses)]
     with suppress(OSError):
         return perf_events.Counters(pid, (perf_events.CYCLES, perf_events.INSTRUCTIONS, *map(perf_events.raw, more)))
     return None
 
 
 def _counted(counting: perf_events.Counters, held: Entries) -> Counted | None:
-    found = events.of(held.cpu)
+    wanted = events.of(held.cpu)
     cycles, instructed, *rest = counting.read()
-    if found is None or not cycles or not instructed:
+    if wanted is None or not cycles or not instructed:
         return None
-    walks = rest.pop(0) / cycles if found.cycles else None
-    names = [event.name for event in (*((found.cycles,) if found.cycles else ()), *found.misses)]
-    return Counted(walks, 1000 * sum(rest) / instructed, tuple(names), found.source)
+    walks = rest.pop(0) / cycles if wanted.cycles else None
+    names = [event.name for event in (*((wanted.cycles,) if wanted.cycles else ()), *wanted.misses)]
+    return Counted(walks, 1000 * sum(rest) / instructed, tuple(names), wanted.source)

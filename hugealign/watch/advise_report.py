@@ -20,19 +20,19 @@ def lines(advice: Advice, *, verbose: bool = False) -> list[str]:
     """Return the answer, its number and the command to run next; with *verbose*, also the evidence."""
     judged = advice.judged
     word = render.painted(_ANSWERS[judged.answer], "ok" if judged.answer == Answer.YES else "")
-    found = [f"{advice.what}: {word}: {render.sentence(judged.diagnosis)}"]
+    result = [f"{advice.what}: {word}: {render.sentence(judged.diagnosis)}"]
     if advice.counted is None:
-        found.append(f"  beyond the entries: {judged.small} of {advice.heat.samples:,} samples")
+        result.append(f"  beyond the entries: {judged.small} of {advice.heat.samples:,} samples")
     if verbose:
-        found += _details(advice)
+        result += _details(advice)
     more = [*render.lines(judged.diagnosis)[1:], *(render.lines(judged.cause) if judged.cause else ())]
-    return found + [f"  {line}" for line in more]
+    return result + [f"  {line}" for line in more]
 
 
 def _details(advice: Advice) -> list[str]:
     heat, judged = advice.heat, advice.judged
     shares = ", ".join(f"{100 * share:.0f}" for share in SHARES)
-    found = [
+    result = [
         f"  {shares} % of the samples are on {_several(heat.pages)} pages of 4 KiB ({advice.entries.small} entries)",
         f"  and in {_several(heat.windows)} windows of 2 MiB ({advice.entries.huge} entries); beyond: {judged.huge}",
         f"  not seen yet, of what runs: {heat.unseen}",
@@ -41,10 +41,10 @@ def _details(advice: Advice) -> list[str]:
         f"  entries: {advice.entries.why}",
     ]
     if advice.counted:
-        found.append(f"  counters: {', '.join(advice.counted.events)} ({advice.counted.source})")
+        result.append(f"  counters: {', '.join(advice.counted.events)} ({advice.counted.source})")
     if advice.lost:
-        found.append(f"  lost: {advice.lost} samples")
-    return found
+        result.append(f"  lost: {advice.lost} samples")
+    return result
 
 
 def _several(numbers: tuple[int, ...]) -> str:
@@ -84,5 +84,5 @@ def document(advice: Advice) -> dict[str, Any]:
     }
 
 
-def _interval(found: Estimate) -> dict[str, float]:
-    return {"value": found.share, "low": found.low, "high": found.high}
+def _interval(estimate: Estimate) -> dict[str, float]:
+    return {"value": estimate.share, "low": estimate.low, "high": estimate.high}

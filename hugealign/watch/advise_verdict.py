@@ -79,13 +79,13 @@ class Judged:
 
 def judge(
     counts: Mapping[Page, int],
-    found: Heat,
+    spread: Heat,
     entries: Entries,
     in_huge: float = 0.0,
     counted: Counted | None = None,
     subject: str = "",
 ) -> Judged:
-    """Return the answer about *subject* for all samples *found*.
+    """Return the answer about *subject* for all samples *spread*.
 
     *counts* are those in small pages, by page; *in_huge* of all are in huge windows.
     """
@@ -93,7 +93,7 @@ def judge(
     rest = 1 - in_huge
     small = Estimate(small.share * rest, small.low * rest, small.high * rest)
     answer, code, facts, number = (
-        _by_counters(counted) if counted else _by_samples(found, heat.heat(counts), entries, in_huge, small, huge)
+        _by_counters(counted) if counted else _by_samples(spread, heat.heat(counts), entries, in_huge, small, huge)
     )
     return Judged(answer, number.share, number.low, number.high, Diagnosis(code, subject, facts), small, huge)
 
@@ -102,10 +102,10 @@ _Reason = tuple[Answer, str, dict[str, int | str], Estimate]
 
 
 def _by_samples(
-    found: Heat, small_found: Heat, entries: Entries, in_huge: float, small: Estimate, huge: Estimate
+    spread: Heat, small_found: Heat, entries: Entries, in_huge: float, small: Estimate, huge: Estimate
 ) -> _Reason:
-    if found.samples < _ENOUGH and small.low < _EXCEEDS:
-        return Answer.UNKNOWN, "tlb.few-samples", {"samples": found.samples}, small
+    if spread.samples < _ENOUGH and small.low < _EXCEEDS:
+        return Answer.UNKNOWN, "tlb.few-samples", {"samples": spread.samples}, small
     if in_huge >= _HUGE:
         return Answer.DONE, "tlb.huge-already", {"percent": round(100 * in_huge)}, small
     facts: dict[str, int | str] = {"entries": entries.small, "pages": small_found.pages[-1]}
@@ -117,7 +117,7 @@ def _by_samples(
     if huge.low > small.high / 2:
         return Answer.MAYBE, "tlb.scattered", {**facts, "beyond": round(100 * huge.share)}, small
     if small.low > _EXCEEDS:
-        return Answer.YES, "tlb.exceeded", {**facts, "windows": found.windows[-1]}, small
+        return Answer.YES, "tlb.exceeded", {**facts, "windows": spread.windows[-1]}, small
     return Answer.MAYBE, "tlb.exceeded", facts, small
 
 

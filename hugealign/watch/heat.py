@@ -34,22 +34,22 @@ def heat(counts: Mapping[Page, int]) -> Heat:
 
 def by_window(counts: Mapping[Page, int]) -> "Counter[Page]":
     """Return the samples by window; the windows of a file are counted by its offsets."""
-    found: Counter[Page] = Counter()
+    windows: Counter[Page] = Counter()
     for (name, number), count in counts.items():
-        found[name, number >> _WINDOW] += count
-    return found
+        windows[name, number >> _WINDOW] += count
+    return windows
 
 
 def _holding(counts: Mapping[Page, int]) -> tuple[int, ...]:
     """Return how many of the hottest keys hold each of `SHARES`."""
     ranked, total = sorted(counts.values(), reverse=True), sum(counts.values())
-    found: list[int] = []
+    holding: list[int] = []
     held = 0
     for at, count in enumerate(ranked, 1):
         held += count
-        while len(found) < len(SHARES) and held >= SHARES[len(found)] * total:
-            found.append(at)
-    return tuple(found) + (0,) * (len(SHARES) - len(found))
+        while len(holding) < len(SHARES) and held >= SHARES[len(holding)] * total:
+            holding.append(at)
+    return tuple(holding) + (0,) * (len(SHARES) - len(holding))
 
 
 def beyond(counts: Mapping[Page, int], entries: int) -> Estimate:

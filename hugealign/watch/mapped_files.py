@@ -53,7 +53,7 @@ def wanted(
     Mappings are left out if the build asks for all windows, or if that is unknown.
     """
     left: dict[tuple[tuple[int, int], int], int | None] = {}  # for files that are mapped in parts
-    found = {}
+    result = {}
     for mapping in mappings:
         file = mapping.device, mapping.inode
         if file not in left:
@@ -62,6 +62,6 @@ def wanted(
             with contextlib.suppress(HugealignError), opened as fd:
                 left[file] = None if fd is None else measure.windows_meant(fd, page_size)
         if (count := left[file]) is not None:
-            found[mapping.start] = min(count, mapping.windows_possible(page_size))
-            left[file] = count - found[mapping.start]
-    return found
+            result[mapping.start] = min(count, mapping.windows_possible(page_size))
+            left[file] = count - result[mapping.start]
+    return result

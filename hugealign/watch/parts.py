@@ -49,7 +49,7 @@ class CodePart:
 
 def split(exe: str, mappings: Sequence[Mapping]) -> list[CodePart]:
     """Return the parts of *mappings* of the program *exe*: the program first, code without a file last."""
-    found: dict[tuple[CodeKind, str], list[Mapping]] = {}
+    by_kind: dict[tuple[CodeKind, str], list[Mapping]] = {}
     for mapping in mappings:
         if mapping.path == exe or mapping.own:
             key = CodeKind.PROGRAM, exe
@@ -57,7 +57,7 @@ def split(exe: str, mappings: Sequence[Mapping]) -> list[CodePart]:
             key = CodeKind.CODE, ""
         else:
             key = CodeKind.LIBRARY, mapping.path
-        found.setdefault(key, []).append(mapping)
+        by_kind.setdefault(key, []).append(mapping)
     order = list(CodeKind)
-    parts = [CodePart(kind, path, tuple(members)) for (kind, path), members in found.items()]
+    parts = [CodePart(kind, path, tuple(members)) for (kind, path), members in by_kind.items()]
     return sorted(parts, key=lambda part: (order.index(part.kind), -part.text))

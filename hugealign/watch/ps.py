@@ -97,9 +97,9 @@ def watch(targets: Sequence[str], interval: float, options: PsOptions | None = N
     while seen:
         known |= {process.pid: process.started for process in seen}
         time.sleep(interval)
-        found, _, _ = _look(targets, options)
+        processes, _, _ = _look(targets, options)
         # A PID in *targets* means the process that had it first.
-        seen = [p for p in found if known.get(p.pid, p.started) == p.started or str(p.pid) not in targets]
+        seen = [p for p in processes if known.get(p.pid, p.started) == p.started or str(p.pid) not in targets]
         if seen:
             yield _explained(options, seen)
 
@@ -131,14 +131,14 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
         cached |= mapped_files.cached(
             process.pid, mapping, missing, window, program=of_program, elsewhere=process.elsewhere
         )
-    found, runtime = _other_parts(process, mappings, window)
+    other_parts, runtime = _other_parts(process, mappings, window)
     copies = staged.states(process.pid, mappings)
     outdated = frozenset(start for start, state in copies.items() if state != staged.CURRENT)
     observed = replace(observed, cached=cached, outdated=outdated, runtime=runtime)
     verdict = judge(process, mappings, window, options.min_coverage, observed)
-    others = tuple(judge_part(part, window, observed) for part in found)
+    others = tuple(judge_part(part, window, observed) for part in other_parts)
     general = list(verdict.general)
-    if outdated and all(one.wanted_huge >= one.wanted for one in verdict.parts):
+    if outdated and all(each.wanted_huge >= each.wanted for each in verdict.parts):
         general.append(Diagnosis("copy.outdated", process.exe, {}))  # huge, but of an earlier file
     if general and not options.all and not mappings:
         look = Remedy("look", ("hugealign", "ps", "--all", str(process.pid)))
@@ -165,20 +165,23 @@ def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> 
 def _remedied(verdict: Verdict) -> Verdict:
     """Return *verdict* with a remedy for each diagnosis, and one command for all that a start helps."""
     all_parts = (*verdict.parts, *verdict.others)
-    if not verdict.general and not any(one.diagnoses for one in all_parts):
+    if not verdict.general and not any(each.diagnoses for each in all_parts):
         return verdict
     from hugealign.watch.remedies import Owner, Remedies, together  # only if a window is missing
 
     process = verdict.process
     owner = Owner.of(process.pid, process.exe, texts.called(process.pid, process.exe_id) or process.exe)
     remedies = Remedies(verdict.page_size)
-    found = together([remedies.find(owner, one.part, d, one.wanted) for one in all_parts for d in one.diagnoses])
-    remedied = iter(found)
-    parts = [replace(one, diagnoses=tuple(next(remedied).diagnosis for _ in one.diagnoses)) for one in all_parts]
+    remedied = iter(
+        together([remedies.find(owner, each.part, d, each.wanted) for each in all_parts for d in each.diagnoses])
+    )
+    parts = [replace(each, diagnoses=tuple(next(remedied).diagnosis for _ in each.diagnoses)) for each in all_parts]
     count = len(verdict.parts)
     general = tuple(
-        remedies.find(owner, verdict.parts[0].part, one, 0).diagnosis if one.code == "copy.outdated" else one
-        for one in verdict.general
+        remedies.find(owner, verdict.parts[0].part, diagnosis, 0).diagnosis
+        if diagnosis.code == "copy.outdated"
+        else diagnosis
+        for diagnosis in verdict.general
     )
     return replace(verdict, parts=tuple(parts[:count]), others=tuple(parts[count:]), general=general)
 
@@ -190,19 +193,19 @@ def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Er
     coming = True
     for target in targets:
         try:
-            found = proc.find(target)
+            pids = proc.find(target)
         except HugealignError as error:
             errors.append((target, error))
             coming &= isinstance(error, proc.GoneError)
             continue
-        named = [str(pid) for pid in found] != [target]
+        named = [str(pid) for pid in pids] != [target]
         failed: list[tuple[str, HugealignError]] = []
-        for pid in found:
+        for pid in pids:
             try:
                 seen[pid] = options.look(pid)
             except proc.GoneError as error:
                 # Some processes of a name may end meanwhile.  If all do, the last one reports it.
-                if not named or (pid == found[-1] and not failed and not seen.keys() & set(found)):
+                if not named or (pid == pids[-1] and not failed and not seen.keys() & set(pids)):
                     failed.append((target, error))
             except HugealignError as error:
                 failed.append((target, error))

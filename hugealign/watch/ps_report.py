@@ -60,60 +60,60 @@ def lines(verdict: Verdict) -> list[str]:
             head = f"the one window that its build requests is huge{rest}" if some else "its one window is huge"
     if verdict.without:
         head += f"; {format_size(verdict.without)} of text have none"
-    found = [f"{name}: {render.painted(head, 'ok' if verdict.met else 'warning')}"]
+    result = [f"{name}: {render.painted(head, 'ok' if verdict.met else 'warning')}"]
     several = len(verdict.diagnoses) > 1
-    told: set[Remedy | None] = set()
+    shown: set[Remedy | None] = set()
     for diagnosis in verdict.diagnoses:
         of = f"{printable(diagnosis.subject.rpartition('/')[2])}: " if diagnosis.subject != verdict.process.exe else ""
         windows = int(diagnosis.facts.get("windows", 0))
         count = f"{counted(windows, 'window')}: " if several and windows else ""
-        found += _indented(diagnosis, of + count, 2, told)
+        result += _indented(diagnosis, of + count, 2, shown)
     for other in verdict.others:
-        found += _other_lines(other, told)
-    return found
+        result += _other_lines(other, shown)
+    return result
 
 
-def _indented(diagnosis: Diagnosis, prefix: str, indent: int, told: set[Remedy | None]) -> list[str]:
-    """Return the lines of *diagnosis*, without a remedy that was *told* already: one start helps several parts."""
+def _indented(diagnosis: Diagnosis, prefix: str, indent: int, shown: set[Remedy | None]) -> list[str]:
+    """Return the lines of *diagnosis*, without a remedy that was *shown* already: one start helps several parts."""
     what, *remedy = render.lines(diagnosis)
     done = diagnosis.remedy and diagnosis.remedy.changed(before=None, after=None)
-    found = [f"{' ' * indent}{prefix}{what}", *(f"{' ' * indent}{line}" for line in remedy if done not in told)]
-    told.add(done)
-    return found
+    result = [f"{' ' * indent}{prefix}{what}", *(f"{' ' * indent}{line}" for line in remedy if done not in shown)]
+    shown.add(done)
+    return result
 
 
-def _other_lines(other: PartVerdict, told: set[Remedy | None]) -> list[str]:
+def _other_lines(other: PartVerdict, shown: set[Remedy | None]) -> list[str]:
     part = other.part
     pieces = f" in {len(part.mappings)} mappings" if len(part.mappings) > 1 else ""
     state = f"{other.windows} of {other.possible} windows huge" if other.possible else "no window can be huge"
     name = printable(part.path.rpartition("/")[2]) if part.kind == CodeKind.LIBRARY else "code without a file"
-    found = [f"  also: {name}, {format_size(part.text)}{pieces}: {state}"]
+    result = [f"  also: {name}, {format_size(part.text)}{pieces}: {state}"]
     for diagnosis in other.diagnoses[:1]:
-        found += _indented(diagnosis, "", 4, told)
-    return found
+        result += _indented(diagnosis, "", 4, shown)
+    return result
 
 
 def details(verdict: Verdict) -> list[str]:
     """Return the lines that show each window of *verdict*: a strip of signs, and ranges with their reasons."""
-    page_size, found = verdict.page_size, []
-    all_runs = [runs for one in verdict.parts for runs in one.runs]
+    page_size, result = verdict.page_size, []
+    all_runs = [runs for part in verdict.parts for runs in part.runs]
     for mapping, runs in zip(verdict.mappings, all_runs, strict=True):
         if not mapping.windows_possible(page_size):
             continue
-        found.append(f"  {printable(mapping.path) or '(anonymous)'} at {mapping.start:#x}:")
+        result.append(f"  {printable(mapping.path) or '(anonymous)'} at {mapping.start:#x}:")
         if runs is None:
-            found.append("    only counts are known (windows from smaps): PAGEMAP_SCAN needs Linux 6.7")
+            result.append("    only counts are known (windows from smaps): PAGEMAP_SCAN needs Linux 6.7")
         else:
             rows = -(-sum(run.count for run in runs) // _ROW)
-            found += _limited([f"    {row}" for row in _strip(runs)], rows)
-            found += _limited([f"    {_range(run, page_size)}" for run in runs[:_ROWS]], len(runs))
+            result += _limited([f"    {row}" for row in _strip(runs)], rows)
+            result += _limited([f"    {_range(run, page_size)}" for run in runs[:_ROWS]], len(runs))
         head, tail = ends(mapping, page_size)
         for name, size in (("head", head), ("tail", tail)):
             if size:
-                found.append(f"    {name} of {format_size(size)}: no whole window")
+                result.append(f"    {name} of {format_size(size)}: no whole window")
     if any(all_runs):
-        found.append("  (# huge, . small pages, w written to, - not touched yet)")
-    return found
+        result.append("  (# huge, . small pages, w written to, - not touched yet)")
+    return result
 
 
 def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: int = BASE_PAGE) -> list[str]:
@@ -122,17 +122,17 @@ def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: 
     *base_page* is the kernel's.  With pages of 64 KiB, text may lie in runs of contiguous entries
     (arch/arm64/mm/contpte.c), which neither smaps nor PAGEMAP_SCAN shows.
     """
-    found = table(verdicts, page_size)
+    result = table(verdicts, page_size)
     for verdict in verdicts:
-        found += lines(verdict)
+        result += lines(verdict)
         if verbose:
-            found += details(verdict)
+            result += details(verdict)
     if base_page != BASE_PAGE and verdicts:
         runs = f"runs of contiguous page table entries, below {format_size(page_size)}"
-        found.append(
+        result.append(
             f"pages are {format_size(base_page)} here: {runs}, cannot be seen; see: hugealign verify --kernels"
         )
-    return found
+    return result
 
 
 def ends(mapping: Mapping, page_size: int) -> tuple[int, int]:
@@ -168,7 +168,9 @@ def document(
                 "windows_wanted": v.wanted,
                 "diagnoses": [render.document(diagnosis) for diagnosis in v.diagnoses],
                 "mappings": [
-                    _mapping(m, runs, v) for one in v.parts for m, runs in zip(one.part.mappings, one.runs, strict=True)
+                    _mapping(m, runs, v)
+                    for part in v.parts
+                    for m, runs in zip(part.part.mappings, part.runs, strict=True)
                 ],
                 "others": [_other(other) for other in v.others],
             }

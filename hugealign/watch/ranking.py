@@ -71,17 +71,17 @@ def windows(mappings: Sequence[Mapping], addresses: "Counter[int]", page_size: i
     return sorted(made, key=lambda window: (-window.heat, window.start))
 
 
-def plan(found: Sequence[Window], most: int, refused: frozenset[int] = frozenset()) -> AdaptPlan:
-    """Return the changes that make the hottest of the windows *found* huge, at most *most* of them.
+def plan(windows: Sequence[Window], most: int, refused: frozenset[int] = frozenset()) -> AdaptPlan:
+    """Return the changes that make the hottest of the windows *windows* huge, at most *most* of them.
 
     The windows at the addresses *refused* cannot be huge.  Huge windows that are not ours to split stay, and count.
     Code without a file that has no samples comes last: it may be huge while there is room, since nobody else makes it
     huge.
     """
-    fixed = sum(window.huge and not window.ours for window in found)
+    fixed = sum(window.huge and not window.ours for window in windows)
     room = max(0, most - fixed)
-    ours = [window for window in found if window.huge and window.ours]
-    touched = [w for w in found if not w.huge and w.state != State.UNTOUCHED and w.start not in refused]
+    ours = [window for window in windows if window.huge and window.ours]
+    touched = [w for w in windows if not w.huge and w.state != State.UNTOUCHED and w.start not in refused]
     wanted = [w for w in touched if w.heat or w.ours]
     ranked = sorted([*ours, *wanted], key=lambda w: (-w.heat * (_BETTER if w.huge else 1.0), not w.huge, w.start))
     chosen = {window.start for window in ranked[:room]}
@@ -90,7 +90,7 @@ def plan(found: Sequence[Window], most: int, refused: frozenset[int] = frozenset
     return AdaptPlan(split, collapse)
 
 
-def share(found: Sequence[Window], total: int, states: MappingOf[int, State] | None = None) -> float:
-    """Return the share of the *total* samples in huge windows; *states* replaces states in *found* by later ones."""
-    huge = sum(w.heat for w in found if (states or {}).get(w.start, w.state) == State.HUGE)
+def share(windows: Sequence[Window], total: int, states: MappingOf[int, State] | None = None) -> float:
+    """Return the share of the *total* samples in huge windows; *states* replaces states in *windows* by later ones."""
+    huge = sum(w.heat for w in windows if (states or {}).get(w.start, w.state) == State.HUGE)
     return huge / total if total else 0.0

@@ -69,7 +69,7 @@ class Start:
         return "" if self.inside else self.service
 
     @property
-    def whose(self) -> tuple[str, bool]:
+    def owner(self) -> tuple[str, bool]:
         """The service or program to start, and whether it is in a container."""
         return self.unit or self.program, self.inside
 
@@ -99,21 +99,21 @@ class Remedied:
     start: Start | None = None
 
 
-def together(found: Sequence[Remedied], kept: Sequence[Start] = ()) -> list[Remedied]:
-    """Return *found* with one command for all parts of a service or program: each start forgets the one before.
+def together(remedied: Sequence[Remedied], kept: Sequence[Start] = ()) -> list[Remedied]:
+    """Return *remedied* with one command for all parts of a service or program: each start forgets the one before.
 
     *kept* are the starts that made other parts huge.
     """
     starts: dict[tuple[str, bool], Start] = {}
-    for start in (*kept, *(one.start for one in found if one.start)):
-        known = starts.get(start.whose, start)
+    for start in (*kept, *(item.start for item in remedied if item.start)):
+        known = starts.get(start.owner, start)
         files = tuple(dict.fromkeys((*known.files, *start.files)))
-        starts[start.whose] = replace(known, fix=known.fix or start.fix, files=files)
+        starts[start.owner] = replace(known, fix=known.fix or start.fix, files=files)
     return [
-        replace(one, diagnosis=one.diagnosis.changed(remedy=starts[one.start.whose].remedy(old.before, old.after)))
-        if one.start and (old := one.diagnosis.remedy)
-        else one
-        for one in found
+        replace(item, diagnosis=item.diagnosis.changed(remedy=starts[item.start.owner].remedy(old.before, old.after)))
+        if item.start and (old := item.diagnosis.remedy)
+        else item
+        for item in remedied
     ]
 
 
@@ -225,11 +225,11 @@ def _reached(pid: int, mapping: Mapping) -> tuple[str, bool]:
     """Return the path by which hugealign reaches the file of *mapping*, or "", and whether only the process sees it."""
     if mounts.served(os.makedev(*mapping.device), pid):
         return "", False
-    for whose, path in (("self", mapping.path), (str(pid), f"/proc/{pid}/root{mapping.path}")):
-        if mounts.behind_server(mapping.path, whose):
+    for process, path in (("self", mapping.path), (str(pid), f"/proc/{pid}/root{mapping.path}")):
+        if mounts.behind_server(mapping.path, process):
             continue
         with suppress(OSError, ValueError):
             device, inode = processes.identity(path, _HERE)
-            if inode == mapping.inode and not mounts.served(device, whose):
-                return path, whose != "self"
+            if inode == mapping.inode and not mounts.served(device, process):
+                return path, process != "self"
     return "", False

@@ -49,9 +49,9 @@ RUNTIMES = (
 def runtime(exe: str, files: tuple[str, ...]) -> Runtime | None:
     """Return the runtime that compiled the code without a file of the program *exe*, which executes *files*."""
     program, names = _base(exe), [_base(path) for path in files]
-    for one in RUNTIMES:
-        if re.fullmatch(one.programs, program) or any(re.fullmatch(one.libraries, name) for name in names):
-            return one
+    for candidate in RUNTIMES:
+        if re.fullmatch(candidate.programs, program) or any(re.fullmatch(candidate.libraries, name) for name in names):
+            return candidate
     return None
 
 

@@ -14,15 +14,15 @@ _SOURCE = b"hugealign"  # source of the tmpfs that `run` and `stage` mount
 def states(pid: int, mappings: Sequence[Mapping]) -> dict[int, str]:
     """Return, by address, the state of those *mappings* of *pid* that are of staged copies."""
     points = covered(pid)
-    found = {}
+    result = {}
     for mapping in mappings:
         if mapping.path == "/":
             # A mount disappears when the file below it is renamed or removed elsewhere (detach_mounts in
             # fs/namespace.c); a file that was mounted by itself then has the path of a bare root.
-            found[mapping.start] = REPLACED
+            result[mapping.start] = REPLACED
         elif mapping.path in points:
-            found[mapping.start] = REPLACED if mapping.deleted else _compared(pid, mapping)
-    return found
+            result[mapping.start] = REPLACED if mapping.deleted else _compared(pid, mapping)
+    return result
 
 
 def _compared(pid: int, mapping: Mapping) -> str:

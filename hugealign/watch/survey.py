@@ -60,7 +60,7 @@ def survey(
             break
         worker.abandoned = True
         silent.append(worker.pid)
-    return Survey(tuple(work.found), work.others, work.hidden, tuple(silent), at, time.perf_counter() - began)
+    return Survey(tuple(work.executed), work.others, work.hidden, tuple(silent), at, time.perf_counter() - began)
 
 
 class _Work:
@@ -69,7 +69,7 @@ class _Work:
     def __init__(self, todo: Iterator[int], look: Look) -> None:
         self.todo = todo
         self.look = look
-        self.found: list[Executed] = []
+        self.executed: list[Executed] = []
         self.others = 0
         self.hidden = 0
 
@@ -96,7 +96,7 @@ class _Worker(threading.Thread):
             self.pid = pid
             self.count += 1
             try:
-                found = work.look(pid) if pid != own else None
+                executed = work.look(pid) if pid != own else None
             except PermissionError:
                 work.hidden += 1
                 continue
@@ -104,8 +104,8 @@ class _Worker(threading.Thread):
                 continue  # it has ended
             if self.abandoned:
                 return
-            if found is None:
+            if executed is None:
                 work.others += 1
             else:
-                work.found.append(found)
+                work.executed.append(executed)
         self.ended.set()

@@ -143,29 +143,29 @@ def watch(options: TopOptions | None = None, interval: float | None = None) -> I
     window = kernel.huge_page_size()
     asked = ask()  # the processor answers while the survey runs
     began = time.process_time()
-    found, before = survey.survey(window, window), None
+    current, before = survey.survey(window, window), None
     budget = of_this_machine(asked)
     remedies = Remedies(window)
     while True:
-        used = shares(found.executed, before.executed if before else None, found.at, before.at if before else 0.0)
-        rows = ranked(group(found.executed, used, containers=options.containers), remedies, window, budget.windows)
+        used = shares(current.executed, before.executed if before else None, current.at, before.at if before else 0.0)
+        rows = ranked(group(current.executed, used, containers=options.containers), remedies, window, budget.windows)
         yield Machine(
             rows,
-            len(found.executed),
-            found.others,
-            found.hidden,
-            found.silent,
+            len(current.executed),
+            current.others,
+            current.hidden,
+            current.silent,
             budget,
             window,
             time.time(),
-            found.seconds,
-            found.at - before.at if before else 0.0,
+            current.seconds,
+            current.at - before.at if before else 0.0,
             os.geteuid() == 0,
         )
         cost = time.process_time() - began
         time.sleep(max(_PAUSE, _SHARE * cost) if interval is None else interval)
         began = time.process_time()
-        before, found = found, survey.survey(window, window)
+        before, current = current, survey.survey(window, window)
 
 
 def shares(now: Sequence[Executed], before: Sequence[Executed] | None, at: float, earlier: float) -> dict[int, float]:
@@ -173,61 +173,61 @@ def shares(now: Sequence[Executed], before: Sequence[Executed] | None, at: float
 
     *at* and *earlier* are seconds since boot.
     """
-    known = {(one.pid, one.started): one.cpu for one in before or ()}
-    found = {}
-    for one in now:
-        used = known.get((one.pid, one.started))
-        since, cpu = (one.started, one.cpu) if used is None else (earlier, one.cpu - used)
-        found[one.pid] = max(0.0, cpu) / max(at - since, 0.01)
-    return found
+    known = {(process.pid, process.started): process.cpu for process in before or ()}
+    result = {}
+    for process in now:
+        used = known.get((process.pid, process.started))
+        since, cpu = (process.started, process.cpu) if used is None else (earlier, process.cpu - used)
+        result[process.pid] = max(0.0, cpu) / max(at - since, 0.01)
+    return result
 
 
 def group(executed: Sequence[Executed], used: MappingOf[int, float], *, containers: bool = False) -> list[Group]:
     """Return the parts of *executed* by program; *used* is the share of a processor by PID."""
-    found: dict[tuple[str, ...], Group] = {}
-    for one in executed:
-        inside = groups.container(groups.of_process(one.pid)) if containers else ""
-        runtime = runtimes.runtime(one.exe, one.files)
-        for part in split(one.exe, one.mappings):
-            key = one.exe, inside, part.kind, part.path, one.program
-            into = found.setdefault(key, Group(inside, runtime))
-            into.cpu += used.get(one.pid, 0.0)
-            into.members.append((one, part))
-    return list(found.values())
+    by_key: dict[tuple[str, ...], Group] = {}
+    for process in executed:
+        inside = groups.container(groups.of_process(process.pid)) if containers else ""
+        runtime = runtimes.runtime(process.exe, process.files)
+        for part in split(process.exe, process.mappings):
+            key = process.exe, inside, part.kind, part.path, process.program
+            into = by_key.setdefault(key, Group(inside, runtime))
+            into.cpu += used.get(process.pid, 0.0)
+            into.members.append((process, part))
+    return list(by_key.values())
 
 
-def ranked(found: Sequence[Group], remedies: Remedies, page_size: int, most: int) -> tuple[ProgramRow, ...]:
-    """Return the rows of the groups *found*, those with the most to gain first, equal ones by name.
+def ranked(groups: Sequence[Group], remedies: Remedies, page_size: int, most: int) -> tuple[ProgramRow, ...]:
+    """Return the rows of the groups *groups*, those with the most to gain first, equal ones by name.
 
     *most* is the number of windows that the processor can hold.
     """
     kept: list[Start] = []
     lacks: list[Remedied | None] = []
-    huge = [sum(part.huge(page_size) for _, part in one.members) for one in found]
-    for one, count in zip(found, huge, strict=True):
-        lack, start = _lack(one, count, remedies, page_size, most)
+    huge = [sum(part.huge(page_size) for _, part in entry.members) for entry in groups]
+    for entry, count in zip(groups, huge, strict=True):
+        lack, start = _lack(entry, count, remedies, page_size, most)
         lacks.append(lack)
         kept += [start] if start else []
     merged = iter(together([lack for lack in lacks if lack], kept))
     rows = [
-        _row(one, count, next(merged).diagnosis if lack else None, page_size)
-        for one, count, lack in zip(found, huge, lacks, strict=True)
+        _row(entry, count, next(merged).diagnosis if lack else None, page_size)
+        for entry, count, lack in zip(groups, huge, lacks, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (*(-part for part in row.gain), -row.cpu, row.program, row.part)))
 
 
 def _lack(
-    found: Group, huge: int, remedies: Remedies, page_size: int, most: int
+    entry: Group, huge: int, remedies: Remedies, page_size: int, most: int
 ) -> tuple[Remedied | None, Start | None]:
     """Return the diagnosis of a group with the remedy that gains most, and the start that made it huge.
 
     *huge* of its windows are.
     """
-    process, part = found.lacking(page_size)
-    first, count = found.members[0][0], len(found.members)
+    process, part = entry.lacking(page_size)
+    first, count = entry.members[0][0], len(entry.members)
     name = os.path.basename(first.exe) if count > 1 else ""
     owner = Owner.of(process.pid, process.exe, process.program, name)
-    observed = _observed(process, part, found.runtime, page_size)
+    observed = _observed(process, part, entry.runtime, page_size)
     judged = judge_part(part, page_size, observed)
     if judged.wanted > judged.wanted_huge and not observed.thp_disabled:
         part = _with_advice(process.pid, part, page_size)
@@ -235,15 +235,15 @@ def _lack(
     if not judged.diagnoses:
         return None, remedies.kept(owner, part)
     lacks = [remedies.find(owner, part, diagnosis, judged.wanted) for diagnosis in judged.diagnoses]
-    lack = next((one for one in lacks if one.diagnosis.remedy), lacks[0])
+    lack = next((candidate for candidate in lacks if candidate.diagnosis.remedy), lacks[0])
     diagnosis, remedy = lack.diagnosis, lack.diagnosis.remedy
     if part.kind == CodeKind.CODE and diagnosis.code in ("runtime.small-pages", "process.not-touched"):
-        reachable = sum(_keepable(process, part, page_size, most) for process, part in found.members)
+        reachable = sum(_keepable(process, part, page_size, most) for process, part in entry.members)
         if reachable <= huge and remedy:
             diagnosis, remedy = diagnosis.changed(code="runtime.enough", facts={"most": most}), None
         remedy = remedy and remedy.changed(before=huge, after=reachable)
     elif remedy and part.kind == CodeKind.CODE and not judged.possible:
-        after = sum(part.text // page_size for _, part in found.members)
+        after = sum(part.text // page_size for _, part in entry.members)
         remedy = remedy.changed(before=0, after=after)
     elif remedy and remedy.after is not None:
         remedy = remedy.changed(before=huge, after=remedy.after * count)
@@ -296,21 +296,21 @@ def _observed(process: Executed, part: CodePart, runtime: Runtime | None, page_s
     return replace(observed, wanted=wanted, cached=cached, outdated=outdated)
 
 
-def _row(found: Group, huge: int, diagnosis: Diagnosis | None, page_size: int) -> ProgramRow:
-    parts = [part for _, part in found.members]
+def _row(entry: Group, huge: int, diagnosis: Diagnosis | None, page_size: int) -> ProgramRow:
+    parts = [part for _, part in entry.members]
     possible = sum(part.possible(page_size) for part in parts)
     reachable = huge
     if diagnosis and diagnosis.remedy:
         reachable = possible if diagnosis.remedy.after is None else diagnosis.remedy.after
-    elif diagnosis and diagnosis.code == "process.not-touched" and found.part.kind != CodeKind.CODE:
+    elif diagnosis and diagnosis.code == "process.not-touched" and entry.part.kind != CodeKind.CODE:
         reachable = min(possible, huge + int(diagnosis.facts["windows"]) * len(parts))
     return ProgramRow(
-        found.members[0][0].exe,
-        found.container,
-        found.part.kind,
-        found.part.path or (found.runtime.name if found.runtime else ""),
-        tuple(process.pid for process, _ in found.members),
-        found.cpu,
+        entry.members[0][0].exe,
+        entry.container,
+        entry.part.kind,
+        entry.part.path or (entry.runtime.name if entry.runtime else ""),
+        tuple(process.pid for process, _ in entry.members),
+        entry.cpu,
         sum(part.text for part in parts),
         huge * page_size,
         huge,

@@ -87,7 +87,7 @@ class Verdict:
     @property
     def mappings(self) -> tuple[Mapping, ...]:
         """The mappings of all parts."""
-        return tuple(mapping for one in self.parts for mapping in one.part.mappings)
+        return tuple(mapping for part in self.parts for mapping in part.part.mappings)
 
     @property
     def text(self) -> int:
@@ -102,27 +102,27 @@ class Verdict:
     @property
     def windows(self) -> int:
         """The number of huge windows."""
-        return sum(one.windows for one in self.parts)
+        return sum(part.windows for part in self.parts)
 
     @property
     def possible(self) -> int:
         """The number of all windows."""
-        return sum(one.possible for one in self.parts)
+        return sum(part.possible for part in self.parts)
 
     @property
     def wanted(self) -> int:
         """The number of windows that the builds of the files ask for."""
-        return sum(one.wanted for one in self.parts)
+        return sum(part.wanted for part in self.parts)
 
     @property
     def wanted_huge(self) -> int:
         """How many of the `wanted` windows are huge."""
-        return sum(one.wanted_huge for one in self.parts)
+        return sum(part.wanted_huge for part in self.parts)
 
     @property
     def without(self) -> int:
         """Bytes of the text that are in large files without a window, though others have one."""
-        return sum(one.part.text for one in self.parts if self.possible and self._lacks(one))
+        return sum(part.part.text for part in self.parts if self.possible and self._lacks(part))
 
     @property
     def met(self) -> bool:
@@ -135,14 +135,14 @@ class Verdict:
     def diagnoses(self) -> tuple[Diagnosis, ...]:
         """Why not all is huge; empty if all is."""
         if self.possible or not self.parts:
-            shown = [one for one in self.parts if one.possible or self._lacks(one)]
-            return (*(found for one in shown for found in one.diagnoses), *self.general)
+            shown = [part for part in self.parts if part.possible or self._lacks(part)]
+            return (*(diagnosis for part in shown for diagnosis in part.diagnoses), *self.general)
         # The program goes before its libraries, unless only these are large enough to have windows.
-        worst = max(self.parts, key=lambda one: (self._lacks(one), one.part.kind == CodeKind.PROGRAM))
+        worst = max(self.parts, key=lambda part: (self._lacks(part), part.part.kind == CodeKind.PROGRAM))
         return worst.diagnoses + self.general
 
-    def _lacks(self, one: PartVerdict) -> bool:
-        return not one.possible and one.part.text >= self.page_size
+    def _lacks(self, part: PartVerdict) -> bool:
+        return not part.possible and part.part.text >= self.page_size
 
 
 def judge(
@@ -288,4 +288,6 @@ def _grouped(runs: Sequence[tuple[WindowRun, ...] | None]) -> tuple[Diagnosis, .
     for run in (run for of_mapping in runs for run in of_mapping or ()):
         if run.diagnosis:
             counts[run.diagnosis] += run.count
-    return tuple(one.changed(facts={**one.facts, "windows": count}) for one, count in counts.most_common())
+    return tuple(
+        diagnosis.changed(facts={**diagnosis.facts, "windows": count}) for diagnosis, count in counts.most_common()
+    )

@@ -42,8 +42,8 @@ def together(orders: Iterable[Sequence[int]]) -> tuple[int, ...]:
     If the lists differ, the numbers ascend, which is near the compiler's order: one function's jumps say nothing about
     another's.
     """
-    found = list(dict.fromkeys(map(tuple, orders)))
-    return found[0] if len(found) == 1 else (0, *sorted({number for one in found for number in one} - {0}))
+    lists = list(dict.fromkeys(map(tuple, orders)))
+    return lists[0] if len(lists) == 1 else (0, *sorted({number for numbers in lists for number in numbers} - {0}))
 
 
 def listed(entries: Iterable[Entry]) -> Iterator[str]:
@@ -57,11 +57,11 @@ def listed(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
         if entry.blocks and sayable(entry.name):
             named.setdefault(entry.name, []).append(entry)
-    said: set[str] = set()
+    written: set[str] = set()
     for name, alike in named.items():
-        if name not in said:
-            names = _names(alike[0], said)
-            yield f"!{'/'.join(names)}\n!!{' '.join(map(str, together(one.blocks for one in alike)))}\n"
+        if name not in written:
+            names = _names(alike[0], written)
+            yield f"!{'/'.join(names)}\n!!{' '.join(map(str, together(item.blocks for item in alike)))}\n"
 
 
 def listed_by_unit(entries: Iterable[Entry]) -> Iterator[str]:
@@ -73,24 +73,24 @@ def listed_by_unit(entries: Iterable[Entry]) -> Iterator[str]:
     """
     yield "v1\n"
     alone = {entry.name for entry in entries if entry.blocks and not entry.unit}
-    said: set[str] = set()
+    written: set[str] = set()
     units: set[tuple[str, str]] = set()
     for entry in entries:
         name, unit = entry.name, entry.unit
-        if not entry.blocks or not sayable(name) or name in said or (name, unit) in units:
+        if not entry.blocks or not sayable(name) or name in written or (name, unit) in units:
             continue
         if unit and (name in alone or not sayable_unit(unit)):
             continue
         units.add((name, unit))
         front = f"m {unit}\n" if unit else ""
-        names = [name] if unit else _names(entry, said)
+        names = [name] if unit else _names(entry, written)
         yield f"{front}f {' '.join(names)}\nc {' '.join(map(str, entry.blocks))}\n"
 
 
-def _names(entry: Entry, said: set[str]) -> list[str]:
-    """Return the names of a function that are not in *said* yet, and add them to it."""
-    names = [entry.name, *(alias for alias in entry.aliases if sayable(alias) and alias not in said)]
-    said.update(names)
+def _names(entry: Entry, written: set[str]) -> list[str]:
+    """Return the names of a function that are not in *written* yet, and add them to it."""
+    names = [entry.name, *(alias for alias in entry.aliases if sayable(alias) and alias not in written)]
+    written.update(names)
     return list(dict.fromkeys(names))
 
 

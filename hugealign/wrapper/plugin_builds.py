@@ -76,20 +76,20 @@ class Llvm:
     def _checksum(self) -> str:
         import hashlib
 
-        found = hashlib.sha256(os.fsencode(self.prefix))
+        digest = hashlib.sha256(os.fsencode(self.prefix))
         for path in sources():
             with open(path, "rb") as file:
-                found.update(hashlib.sha256(file.read()).digest())
-        return found.hexdigest()[:12]
+                digest.update(hashlib.sha256(file.read()).digest())
+        return digest.hexdigest()[:12]
 
 
 def sources() -> list[str]:
     """Return the plugin's source files.  Raises PluginError if this installation lacks them."""
     place = directory("lld-plugin")
-    found = sorted(path for kind in ("*.cpp", "*.h", "CMakeLists.txt") for path in glob(os.path.join(place, kind)))
-    if not found:
+    paths = sorted(path for kind in ("*.cpp", "*.h", "CMakeLists.txt") for path in glob(os.path.join(place, kind)))
+    if not paths:
         raise PluginError(f"the plugin's sources are not at {printable(place)}; reinstall hugealign")
-    return found
+    return paths
 
 
 def of_tool(tool: str) -> Llvm:
@@ -133,13 +133,13 @@ def _run(
 def installations() -> list[Llvm]:
     """Return the LLVMs whose headers are installed, and those of the clang and ld.lld on PATH, oldest first."""
     places = {os.path.realpath(path) for pattern in _PREFIXES for path in glob(pattern)}
-    found = {llvm for place in places for llvm in _at(place)}
+    llvms = {llvm for place in places for llvm in _at(place)}
     for tool in ("clang", "ld.lld"):
         try:
-            found.add(of_tool(tool))
+            llvms.add(of_tool(tool))
         except PluginError:
             continue
-    return sorted(found, key=lambda llvm: (*map(int, llvm.version.split(".")), llvm.prefix))
+    return sorted(llvms, key=lambda llvm: (*map(int, llvm.version.split(".")), llvm.prefix))
 
 
 def _at(prefix: str) -> Iterator[Llvm]:
@@ -147,11 +147,11 @@ def _at(prefix: str) -> Iterator[Llvm]:
     for cmake in sorted(glob(os.path.join(escape(prefix), "lib*", "cmake", "llvm"))):
         try:
             with open(os.path.join(cmake, "LLVMConfig.cmake"), encoding="utf-8", errors="replace") as file:
-                found = _PACKAGE_VERSION.search(file.read(1 << 20))
+                match = _PACKAGE_VERSION.search(file.read(1 << 20))
         except OSError:
             continue
-        if found and int(found[1].partition(".")[0]) >= _OLDEST:
-            yield Llvm(found[1], prefix, cmake)
+        if match and int(match[1].partition(".")[0]) >= _OLDEST:
+            yield Llvm(match[1], prefix, cmake)
             return
 
 
@@ -225,8 +225,8 @@ def _make(llvm: Llvm, place: str) -> None:
     for words in commands:
         done = _run(words, _BUILD_SECONDS, f"cannot build the plugin for LLVM {llvm.version}", environment)
         if done.returncode:
-            said = next((line for line in done.stdout.splitlines() if "rror" in line), f"status {done.returncode}")
+            error = next((line for line in done.stdout.splitlines() if "rror" in line), f"status {done.returncode}")
             by_hand = shlex.join((*configure[:3], "-B", "build", *configure[5:]))
             raise PluginError(
-                f"cannot build the plugin for LLVM {llvm.version}: {printable(said.strip())}; by hand: {by_hand}"
+                f"cannot build the plugin for LLVM {llvm.version}: {printable(error.strip())}; by hand: {by_hand}"
             )

@@ -60,8 +60,8 @@ def cache() -> str:
 
 def identity(paths: list[str]) -> str:
     """Return the sizes and times of the files at *paths*.  Raises OSError, ValueError."""
-    found = [os.stat(path) for path in paths]
-    return " ".join(f"{each.st_size}:{each.st_mtime_ns // 10**9}" for each in found)
+    infos = [os.stat(path) for path in paths]
+    return " ".join(f"{each.st_size}:{each.st_mtime_ns // 10**9}" for each in infos)
 
 
 def read() -> list[ListedPlugin]:

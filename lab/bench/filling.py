@@ -52,7 +52,7 @@ def with_callers(ran: Matched, flat: Matched) -> Matched:
     for (caller, callee, offset), count in ran.arcs.items():
         callers.setdefault(callee, Counter())[caller, offset] += count
     chance = random.Random(flat.total)
-    found = Matched(dict(flat.samples), {}, flat.total, flat.found)
+    found = Matched(dict(flat.samples), {}, flat.total, flat.hits)
     for callee, samples in flat.samples.items():
         if callee in callers:
             for caller, offset in chance.choices(*zip(*callers[callee].items(), strict=True), k=samples):

@@ -58,9 +58,9 @@ def _rows(program: Program, path: Path) -> Iterator[str]:
             title = f"{'blocks' if blocks else 'functions'}, of {'the old' if other else 'its own'} profile"
             found = ""
             if again := made.carried:
-                found = f"{again.again} of {again.ran} functions"
+                found = f"{again.kept} of {again.ran} functions"
                 if moved := again.moved:
-                    found = f"{moved.again:,} of {moved.seen:,} blocks"
+                    found = f"{moved.kept:,} of {moved.ran:,} blocks"
             sequence = [placed.index for placed in made.plan.placed]
             placement = ordered(test, file, "order", functions, sequence, made.blocks)
             yield f"{title} | {found} | {' | '.join(map(cell, misses_of(test, file, placement, functions.text)))}"

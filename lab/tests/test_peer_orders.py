@@ -101,13 +101,13 @@ def test_what_moves_blocks_is_told_apart() -> None:
 
 def test_blocks_are_held_against_blocks() -> None:
     found = document(peer={"0": 50, "1": 9}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
-    assert "against hugealign's" not in "\n".join(report._goal(found))
+    assert "against hugealign's" not in "\n".join(report._table(found))
     found["rows"][0]["title"], found["rows"][1]["title"] = "BOLT, blocks", "hugealign, blocks"
-    text = "\n".join(report._goal(found))
+    text = "\n".join(report._table(found))
     assert "| BOLT's blocks, full, against hugealign's | 1 | 1 | 1 | 0 |" in text
     assert "| BOLT's blocks, full, against whole functions | 0 | 0 | 0 | 0 |" in text  # of another profile
     found["rows"][1]["misses"]["cpu"]["1"] = 9
-    assert "| BOLT's blocks, full, against hugealign's | 1 | 0 | 1 | 0 |" in "\n".join(report._goal(found))
+    assert "| BOLT's blocks, full, against hugealign's | 1 | 0 | 1 | 0 |" in "\n".join(report._table(found))
 
 
 def test_equal_is_not_less() -> None:

@@ -184,7 +184,7 @@ def test_a_trace_as_a_profile(tmp_path: Path) -> None:
     trace = open_trace(str(write_trace(tmp_path / "t", blocks, [[order]])))
     found, uncounted = profile(trace, 1, _functions([0x1000, 0x1100], [32, 32]))
     assert (found.samples, uncounted) == ({0: 4 + 3 * 2 + 1, 1: 4 * 4}, 0)
-    assert (found.total, found.found, found.foreign) == (28, 27, 8)
+    assert (found.total, found.hits, found.foreign) == (28, 27, 8)
     assert found.missing == [("(no function)", 1)]
     assert found.arcs == {(0, 1, 0x17): 3}
 

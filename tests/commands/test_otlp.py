@@ -143,7 +143,7 @@ def test_by_address(form: str, prog: Path, tmp_path: Path) -> None:
 def test_several_messages_of_one_file_add_up(prog: Path, tmp_path: Path) -> None:
     data = two_frames(functions_of(prog)).data.SerializeToString()
     (tmp_path / "p").write_bytes(2 * (len(data).to_bytes(4) + data))
-    assert load(tmp_path / "p", prog)[1].found == 24
+    assert load(tmp_path / "p", prog)[1].hits == 24
 
 
 def test_addresses_of_the_file(prog: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_hosts_other_programs_are_foreign(prog: Path, tmp_path: Path) -> None:
     for stack in (other, script):
         made.scope.profiles[0].samples.add(stack_index=stack, values=[100])
     _, matched, _ = load(made.write(tmp_path / "p"), prog)
-    assert (matched.found, matched.foreign) == (12, 200)
+    assert (matched.hits, matched.foreign) == (12, 200)
 
 
 def test_names_alone(prog: Path, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_one_recording_in_two_units_counts_once(prog: Path, tmp_path: Path) -> N
     made.profile("cpu", "nanoseconds").samples.add(stack_index=1, values=[999])
     made.profile("off_cpu", "nanoseconds").samples.add(stack_index=1, values=[999])
     profile, matched, _ = load(made.write(tmp_path / "p"), prog)
-    assert matched.found == 12
+    assert matched.hits == 12
     assert profile.notes == ["what is of the type off_cpu does not say what ran: left out"]
 
 

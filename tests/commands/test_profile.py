@@ -33,7 +33,7 @@ def test_counts_say_what_the_profile_says(profile: Path, prog: Path, tmp_path: P
     assert form == "counts"
     assert named(after.samples, functions) == named(before.samples, functions)
     assert arcs(after, functions) == arcs(before, functions)
-    assert (after.total, after.found, after.foreign) == (before.total, before.found, before.foreign)
+    assert (after.total, after.hits, after.foreign) == (before.total, before.hits, before.foreign)
 
 
 def test_an_order_of_counts_is_that_of_the_profile(prog: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_another_build_by_name(prog: Path, tmp_path: Path) -> None:
     other = {counts.function(9, "elsewhere", ""): 7}
     (tmp_path / "c").write_bytes(counts.write({b"ab" * 20 + b"\tprog": mine, b"cd" * 20 + b"\tlibc.so.6": other}))
     _, matched, _ = load(tmp_path / "c", prog)
-    assert sum(matched.samples.values()) == matched.found == 15
+    assert sum(matched.samples.values()) == matched.hits == 15
     assert matched.foreign == 7
 
 

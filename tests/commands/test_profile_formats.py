@@ -80,7 +80,7 @@ def test_perf_script_flat(prog: Path, functions: Functions) -> None:
     _, matched, form = load(SAMPLES / "flat.txt", prog)
     assert form == "perf-text"
     assert set(named(matched.samples, functions)) >= {"hot", "helper@main.c"}
-    assert matched.found == matched.total
+    assert matched.hits == matched.total
     assert matched.total + matched.foreign == 60
 
 

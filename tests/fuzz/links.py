@@ -113,7 +113,7 @@ def _understand(arguments: list[str]) -> int:
         job = job.with_users_page_size()
         assert estimate.code_bytes(job.command, job.settings.min_text) >= 0
         for kind in linkers.KINDS:
-            linkers.named(kind).base(job.command, job.settings.page_size)
+            linkers.named(kind).base(job.command, job.settings.page_size, job.machine)
     return 0
 
 

@@ -161,7 +161,7 @@ def check(path: Path, functions: Functions, form: str | None = None) -> str:
             raise ValueError(f"prints {str(error)!r}") from None
         return "refused"
     matched = match(profile, functions)
-    assert 0 <= matched.found <= matched.total
+    assert 0 <= matched.hits <= matched.total
     made_of(path.name, found, matched, functions)
     return found
 
@@ -183,7 +183,7 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     """Make all that `order` and `map` make of a profile."""
     calls = _Halves(len(functions))
     ran = Ran("prog", functions, matched, [(name, form)])
-    budget = matched.found % 3
+    budget = matched.hits % 3
     plan = problem.plan(problem.Problem(matched, functions, WindowRoom(_PAGE, budget), calls, calls))
     made = Order(ran, Budget(7, "test", 8), plan)
     order = made.file()

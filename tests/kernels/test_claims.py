@@ -12,7 +12,7 @@ from tests.kernels.claims import faults
 
 _WARM: dict[str, Any] = {"status": 0, "windows": 3, "windows_huge": 3, "code": None, "facts": {}}
 _GOOD: list[dict[str, Any]] = [
-    {"release": "6.18.15+deb13-cloud-amd64", "thp": "always", "populate_read": "yes"},
+    {"release": "6.18.15+deb13-cloud-amd64", "window": 2 << 20, "thp": "always", "populate_read": "yes"},
     {
         "fs": "xfs",
         "able": True,

@@ -47,7 +47,7 @@ READERS = {
     "addr2line": "addr2line -f -e {f} main big_sum",
     "size of its libraries": "ldd {f} | sed 's/0x[0-9a-f]*//'",
 }
-#: What others do to it afterwards.  --page-size: see docs/explanation/fix.md.
+#: What others do to it afterwards.  --page-size: see docs/explanation/fixed-files.md.
 WRITERS = {
     "strip": "strip {f}",
     "eu-strip": "eu-strip {f}",

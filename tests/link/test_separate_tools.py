@@ -1,6 +1,6 @@
 """Debuggers, profilers and packagers on a separated program and library: each says what it says of the originals.
 
-docs/guides/debuggers.md has the same as a table.  ``plain`` and ``moved`` have a program, a library and their debug
+docs/measured/debuggers.md has the same as a table.  ``plain`` and ``moved`` have a program, a library and their debug
 files, beside them by the name of their debug link and in ``debug`` by build ID.
 """
 

@@ -255,7 +255,7 @@ def test_killed_before_each_system_call(place: Path) -> None:
 def test_error_at_each_system_call(
     way: str, fault: str, every: tuple[str, ...], numbers: Sequence[int], place: Path
 ) -> None:
-    """What is said about the file is what it is; docs/explanation/fix.md has this as a table."""
+    """What is said about the file is what it is; docs/explanation/fixed-files.md has this as a table."""
     path = place / "plain"
     plain = path.read_bytes()
     fix(path, "-o", place / "fixed")

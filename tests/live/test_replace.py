@@ -176,9 +176,10 @@ def test_place_without_permission_is_refused(place: Path) -> None:
     code = f"""
 import sys
 from hugealign.io import replacing as replace
+from hugealign.io import copying
 try:
     replace.replace({str(place / "good")!r}, lambda _: True)
-except replace.ReplaceError as error:
+except copying.ReplaceError as error:
     print(error.code, *error.facts.values())
 """
 
@@ -211,10 +212,11 @@ def in_mounts(place: Path, script: str, path: str) -> list[str]:
 import os
 import re
 from hugealign.io import replacing as replace
+from hugealign.io import copying
 old = os.stat({path!r}).st_ino
 try:
     print(replace.replace({path!r}, lambda _: True))
-except replace.ReplaceError as error:
+except copying.ReplaceError as error:
     print(error.code, *error.facts.values())
 print(os.stat({path!r}).st_ino == old, sorted(os.listdir(os.path.dirname({path!r}))))
 """

@@ -465,13 +465,13 @@ def test_run_that_fails_or_dies(stock: Path, calls: tuple[str, ...], numbers: An
 
 def test_every_check_of_a_copy(stock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What changes while it is copied is not executed from half of it."""
-    from hugealign.io import replacing
+    from hugealign.io import copying, replacing
     from hugealign.io.regular import opened
     from hugealign.run import copies
 
     program = stock / "changing"
     shutil.copy(stock / "good", program)
-    copy: Callable[[int, int, int], None] = replacing.copy_data
+    copy: Callable[[int, int, int], None] = copying.copy_data
 
     def slowly(source: int, target: int, size: int) -> None:
         copy(source, target, size)

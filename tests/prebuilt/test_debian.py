@@ -107,9 +107,10 @@ _COMPRESSED = "gcc -g -Wl,-z,separate-code m.c m.s -o m; llvm-objcopy-19 --compr
 #: Python for a Debian that has none of ours.
 _BUILD_PYTHON = """
 apt-get -q install --no-install-recommends gcc libc6-dev make xz-utils zlib1g-dev libffi-dev
-sed -n 's/^deb \\([^ ]*\\) bullseye main$/deb-src \\1 bookworm main/p' /etc/apt/sources.list >/etc/apt/sources.list.d/source.list
+sed -n 's/^deb \\([^ ]*\\) bullseye main$/deb-src \\1 bookworm main/p' /etc/apt/sources.list >/root/list
+mv /root/list /etc/apt/sources.list.d/source.list
 apt-get -q update
-cd /root && apt-get -q source --download-only python3.11 && tar -xf python3.11_*.orig.tar.xz
+cd /root && apt-get -q source --download-only python3.11 && tar -xf python3.11_*.orig.tar.*
 cd Python-3.11.* && ./configure -q --without-ensurepip && make -s -j2 && make -s install
 """
 
@@ -168,10 +169,10 @@ def test_a_decoder_that_pip_installs(work: Path) -> None:
         "-o",
         work / "n",
     )
-    (error,) = json.loads(run(*fix, PYTHONPATH=ROOT).stdout)["errors"]
+    (error,) = json.loads(run(*fix, PYTHONPATH=str(ROOT)).stdout)["errors"]
     assert error["diagnosis"]["code"] == "fix.no-decoder"
     do(*error["diagnosis"]["remedy"]["argv"])
-    found = json.loads(run(*fix, PYTHONPATH=ROOT).stdout)
+    found = json.loads(run(*fix, PYTHONPATH=str(ROOT)).stdout)
     assert found["errors"] == []
     assert [file["plan"]["windows"] for file in found["files"]] == [2]
 

@@ -51,7 +51,7 @@ class _File:
         segment = next(s for s in self.image.segments if s.p_type == PT_DYNAMIC)
         self.dynamic = list(
             itertools.takewhile(
-                lambda one: one[0], _ENTRY.iter_unpack(self.at(segment.p_vaddr, segment.p_filesz & ~15))
+                lambda entry: entry[0], _ENTRY.iter_unpack(self.at(segment.p_vaddr, segment.p_filesz & ~15))
             )
         )
         self.value = dict(reversed(self.dynamic))
@@ -126,8 +126,8 @@ def _check_segments(old: Image, new: Image, step: Step) -> None:
             for s in new.load_segments
         ):
             _fail("program header", a.p_vaddr)
-    for one, other in itertools.pairwise(new.load_segments):
-        if align_up(one.p_vaddr + one.p_memsz, BASE_PAGE) > align_down(other.p_vaddr, BASE_PAGE):
+    for segment, other in itertools.pairwise(new.load_segments):
+        if align_up(segment.p_vaddr + segment.p_memsz, BASE_PAGE) > align_down(other.p_vaddr, BASE_PAGE):
             _fail("segment", other.p_vaddr)
     for b in new.load_segments:
         if (b.p_vaddr - b.p_offset) % b.p_align or b.p_offset + b.p_filesz > new.file_size:
@@ -136,15 +136,15 @@ def _check_segments(old: Image, new: Image, step: Step) -> None:
     for a in old.load_segments:
         ends = sorted({a.p_vaddr, a.p_vaddr + a.p_memsz, *(x for x in (step.behind, step.start) if _within(x, a))})
         for low, high in itertools.pairwise(ends):
-            found = [
+            changed = [
                 s
                 for s in new.load_segments
                 if s.p_vaddr <= step(low) and step(low) + high - low <= s.p_vaddr + s.p_memsz
             ]
             has_code = any(low <= s.sh_addr < high for s in code)
-            if not found or (found[0].p_flags ^ a.p_flags) & ~PF_X or found[0].p_flags & ~a.p_flags:
+            if not changed or (changed[0].p_flags ^ a.p_flags) & ~PF_X or changed[0].p_flags & ~a.p_flags:
                 _fail("segment", low)
-            if has_code and not found[0].p_flags & PF_X:
+            if has_code and not changed[0].p_flags & PF_X:
                 _fail("segment", low)
 
 

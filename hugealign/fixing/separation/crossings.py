@@ -63,8 +63,8 @@ def refuse_crossings(fd: int, image: Image, start: int) -> None:
     Raises MalformedElfError, OSError.
     """
     search = _Search(fd, image, start)
-    found = search.code_x86() if image.e_machine == EM_X86_64 else search.code_aarch64()
-    crossing = next(found, None) or next(search.data(), None)
+    crossings = search.code_x86() if image.e_machine == EM_X86_64 else search.code_aarch64()
+    crossing = next(crossings, None) or next(search.data(), None)
     if crossing:
         raise RefusalError("fix.crosses", place=f"{crossing.place:#x}", address=f"{crossing.target:#x}")
 
@@ -141,48 +141,48 @@ class _Search:
         """
         machine = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
         machine.skipdata = True
-        for one in candidates:
-            if self._in_a_stream(machine, section, one):
+        for candidate in candidates:
+            if self._in_a_stream(machine, section, candidate):
                 starts = self._function_starts()
-                first = max(starts[bisect_right(starts, one.place) - 1], section.sh_addr)
-                if self._in_function(machine, section, first, one):
-                    yield one
+                first = max(starts[bisect_right(starts, candidate.place) - 1], section.sh_addr)
+                if self._in_function(machine, section, first, candidate):
+                    yield candidate
 
-    def _in_a_stream(self, machine: Any, section: Section, one: Crossing) -> bool:
-        """Return whether decoding from any of 15 places in a row shows the distance *one*.
+    def _in_a_stream(self, machine: Any, section: Section, crossing: Crossing) -> bool:
+        """Return whether decoding from any of 15 places in a row shows the distance *crossing*.
 
         An instruction is no longer than that, so one of them is where one begins, and with it all that follow.
         """
-        low = max(section.sh_addr, one.place - _SYNC - _LONGEST)
-        code = os.pread(self._fd, one.place + 2 * _AROUND - low, low - section.sh_addr + section.sh_offset)
+        low = max(section.sh_addr, crossing.place - _SYNC - _LONGEST)
+        code = os.pread(self._fd, crossing.place + 2 * _AROUND - low, low - section.sh_addr + section.sh_offset)
         seen: set[int] = set()  # where instructions began: streams that meet go on as one
-        for first in range(low, max(low + 1, one.place - _SYNC)):
+        for first in range(low, max(low + 1, crossing.place - _SYNC)):
             at = first
-            while at < one.place and at not in seen:
+            while at < crossing.place and at not in seen:
                 for where, length, name, _ in machine.disasm_lite(code[at - low :], at, _AT_ONCE):
                     at = where + length
                     if where in seen:
                         break
                     seen.add(where)
-                    if (at > one.place or name == ".byte") and self._shows(
-                        machine, code[where - low :], (where, length, name), one
+                    if (at > crossing.place or name == ".byte") and self._shows(
+                        machine, code[where - low :], (where, length, name), crossing
                     ):
                         return True
-                    if at > one.place:
+                    if at > crossing.place:
                         break
                 else:
-                    if at + 2 * _AROUND < one.place and not code[at - low :]:
+                    if at + 2 * _AROUND < crossing.place and not code[at - low :]:
                         return True
                     continue
                 break
             self._pay(at - first)
         return False
 
-    def _in_function(self, machine: Any, section: Section, first: int, one: Crossing) -> bool:
-        """Return whether decoding from *first* on shows the distance *one*."""
+    def _in_function(self, machine: Any, section: Section, first: int, crossing: Crossing) -> bool:
+        """Return whether decoding from *first* on shows the distance *crossing*."""
         at, end = first, section.sh_addr + section.sh_size
-        while at <= one.place:
-            size = min(_FAR, one.place + 4 * _AROUND - at, end - at)
+        while at <= crossing.place:
+            size = min(_FAR, crossing.place + 4 * _AROUND - at, end - at)
             self._pay(size)
             code = os.pread(self._fd, size, at - section.sh_addr + section.sh_offset)
             start = at
@@ -190,9 +190,9 @@ class _Search:
                 if where + length > start + size - _AROUND and start + size < end:
                     break  # perhaps cut: the next part begins here
                 at = where + length
-                if self._shows(machine, code[where - start :], (where, length, name), one):
+                if self._shows(machine, code[where - start :], (where, length, name), crossing):
                     return True
-                if at > one.place:
+                if at > crossing.place:
                     return False
             if at == start:
                 return True
@@ -203,26 +203,30 @@ class _Search:
         if self._decoded < 0:
             raise RefusalError("fix.many-addresses")
 
-    def _shows(self, machine: Any, code: bytes, decoded: tuple[int, int, str], one: Crossing) -> bool:
-        """Return whether an instruction, *decoded* from the first bytes of *code*, holds the distance *one*, or may."""
+    def _shows(self, machine: Any, code: bytes, decoded: tuple[int, int, str], crossing: Crossing) -> bool:
+        """Return whether an instruction, *decoded* from the start of *code*, holds the distance *crossing*, or may."""
         at, length, name = decoded
         if name == ".byte":  # unknown to the decoder, but perhaps not to a processor
             modrm = _MODRM.get(code[0], 0)
-            return one.place - at == modrm + 1 and code[modrm] & 0xC7 == 5
-        if at + length <= one.place or at + length - one.place - 4 not in _BEHIND:
+            return crossing.place - at == modrm + 1 and code[modrm] & 0xC7 == 5
+        if at + length <= crossing.place or at + length - crossing.place - 4 not in _BEHIND:
             return False  # the instruction ends before the distance, or elsewhere
-        return self._is_distance(machine, code[:length], at, one)
+        return self._is_distance(machine, code[:length], at, crossing)
 
-    def _is_distance(self, machine: Any, code: bytes, at: int, one: Crossing) -> bool:
-        """Return whether the instruction at *at* holds the distance *one* as its operand."""
+    def _is_distance(self, machine: Any, code: bytes, at: int, crossing: Crossing) -> bool:
+        """Return whether the instruction at *at* holds the distance *crossing* as its operand."""
         machine.detail, machine.skipdata = True, False
         try:
-            found = next(machine.disasm(code, at, 1), None)
-            if found is None:
+            instruction = next(machine.disasm(code, at, 1), None)
+            if instruction is None:
                 return True
-            if found.disp_offset and found.disp_size == 4:
-                return bool(found.disp_offset == one.place - at and (found.modrm & 0xC7) == 5)
-            return bool(found.imm_offset == one.place - at and found.imm_size == 4 and one.target == _branch(found))
+            if instruction.disp_offset and instruction.disp_size == 4:
+                return bool(instruction.disp_offset == crossing.place - at and (instruction.modrm & 0xC7) == 5)
+            return bool(
+                instruction.imm_offset == crossing.place - at
+                and instruction.imm_size == 4
+                and crossing.target == _branch(instruction)
+            )
         finally:
             machine.detail, machine.skipdata = False, True
 

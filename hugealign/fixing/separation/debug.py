@@ -17,7 +17,7 @@ from hugealign.elf.fixrecord import exactly, reader
 from hugealign.elf.image import SHF_ALLOC, Image, Section
 from hugealign.elf.windows import align_up
 from hugealign.fixing.plan import Step
-from hugealign.fixing.separation import dwarf
+from hugealign.fixing.separation import dwarf, dwarf_tables
 from hugealign.fixing.separation.places import Words, ascending
 from hugealign.fixing.writing import add
 from hugealign.io.descriptors import write_all
@@ -83,19 +83,19 @@ def find_words(fd: int, image: Image, sections: Sequence[Section], step: Step, w
     if ".debug_addr" in opened and tls > step.start:  # offsets there could be taken for addresses
         raise RefusalError("fix.debug-inside", section=".debug_addr")
     try:
-        places = dwarf.find_addresses({name: one.contents for name, one in opened.items()})
-    except dwarf.UnclearError as error:
+        places = dwarf.find_addresses({name: debug.contents for name, debug in opened.items()})
+    except dwarf_tables.UnclearError as error:
         raise RefusalError("fix.debug-inside", section=error.section) from error
     last = max(s.p_vaddr + s.p_memsz for s in image.load_segments)
-    for name, one in opened.items():
-        moving = _moving(one.contents, ascending(places.pop(name)), step, last)
-        for distance, found in moving.items():
-            if one.unpacked:
-                add(one.unpacked.fileno(), distance, found)
+    for name, debug in opened.items():
+        moving = _moving(debug.contents, ascending(places.pop(name)), step, last)
+        for distance, offsets in moving.items():
+            if debug.unpacked:
+                add(debug.unpacked.fileno(), distance, offsets)
             else:
-                words.add(distance, (one.contents.offset + place for place in found))
-        if one.unpacked and moving:
-            words.replaced[one.name] = packed(one.unpacked, zlib.compressobj(1), one.header)
+                words.add(distance, (debug.contents.offset + place for place in offsets))
+        if debug.unpacked and moving:
+            words.replaced[debug.name] = packed(debug.unpacked, zlib.compressobj(1), debug.header)
 
 
 def place_contents(
@@ -159,7 +159,7 @@ class _Opened:
             magic, size = form.unpack(self.header)
             kind = _ZLIB if magic == b"ZLIB" else 0
         else:
-            self.contents = dwarf.Contents(fd, start, section.sh_size)
+            self.contents = dwarf_tables.Contents(fd, start, section.sh_size)
             return
         source, budget = FileSource(fd, start + form.size, end), Budget(section.sh_size)
         if kind == _ZSTD and not shutil.which("zstd"):
@@ -171,14 +171,14 @@ class _Opened:
         )
         if os.fstat(self.unpacked.fileno()).st_size != size:
             raise RefusalError("fix.debug-inside", section=section.name)
-        self.contents = dwarf.Contents(self.unpacked.fileno(), 0, size)
+        self.contents = dwarf_tables.Contents(self.unpacked.fileno(), 0, size)
 
 
 def _plain(section: Section) -> str:
     return section.name.replace(".zdebug_", ".debug_", 1)
 
 
-def _moving(contents: dwarf.Contents, places: "array[int]", step: Step, last: int) -> dict[int, "array[int]"]:
+def _moving(contents: dwarf_tables.Contents, places: "array[int]", step: Step, last: int) -> dict[int, "array[int]"]:
     """Return those of the ascending *places* whose words change, by distance.  Raises RefusalError if two overlap."""
     moving: dict[int, array[int]] = {}
     distance, get, before, i = step.distance, _WORD.unpack_from, -8, 0

@@ -82,11 +82,13 @@ def _is_usable(image: Image) -> bool:
 def _moved(fd: int, image: Image, step: Step, identity: Identity) -> Output:
     words = find_words_of_debug_file(fd, image, step)
     ehdr = list(EHDR.unpack(exactly(reader(fd), EHDR.size, 0)))
-    segments = [list(one) for one in PHDR.iter_unpack(exactly(reader(fd), len(image.segments) * PHDR.size, ehdr[5]))]
+    segments = [
+        list(header) for header in PHDR.iter_unpack(exactly(reader(fd), len(image.segments) * PHDR.size, ehdr[5]))
+    ]
     for segment in segments:
         segment[_VADDR], segment[_PADDR] = step(segment[_VADDR]), step(segment[_PADDR])
     entries = [
-        list(one) for one in SHDR.iter_unpack(exactly(reader(fd), len(image.sections) * SHDR.size, image.e_shoff))
+        list(header) for header in SHDR.iter_unpack(exactly(reader(fd), len(image.sections) * SHDR.size, image.e_shoff))
     ]
     for entry, section in zip(entries, image.sections, strict=True):
         if section.sh_flags & SHF_ALLOC:

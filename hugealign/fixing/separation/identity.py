@@ -27,9 +27,9 @@ class Identity(NamedTuple):
     def of(cls, fd: int, image: Image, step: Step) -> "Identity":
         """Return that of the file behind *fd*, if its addresses move by *step*.  Raises MalformedElfError, OSError."""
         at, old = _build_id(fd, image)
-        said = b"hugealign separate\0" + struct.pack("<QQQQ", step.start, step.delta, step.behind, step.room) + old
+        content = b"hugealign separate\0" + struct.pack("<QQQQ", step.start, step.delta, step.behind, step.room) + old
         # The same for the same original and addresses.
-        return cls(at, old, hashlib.shake_256(said).digest(len(old)))
+        return cls(at, old, hashlib.shake_256(content).digest(len(old)))
 
 
 def _build_id(fd: int, image: Image) -> tuple[int, bytes]:
@@ -43,9 +43,9 @@ def _build_id(fd: int, image: Image) -> tuple[int, bytes]:
             name_size, desc_size, kind = struct.unpack_from("<III", data, at)
             desc = at + 12 + name_size
             desc += -desc % 4
-            found = data[desc : desc + desc_size]
-            if (data[at + 12 : desc].rstrip(b"\0"), kind) == (b"GNU", _NT_GNU_BUILD_ID) and len(found) == desc_size:
-                return section.sh_offset + desc, found
+            build_id = data[desc : desc + desc_size]
+            if (data[at + 12 : desc].rstrip(b"\0"), kind) == (b"GNU", _NT_GNU_BUILD_ID) and len(build_id) == desc_size:
+                return section.sh_offset + desc, build_id
             at = desc + desc_size
             at += -at % (8 if section.sh_addralign == 8 else 4)
     return 0, b""

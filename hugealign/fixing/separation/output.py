@@ -55,8 +55,8 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
     ehdr, strings = list(old.fields), old.strings
     if ehdr[5] != EHDR.size:
         raise RefusalError("fix.header-tables")
-    if found := next((s.name for s in image.sections if s.name in (SECTION, WORDS_SECTION)), ""):
-        raise RefusalError("fix.prelinked", section=found)
+    if reserved := next((s.name for s in image.sections if s.name in (SECTION, WORDS_SECTION)), ""):
+        raise RefusalError("fix.prelinked", section=reserved)
     trap = MACHINES[image.e_machine].trap
     fills = [(low, high, place(plan.segments, low)) for low, high in plan.pads]
     changed = [*_dropped(fd, plan), *([identity] if identity.old else ())]
@@ -112,11 +112,11 @@ def separated(fd: int, image: Image, plan: Plan, step: Step) -> Output:
 
 def original(fd: int, image: Image) -> Output:
     """Return the file as it was before it was separated.  Raises RefusalError, MalformedElfError, OSError."""
-    found = {s.name: s for s in image.sections if not s.sh_flags & SHF_ALLOC and s.sh_type == _SHT_PROGBITS}
-    if not {SECTION, HEADERS_SECTION, WORDS_SECTION} <= set(found):
+    by_name = {s.name: s for s in image.sections if not s.sh_flags & SHF_ALLOC and s.sh_type == _SHT_PROGBITS}
+    if not {SECTION, HEADERS_SECTION, WORDS_SECTION} <= set(by_name):
         raise RefusalError("fix.no-record")
     record, headers, packed = (
-        _read(fd, min(found[name].sh_size, limit), found[name].sh_offset)
+        _read(fd, min(by_name[name].sh_size, limit), by_name[name].sh_offset)
         for name, limit in ((SECTION, _RECORD_LIMIT), (HEADERS_SECTION, 1 << 24), (WORDS_SECTION, _WORDS_LIMIT))
     )
     separation = unpack(record)

@@ -57,7 +57,7 @@ def pack(record: Separated) -> bytes:
         "digest": record.digest,
         "pieces": [[p.source, p.target, p.size] for p in record.pieces],
         "bytes": [[at, base64.b64encode(zlib.compress(data)).decode()] for at, data in record.bytes],
-        "words": [list(one) for one in record.words],
+        "words": [list(word) for word in record.words],
         "windows": record.windows,
         "step": [record.step.start, record.step.delta, record.step.behind, record.step.room],
     }
@@ -95,12 +95,12 @@ def pack_words(places: dict[int, "array[int]"]) -> tuple[bytes, tuple[tuple[int,
     """
     steps = array("I")
     try:
-        for found in places.values():
-            steps.extend(iter(found[:1]))
-            steps.extend(map(sub, itertools.islice(found, 1, None), found))
+        for offsets in places.values():
+            steps.extend(iter(offsets[:1]))
+            steps.extend(map(sub, itertools.islice(offsets, 1, None), offsets))
     except OverflowError as error:  # more than 4 GiB without an address
         raise RefusalError("fix.many-addresses") from error
-    return zlib.compress(_little(steps), 1), tuple((distance, len(found)) for distance, found in places.items())
+    return zlib.compress(_little(steps), 1), tuple((distance, len(offsets)) for distance, offsets in places.items())
 
 
 def unpack_words(data: bytes, counts: Sequence[tuple[int, int]]) -> dict[int, "array[int]"]:

@@ -285,7 +285,7 @@ class _Search:
                 self._words.add(self._step.distance(dynamic), [at])
 
     def _sections(self, others: Collection[str]) -> None:
-        found: list[Section] = []
+        sections: list[Section] = []
         for section in self._image.sections:
             if section.sh_type in (0, SHT_NOBITS) or not section.sh_size or section.name in others:
                 continue
@@ -298,11 +298,11 @@ class _Search:
             elif section.sh_flags & SHF_ALLOC:
                 continue
             elif debug.is_debug(section):
-                found.append(section)
+                sections.append(section)
             elif section.sh_type == _SHT_RELA:
                 self._kept_relocations(section)
-        if found:
-            debug.find_words(self._fd, self._image, found, self._step, self._words)
+        if sections:
+            debug.find_words(self._fd, self._image, sections, self._step, self._words)
 
     def _contents(self, section: Section, entry: int) -> Iterator[tuple[int, "array[int]"]]:
         """Yield the words of a table in chunks, with their offsets."""
@@ -384,8 +384,8 @@ class _Search:
             places: dict[int, list[int]] = {}
             for k, place in enumerate(words[0::3]):
                 places.setdefault(self._step.distance(place), []).append(at + k * _RELA)
-            for moved, found in places.items():
-                self._words.add(moved, found)
+            for moved, offsets in places.items():
+                self._words.add(moved, offsets)
 
 
 def _words(data: bytes) -> "array[int]":

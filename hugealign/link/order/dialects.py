@@ -255,14 +255,14 @@ class Choices:
 
         Assemblers store the name of a section as the end of the name of its relocations.
         """
-        found = [text.partition(b"\0")[0] for text in table.split(_OWN)[1:]]
-        self.count += len(found)
-        special = [rest for rest in found if rest[:1] in _INITIALS and rest.startswith(_PREFIXES)]
+        names = [text.partition(b"\0")[0] for text in table.split(_OWN)[1:]]
+        self.count += len(names)
+        special = [rest for rest in names if rest[:1] in _INITIALS and rest.startswith(_PREFIXES)]
         if self.copies:  # one object has one of each; clang puts functions with divided blocks into .text.hot.NAME
             own = {rest.partition(b".")[2] for rest in special if not rest.startswith(_SELDOM_PREFIXES)}
-            for name in self.copies.keys() & own.union(found):
+            for name in self.copies.keys() & own.union(names):
                 self.copies[name] += 1
-        self._missing.difference_update(found)
+        self._missing.difference_update(names)
         self._special.update(special)
 
     def strange(self, names: list[bytes]) -> set[bytes]:
@@ -296,11 +296,11 @@ class Choices:
             names = [_OWN + name, *(prefix + whole for prefix in _SELDOM)]
             return names if self.others else self._known(names)
         names = [_OWN + name, *(prefix + name for prefix in _OTHERS)]
-        if found := self._known(names):
-            return found
+        if sections := self._known(names):
+            return sections
         twins = [prefix + twin for twin in _twins(name) for prefix in (_OWN, *_OTHERS)]
-        if found := self._known(twins + [prefix + name for prefix in _SELDOM]):
-            return found
+        if sections := self._known(twins + [prefix + name for prefix in _SELDOM]):
+            return sections
         stem, suffix, digits = name.rpartition(b".llvm.")
         if suffix and digits.isdigit():
             # ThinLTO's number changes with the source, and lld-plugin leaves it out.  The asterisk is a pattern.
@@ -315,4 +315,4 @@ class Choices:
 
 
 def _twins(name: bytes) -> list[bytes]:
-    return [name.replace(one, other) for one, other in _TWINS if one in name]
+    return [name.replace(part, other) for part, other in _TWINS if part in name]

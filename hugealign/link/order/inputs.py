@@ -97,7 +97,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
 
     *local* are the functions, by name and source file, to look for by object too.
     """
-    found = Sections(names, [name for name, _ in local], command.asked_for())
+    sections = Sections(names, [name for name, _ in local], command.asked_for())
     sought: dict[bytes, list[bytes]] = {}
     for name, source in local:
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)
@@ -106,19 +106,19 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
             for member, offset, size in ar.members(fd):
                 table = _names(fd, offset, size)
                 if table is None:
-                    found.choices.others = True
+                    sections.choices.others = True
                     continue
-                found.choices.add(table)
+                sections.choices.add(table)
                 if sought:
-                    _local(found, (member or os.fsencode(path)).rpartition(b"/")[2], table, sought)
+                    _local(sections, (member or os.fsencode(path)).rpartition(b"/")[2], table, sought)
         except UNREADABLE:
-            found.choices.others = True
-    found.objects = {
-        (name, source): found.objects[name, base]
+            sections.choices.others = True
+    sections.objects = {
+        (name, source): sections.objects[name, base]
         for name, source in local
-        if (name, base := source.rpartition(b"/")[2]) in found.objects
+        if (name, base := source.rpartition(b"/")[2]) in sections.objects
     }
-    return found
+    return sections
 
 
 def _names(fd: int, base: int, size: int) -> bytes | None:
@@ -129,7 +129,7 @@ def _names(fd: int, base: int, size: int) -> bytes | None:
     return None if b".gnu.lto_" in table else table
 
 
-def _local(found: Sections, base: bytes, table: bytes, sought: dict[bytes, list[bytes]]) -> None:
+def _local(sections: Sections, base: bytes, table: bytes, sought: dict[bytes, list[bytes]]) -> None:
     stem = base.removesuffix(b".o")
     # a.c becomes a.o, a.c.o (CMake, Meson) or prog-a.o (Automake); rustc's crate-HASH.crate.HASH-cgu.0.rcgu.o comes
     # from the unit named behind the first dot
@@ -139,7 +139,7 @@ def _local(found: Sections, base: bytes, table: bytes, sought: dict[bytes, list[
             for name in sought[candidate]:
                 for prefixes in _PREFIXES:
                     if there := [prefix + name for prefix in prefixes if b"%b%b\0" % (prefix, name) in table]:
-                        found.objects.setdefault((name, candidate), []).extend((base, section) for section in there)
+                        sections.objects.setdefault((name, candidate), []).extend((base, section) for section in there)
                         break
 
 
@@ -148,20 +148,20 @@ def in_one_piece(command: "Command") -> "list[Place]":
 
     The C library's start files (``crt1.o``) do not count.
     """
-    found = []
+    objects = []
     for path, fd in opened(path for path in estimate.inputs(command) if not _is_start(path)):
         try:
             for member, offset, size in ar.members(fd):
                 if _headers(fd, offset, size)[1]:
-                    found.append((path, member, offset, size))
+                    objects.append((path, member, offset, size))
         except UNREADABLE:
             continue
-    return found
+    return objects
 
 
 def pieces(places: "list[Place]", names: set[bytes]) -> list[UnsplitObject]:
     """Return the objects among *places* (`in_one_piece`) that have some of the functions *names* in ``.text``."""
-    found: list[UnsplitObject] = []
+    unsplit: list[UnsplitObject] = []
     files: dict[str, list[Place]] = {}
     for place in places if names else ():
         files.setdefault(place[0], []).append(place)
@@ -171,10 +171,10 @@ def pieces(places: "list[Place]", names: set[bytes]) -> list[UnsplitObject]:
             for _, member, offset, size in files[path]:
                 if defined is None or offset - ar.HEADER in defined:
                     inside = names & relocatable.functions_in(fd, offset, size, *_headers(fd, offset, size))
-                    found += [UnsplitObject(path, member, inside)] if inside else []
+                    unsplit += [UnsplitObject(path, member, inside)] if inside else []
         except UNREADABLE:
             continue
-    return found
+    return unsplit
 
 
 def whole(command: "Command") -> tuple[list[str], int]:
@@ -183,13 +183,13 @@ def whole(command: "Command") -> tuple[list[str], int]:
     The C library's start files (``crt1.o``) do not count.
     """
     paths = [path for path in command.inputs if path.endswith(".o") and not _is_start(path)]
-    found = []
+    result = []
     for path, fd in opened(paths):
         try:
-            found += [path] if _headers(fd, 0, os.fstat(fd).st_size)[1] else []
+            result += [path] if _headers(fd, 0, os.fstat(fd).st_size)[1] else []
         except UNREADABLE:
             continue
-    return found, len(paths)
+    return result, len(paths)
 
 
 def _is_start(path: str) -> bool:

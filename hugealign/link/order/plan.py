@@ -91,7 +91,7 @@ class OrderedLink(Record):
             placed = self._placed_whole(pieces or [])
             if form == linkers.COPIES:
                 return self._copies(memory, sections, pieces, placed)
-            patterns = {name: [piece.pattern() for piece in found] for name, found in placed.items()}
+            patterns = {name: [piece.pattern() for piece in parts] for name, parts in placed.items()}
             text = dialects.script(self.order, sections.choices, sections.objects, patterns)
         path = memory.file("order", text, self.job.settings.profile)
         return Words([*self.linker.order_words(form, path), *options, *blocks], self.job.arguments, sections, pieces)
@@ -192,11 +192,11 @@ class OrderedLink(Record):
             return []
         return pieces(in_one_piece(self.job.command) if self.in_one_piece is None else self.in_one_piece, names)
 
-    def _placed_whole(self, found: list[UnsplitObject]) -> dict[bytes, list[UnsplitObject]]:
-        """Return those of the objects *found* that can be placed, each under its first function in the order."""
+    def _placed_whole(self, objects: list[UnsplitObject]) -> dict[bytes, list[UnsplitObject]]:
+        """Return those of *objects* that can be placed, each under its first function in the order."""
         placed: dict[bytes, list[UnsplitObject]] = {}
-        rank = {name: number for number, name in reversed(list(enumerate(self.order.names)))} if found else {}
-        for piece in found:
+        rank = {name: number for number, name in reversed(list(enumerate(self.order.names)))} if objects else {}
+        for piece in objects:
             if self._can_place(piece):
                 placed.setdefault(min(piece.names, key=rank.__getitem__), []).append(piece)
         return placed
@@ -274,10 +274,10 @@ class OrderedLink(Record):
         if words.copies and not words.copies.made and not words.sections.complete:
             return f"linked without an order, which {self.linker.name} cannot make of link-time optimisation; {_OTHERS}"
         places = self.job.settings.order_objects and self.form != linkers.SECTIONS
-        found = self._pieces(words.sections) if words.pieces is None else words.pieces
+        pieces = self._pieces(words.sections) if words.pieces is None else words.pieces
         # The plugin leaves fill among the other functions of its object.
-        ran = self.order.ran() if found else set()
-        left = [piece for piece in found if piece.names & ran and not (places and self._can_place(piece))]
+        ran = self.order.ran() if pieces else set()
+        left = [piece for piece in pieces if piece.names & ran and not (places and self._can_place(piece))]
         if not left:
             return None
         functions = len(ran & set().union(*(piece.names for piece in left)))

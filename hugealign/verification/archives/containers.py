@@ -28,8 +28,8 @@ class Layers:
         if not _BLOB.match(member):
             return member
         if self._names is None:
-            again = self._source.again()
-            self._names = layers(again, self._budget) if again else {}
+            reopened = self._source.reopened()
+            self._names = layers(reopened, self._budget) if reopened else {}
         return self._names.get(member, member)
 
 

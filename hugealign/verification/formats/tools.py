@@ -11,7 +11,7 @@ from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport, Verif
 
 def render_gcc(outcome: Verification) -> str:
     """Return a line for each diagnosis, as a compiler would write it, for editors."""
-    return log_lines([forms.gcc(one) for file in outcome.files for one in file.every()])
+    return log_lines([forms.gcc(diagnosis) for file in outcome.files for diagnosis in file.every()])
 
 
 def render_github(outcome: Verification, base: str) -> str:
@@ -19,7 +19,7 @@ def render_github(outcome: Verification, base: str) -> str:
 
     Paths below *base* become relative to it.
     """
-    lines = [forms.github(one, base) for file in outcome.files for one in file.every()]
+    lines = [forms.github(diagnosis, base) for file in outcome.files for diagnosis in file.every()]
     return "".join(line + "\n" for line in [*lines, *totals(outcome)])
 
 

@@ -58,8 +58,8 @@ def geometry(cpu: Cpu) -> Geometry:
 
 def _level(name: str, small: Tlb, huge: Tlb) -> Level:
     """Return a level; two equal tables marked as shared are one: AMD's and Arm's hold pages of any size."""
-    one = small == huge and small.shared
-    return Level(_table(name, small), None if one else _table(name, huge))
+    unified = small == huge and small.shared
+    return Level(_table(name, small), None if unified else _table(name, huge))
 
 
 def _table(name: str, tlb: Tlb) -> Table:

@@ -52,7 +52,7 @@ def order_of_trace(
     budgets = [of_entries(_entries(cpu), printable(cpu.name)) for cpu in processors]
     budget = budget or (min(budgets, key=lambda budget: budget.windows) if budgets else budget_of())
     flow = Flow() if blocks else None
-    found = traced(
+    what_ran = traced(
         trace,
         binary if old_binary is None else old_binary,
         force=force,
@@ -61,16 +61,16 @@ def order_of_trace(
         flow=flow,
         instead="with --old-binary",
     )
-    whole = found.ran
+    whole = what_ran.ran
     if binary is not None and old_binary is not None:  # of this build nothing can be replayed
-        whole, again = carry(whole, binary, DebugFiles([]), flow, force, warn)
-        return of_ran(whole, OrderOptions(page_size=WINDOW, budget=budget, fill=fill), flow, again, warn)
+        whole, build = carry(whole, binary, DebugFiles([]), flow, force, warn)
+        return of_ran(whole, OrderOptions(page_size=WINDOW, budget=budget, fill=fill), flow, build, warn)
     whole = replace(whole, matched=placeable(whole.matched, whole.functions))
     check_names(whole, force, warn)
     ran, laid = (whole, None) if flow is None else of_blocks(whole, flow, warn)
     problem = Problem(ran.matched, ran.functions, WindowRoom(WINDOW, budget.windows), parts=parts(laid))
     sequence = sort(ran.matched, ran.functions)
-    misses = _simulated(found, laid, problem, sequence, processors, progress) if processors else None
+    misses = _simulated(what_ran, laid, problem, sequence, processors, progress) if processors else None
     if fill:
         code = ran.binary, whole.functions
         problem = replace(problem, fill=Calls(*code), references=References(*code))

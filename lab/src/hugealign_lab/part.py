@@ -13,7 +13,7 @@ def marks(trace: Trace, file: int, functions: Functions, first: str | None, last
     The part begins where a thread enters the function *first* of file number *file*, and ends where the thread then
     enters *last*; None leaves that end open.  Raises HugealignError if there is no such function, or it never ran.
     """
-    found = bytearray(trace.block_count)
+    result = bytearray(trace.block_count)
     for name, mark in ((first, BEGINS), (last, ENDS)):
         if name is None:
             continue
@@ -24,5 +24,5 @@ def marks(trace: Trace, file: int, functions: Functions, first: str | None, last
         if not ran:
             raise HugealignError(f"{printable(name)} never ran in this trace")
         for at in ran:
-            found[at] |= mark
-    return bytes(found)
+            result[at] |= mark
+    return bytes(result)

@@ -57,8 +57,8 @@ def ordered(
     base = _text(trace, file)
     behind = functions.starts[-1] + functions.sizes[-1]
     starts, sizes = [*functions.starts, behind], [*functions.sizes, 0]
-    for index, one in laid.items():
-        sizes[index] = one.size
+    for index, blocks in laid.items():
+        sizes[index] = blocks.size
     owners = array("q")
     for address, number, size, _ in trace.block_rows():
         owner = bisect_right(starts, address) - 1 if number == file else -1
@@ -70,7 +70,7 @@ def ordered(
     # Parts that leave functions are numbered after all functions, and lie behind the order if that has no place for
     # them.
     shift = 1  # for the code behind all functions
-    leaving = {one.part + shift: one.leaves for one in laid.values()}
+    leaving = {blocks.part + shift: blocks.leaves for blocks in laid.values()}
     order = [index + shift if index >= len(functions) else index for index in order]
     sequence = list(dict.fromkeys((*order, *leaving, *range(len(starts)))))
     all_starts, all_sizes = [*starts, *(1 for _ in leaving)], [*sizes, *leaving.values()]
@@ -129,11 +129,11 @@ class Keys:
     huge: bytes
 
 
-def keys(found: Pages, placement: Placement, windows: int) -> Keys:
+def keys(pages_of: Pages, placement: Placement, windows: int) -> Keys:
     """Return the keys if the leading *windows* are huge."""
     end = placement.first + min(windows, placement.windows)
     shift = WINDOW.bit_length() - 13
-    pages = ((page, page >> shift) for page in found.numbers)
+    pages = ((page, page >> shift) for page in pages_of.numbers)
     return keyed((window, True) if placement.first <= window < end else (page, False) for page, window in pages)
 
 

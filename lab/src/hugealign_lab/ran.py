@@ -41,16 +41,16 @@ def traced(
     little is found in the binary.
     """
     trace = open_trace(path)
-    found = trace.description
-    binary = found.files[found.program].path if binary is None else binary
-    file = find(found.files, binary, instead)
+    description = trace.description
+    binary = description.files[description.program].path if binary is None else binary
+    file = find(description.files, binary, instead)
     functions = functions_of(binary)
     matched, uncounted = profile(trace, file, functions, lambda percent: progress(f"{percent} % read"), flow)
     if not matched.samples:
         raise MismatchError(f"{printable(path)}: no function of {printable(binary)} runs in this trace")
     ran = Ran(binary, functions, matched, [(path, "trace")], "instructions")
     check_rate(ran, force, warn)
-    for remark in found.remarks():
+    for remark in description.remarks():
         warn(f"{printable(path)}: {remark}")
     if uncounted:
         warn(f"{printable(path)}: {uncounted} calls are left out: too many different ones")
@@ -90,10 +90,10 @@ def profile(
             continue
         matched.total += times * instructions
         if owner >= FUNCTION:
-            matched.found += times * instructions
+            matched.hits += times * instructions
             matched.samples[owner - FUNCTION] = matched.samples.get(owner - FUNCTION, 0) + times * instructions
-    if matched.found < matched.total:
-        matched.missing = [("(no function)", matched.total - matched.found)]
+    if matched.hits < matched.total:
+        matched.missing = [("(no function)", matched.total - matched.hits)]
     if flow is not None:
         calls = _within(flow, trace, owners, executions, calls)
     ends = [address + size for address, _, size, _ in trace.block_rows()]
@@ -112,12 +112,12 @@ def _within(
     rows = list(trace.block_rows())
     flow.complete = True
     calls, arrived = {}, list(executions)
-    for (one, other), times in pairs.items():
-        if owners[one] == owners[other]:
-            flow.jump(rows[one][0] + rows[one][2] - 1, rows[other][0], times)
+    for (block, other), times in pairs.items():
+        if owners[block] == owners[other]:
+            flow.jump(rows[block][0] + rows[block][2] - 1, rows[other][0], times)
             arrived[other] -= times
         else:
-            calls[one, other] = times
+            calls[block, other] = times
     for (address, _, size, _), owner, times, came in zip(rows, owners, executions, arrived, strict=True):
         if owner >= FUNCTION and times:
             flow.run(address, address + size, times)

@@ -106,19 +106,19 @@ def _emulator(machine: str) -> list[str]:
         raise HugealignError(f"{name} not found; on Debian: apt-get install qemu-user")
     # Since 9.0 the lowest version of the interface that QEMU accepts is 2, and before that the highest was 1; the parts
     # that we use have not changed.
-    found = _VERSION.search(_said(path, "--version"))
-    if not found:
+    match = _VERSION.search(_output(path, "--version"))
+    if not match:
         raise HugealignError(f"{printable(path)}: does not tell its version")
-    if "\n-plugin" not in _said(path, "-h"):
+    if "\n-plugin" not in _output(path, "-h"):
         raise HugealignError(
             f"{printable(path)}: was built without plugins, as Debian's is since 13 and every static one; "
             "put one first on PATH that was configured with --enable-plugins, as Debian 12's is"
         )
-    plugin = library(_PLUGIN, f"API_VERSION={1 if int(found.group(1)) < 9 else 2}")
+    plugin = library(_PLUGIN, f"API_VERSION={1 if int(match.group(1)) < 9 else 2}")
     return [path, "-plugin", f"file={plugin.replace(',', ',,')}"]
 
 
-def _said(path: str, option: str) -> str:
+def _output(path: str, option: str) -> str:
     """Return QEMU's output."""
     done = subprocess.run([path, option], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return done.stdout
@@ -183,8 +183,8 @@ def _finish(shared: Shared, path: str, program: str, words: Sequence[str], machi
         raise HugealignError("nothing was recorded: QEMU did not run the command")
     files = tuple(describe(name) if name else tracefile.File("") for name in shared.files())
     files, number = _with_program(files, program)
-    said = shared.now
-    description = Description(tuple(words), machine, files, number, cut=shared.cut, execs=said.execs, lost=said.lost)
+    state = shared.now
+    description = Description(tuple(words), machine, files, number, cut=shared.cut, execs=state.execs, lost=state.lost)
     with open(path, "r+b") as stream:
         description.events, end = _count(stream)
         if end < os.fstat(stream.fileno()).st_size:

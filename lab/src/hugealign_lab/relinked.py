@@ -26,7 +26,7 @@ def moves(before: Functions, after: Functions) -> list[int | None]:
     Local functions of one name are told apart by their size and source file; the remaining ones are taken in the order
     of the symbol table.  A function of another size is another function.
     """
-    found: list[int | None] = [None] * len(before)
+    addresses: list[int | None] = [None] * len(before)
     taken: set[int] = set()
     for by_file in (True, False):
         there: dict[tuple[str, int, str], deque[int]] = {}
@@ -35,22 +35,22 @@ def moves(before: Functions, after: Functions) -> list[int | None]:
                 key = name, after.sizes[index], after.files[index] if by_file else ""
                 there.setdefault(key, deque()).append(index)
         for index, name in enumerate(before.names):
-            if found[index] is None and name:
+            if addresses[index] is None and name:
                 same = there.get((name, before.sizes[index], before.files[index] if by_file else ""), deque())
                 while same and same[0] in taken:
                     same.popleft()
                 if same:
                     taken.add(same[0])
-                    found[index] = after.starts[same.popleft()]
-    return found
+                    addresses[index] = after.starts[same.popleft()]
+    return addresses
 
 
 def relinked(
-    trace: Trace, file: int, name: str, before: Functions, after: Functions, found: Sequence[int | None]
+    trace: Trace, file: int, name: str, before: Functions, after: Functions, moved_to: Sequence[int | None]
 ) -> Placement:
     """Return the placement of *file*, with the functions *before*, in the link with the functions *after*.
 
-    *found* is the result of `moves` for the two.  Sections of code that hold no functions (``.init``, ``.plt``) keep
+    *moved_to* is the result of `moves` for the two.  Sections of code that hold no functions (``.init``, ``.plt``) keep
     their contents and move as a whole.  Raises HugealignError if more than a tenth of the functions that ran are not
     there: then it is a link of something else.
     """
@@ -73,9 +73,9 @@ def relinked(
         # Code between two functions stays with the first, as a linker leaves it.
         index = bisect_right(before.starts, address) - 1
         ran.add(index)
-        start = found[index] if index >= 0 else None
+        start = moved_to[index] if index >= 0 else None
         addresses[block] += there - here if start is None else start - before.starts[index]
-    missing = sum(index < 0 or found[index] is None for index in ran)
+    missing = sum(index < 0 or moved_to[index] is None for index in ran)
     if missing * _LEAST > len(ran):
         lost = f"{missing} of {len(ran)} functions that ran are not in it as they were"
         raise HugealignError(f"is not a link of the same objects: {lost}")

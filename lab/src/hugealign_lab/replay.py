@@ -61,8 +61,8 @@ def _made(pointer: int | None) -> int:
 def _shape(level: Level | None) -> "array[int]":
     small = level.small if level else Table(0, 0)
     huge = level.huge if level else None
-    one = level is not None and huge is None
-    return array("I", (small.sets, small.ways, huge.sets if huge else 0, huge.ways if huge else 0, one))
+    unified = level is not None and huge is None
+    return array("I", (small.sets, small.ways, huge.sets if huge else 0, huge.ways if huge else 0, unified))
 
 
 class Replay:
@@ -141,11 +141,11 @@ class Replay:
 
     def executions(self) -> list[int]:
         """Return how often each block ran."""
-        found = self._c.replay_executions(self._replay)
-        return list(found[: self._trace.block_count])
+        counts = self._c.replay_executions(self._replay)
+        return list(counts[: self._trace.block_count])
 
     def calls(self) -> tuple[dict[tuple[int, int], int], int]:
         """Return calls by (block, first block of another function), and the number left out for lack of room."""
-        found = self._c.replay_calls(self._replay)
-        rows = (found[at] for at in range(self._c.replay_call_count(self._replay)))
+        calls = self._c.replay_calls(self._replay)
+        rows = (calls[at] for at in range(self._c.replay_call_count(self._replay)))
         return {(row.caller, row.callee): row.count for row in rows}, int(self._c.replay_uncounted(self._replay))

@@ -8,18 +8,18 @@ from hugealign_lab.simulate import best
 from hugealign_lab.simulation import Simulated
 
 
-def text(found: Simulated, *, curve: bool = False) -> str:
+def text(simulated: Simulated, *, curve: bool = False) -> str:
     """Return a table of the best rows, or with *curve* of all rows."""
-    done = found.done
+    done = simulated.done
     groups = done.groups()
     wide = max(6, *(len(printable(layout)) for layout, _ in groups))
     names = max(3, *(len(printable(cpu)) for _, cpu in groups))
     threads = counted(done.threads, "thread")
     lines = [
-        f"{printable(found.binary)}: {done.events:,} blocks, {done.instructions:,} instructions, {threads}",
-        *_part(found),
-        *found.trace.description.remarks(),
-        *_outside(found),
+        f"{printable(simulated.binary)}: {done.events:,} blocks, {done.instructions:,} instructions, {threads}",
+        *_part(simulated),
+        *simulated.trace.description.remarks(),
+        *_outside(simulated),
         "",
         f"{'layout':{wide}}  {'CPU':{names}}  windows          misses           walks      MPKI",
     ]
@@ -32,35 +32,37 @@ def text(found: Simulated, *, curve: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _part(found: Simulated) -> list[str]:
+def _part(simulated: Simulated) -> list[str]:
     """Return the lines that say which part counts."""
-    words = [f"{word} {printable(name)}" for word, name in (("from", found.first), ("until", found.last)) if name]
-    return [f"{' '.join(words)}: {found.done.threads} of {len(found.trace.streams)} threads"] if words else []
+    words = [
+        f"{word} {printable(name)}" for word, name in (("from", simulated.first), ("until", simulated.last)) if name
+    ]
+    return [f"{' '.join(words)}: {simulated.done.threads} of {len(simulated.trace.streams)} threads"] if words else []
 
 
-def _outside(found: Simulated) -> list[str]:
-    share = found.done.uncovered * 1000 // max(1, found.done.events)
+def _outside(simulated: Simulated) -> list[str]:
+    share = simulated.done.uncovered * 1000 // max(1, simulated.done.events)
     if not share:
         return []
     return [f"{share / 10} % of the blocks lie outside of files (a JIT?): on 4 KiB pages in every layout"]
 
 
-def to_json(found: Simulated) -> str:
+def to_json(simulated: Simulated) -> str:
     """Return the JSON document ``hugealign.simulate/1``, which simulate-1.schema.json describes."""
-    said, done = found.trace.description, found.done
+    description, done = simulated.trace.description, simulated.done
     document = {
         "schema": "hugealign.simulate/1",
-        "binary": found.binary,
-        "command": list(said.command),
-        "machine": said.machine,
+        "binary": simulated.binary,
+        "command": list(description.command),
+        "machine": description.machine,
         "blocks": done.events,
         "instructions": done.instructions,
         "threads": done.threads,
-        "from": found.first,
-        "until": found.last,
-        "cut": said.cut,
-        "execs": said.execs,
-        "lost_threads": said.lost,
+        "from": simulated.first,
+        "until": simulated.last,
+        "cut": description.cut,
+        "execs": description.execs,
+        "lost_threads": description.lost,
         "outside_of_files": done.uncovered,
         "rows": [asdict(row) | {"mpki": round(done.mpki(row), 6)} for row in done.rows],
     }

@@ -67,10 +67,10 @@ def simulate(
             replay.part(marks)
         machines: list[tuple[str, int, Geometry, int]] = []
         for placement, counts in layouts:
-            found = pages(trace, placement)
-            layout = replay.layout(found)
+            keyed = pages(trace, placement)
+            layout = replay.layout(keyed)
             for count in sorted({min(count, placement.windows) for count in counts}):
-                variant = replay.variant(layout, keys(found, placement, count))
+                variant = replay.variant(layout, keys(keyed, placement, count))
                 machines += [(placement.name, count, cpu, replay.machine(variant, cpu)) for cpu in cpus]
         replay.run(progress)
         rows = []

@@ -55,9 +55,9 @@ def simulated(
     """
     processors = [named(word) for word in dict.fromkeys(cpus)]
     trace = open_trace(path)
-    said = trace.description
-    file = said.program if binary is None else find(said.files, binary, _INSTEAD)
-    binary = said.files[file].path if binary is None else binary
+    description = trace.description
+    file = description.program if binary is None else find(description.files, binary, _INSTEAD)
+    binary = description.files[file].path if binary is None else binary
     placed = [_layout(trace, file, binary, name, windows) for name in dict.fromkeys(layouts)]
     part = _part(trace, file, binary, first, last)
     done = simulate(trace, placed, processors, progress, part)
@@ -107,8 +107,8 @@ def _layout(trace: Trace, file: int, path: str, name: str, counts: Sequence[int]
         if not colon and kind == "original":
             return placement.original(trace, file), counts
         if not colon and kind in ("all-4k", "all-2m"):
-            found = placement.original(trace, file, kind)
-            return found, (0 if kind == "all-4k" else found.windows,)
+            layout = placement.original(trace, file, kind)
+            return layout, (0 if kind == "all-4k" else layout.windows,)
     except HugealignError as error:
         raise _about(f"{printable(trace.path)}: layout {printable(name)}", error) from None
     except OverflowError:  # an address and the file's number exceed 64 bits

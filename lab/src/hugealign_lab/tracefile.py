@@ -210,11 +210,11 @@ def _text(value: Any) -> str:
 
 def _description(raw: bytes) -> Description:
     try:
-        found = json.loads(raw)
+        fields = json.loads(raw)
         files = tuple(
             File(
-                _text(one["path"]),
-                _text(one["identity"]),
+                _text(file["path"]),
+                _text(file["identity"]),
                 tuple(
                     TracedSegment(
                         _number(part["p_vaddr"]),
@@ -223,22 +223,22 @@ def _description(raw: bytes) -> Description:
                         _number(part["p_memsz"]),
                         bool(part["executable"]),
                     )
-                    for part in one["segments"][:_SEGMENTS_LIMIT]
+                    for part in file["segments"][:_SEGMENTS_LIMIT]
                 ),
             )
-            for one in found["files"]
+            for file in fields["files"]
         )
         if not 0 < len(files) <= _FILES_LIMIT:
             raise TraceError("is damaged: it names no files, or too many")
         return Description(
-            tuple(_text(word) for word in found["command"]),
-            _text(found["machine"]),
+            tuple(_text(word) for word in fields["command"]),
+            _text(fields["machine"]),
             files,
-            _number(found["program"], len(files)),
-            _number(found["events"]),
-            None if found["cut"] is None else _text(found["cut"]),
-            _number(found["execs"]),
-            _number(found["lost"]),
+            _number(fields["program"], len(files)),
+            _number(fields["events"]),
+            None if fields["cut"] is None else _text(fields["cut"]),
+            _number(fields["execs"]),
+            _number(fields["lost"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise TraceError("is damaged: its description has another form") from None

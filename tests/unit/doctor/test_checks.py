@@ -16,7 +16,7 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.doctor import checks, probes, report
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check, MachineFacts, Place
 from hugealign.system import children
-from hugealign.system.budget import Said
+from hugealign.system.budget import Answer
 from tests.support import ROOT
 
 GOOD = MachineFacts(
@@ -25,7 +25,7 @@ GOOD = MachineFacts(
     2 << 20,
     modes={"enabled": "madvise"},
     free=200 << 20,
-    processor=Said(64, 64, "zen4", "Some CPU"),
+    processor=Answer(64, 64, "zen4", "Some CPU"),
     places=(Place(".", "/", "ext4", "", 2, 2),),
 )
 NO_FOLIOS = Place("/x", "/mnt", "btrfs", "", 2, 0)
@@ -104,7 +104,7 @@ def test_exit_status() -> None:
 def test_hostile_text_is_escaped() -> None:
     evil = "\x1b[31m\n✗ forged"
     every = found(
-        places=(Place(evil, "/", evil, evil, 2, 2),), processor=Said(0, 0, "", evil), loader=evil, release=evil,
+        places=(Place(evil, "/", evil, evil, 2, 2),), processor=Answer(0, 0, "", evil), loader=evil, release=evil,
         modes={"enabled": evil}, variables={f"HUGEALIGN_{evil}": evil},
     )  # fmt: skip
     text = plain(report.text(list(every.values()), "utf-8"))

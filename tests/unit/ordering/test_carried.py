@@ -41,7 +41,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def old(*names: str, flow: Flow) -> Ran:
-    matched = Matched({0: 90, 1: 10}, {(0, 1, 0x12): 4}, total=110, found=100, foreign=7, complete=flow.complete)
+    matched = Matched({0: 90, 1: 10}, {(0, 1, 0x12): 4}, total=110, hits=100, foreign=7, complete=flow.complete)
     return Ran("old", functions(*names), matched, [("a.trace", "trace")], "instructions")
 
 
@@ -62,8 +62,8 @@ def test_blocks_are_those_of_the_new_build() -> None:
     assert {place: f.runs(place) for place in range(6)} == {0: 10, 1: 1, 2: 0, 3: 10, 4: 10, 5: 0}
     assert f.jumps == {(0, 3): 10, (3, 4): 10}
     assert (g.runs(0), g.runs(1)) == (10, 0)
-    assert (found.before, found.ran, found.again) == ("old", 2, 2)
-    assert (found.moved.seen, found.moved.again, found.moved.whole) == (4, 4, 0)
+    assert (found.before, found.ran, found.kept) == ("old", 2, 2)
+    assert (found.moved.ran, found.moved.kept, found.moved.whole) == (4, 4, 0)
     assert (ran.binary, ran.sources, ran.unit) == ("new", [("a.trace", "trace")], "instructions")
 
 
@@ -73,16 +73,16 @@ def test_samples_and_calls_go_with_their_functions() -> None:
     ran, _ = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
     assert ran.matched.samples == {0: 90, 1: 10}
     assert ran.matched.arcs == {(0, 1, 0x1A): 4}
-    assert (ran.matched.total, ran.matched.found, ran.matched.foreign, ran.matched.complete) == (110, 100, 7, True)
+    assert (ran.matched.total, ran.matched.hits, ran.matched.foreign, ran.matched.complete) == (110, 100, 7, True)
 
 
 def test_a_function_that_is_gone_is_missing() -> None:
     seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
     ran, found = carried(old("f", "gone", flow=seen), "new", functions("f", "g"), seen)
     assert (ran.matched.samples, ran.matched.arcs) == ({0: 90}, {})
-    assert (ran.matched.total, ran.matched.found) == (110, 90)
+    assert (ran.matched.total, ran.matched.hits) == (110, 90)
     assert ("gone", 10) in ran.matched.missing
-    assert (found.ran, found.again) == (2, 1)
+    assert (found.ran, found.kept) == (2, 1)
     assert found.moved is not None
     assert [one.index for one in found.moved.counted] == [0]
 
@@ -227,7 +227,7 @@ def test_a_function_without_a_name_is_not_found() -> None:
     seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
     new = functions("f", "")
     ran, found = carried(old("f", "", flow=seen), "new", replace(new, by_name={"f": [0], "": [1]}), seen)
-    assert (ran.matched.samples[0], found.ran, found.again) == (90, 2, 1)
+    assert (ran.matched.samples[0], found.ran, found.kept) == (90, 2, 1)
 
 
 def test_code_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ def test_hashes_of_one_build_alone_do_not_count(monkeypatch: pytest.MonkeyPatch)
         seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
         _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
         assert found.moved is not None
-        assert (found.moved.seen, found.moved.again) == (5, 5)
+        assert (found.moved.ran, found.moved.kept) == (5, 5)
 
 
 def test_hashes_tell_operands_apart_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Diagnosis
-from hugealign.io import replacing
+from hugealign.io import copying
 from hugealign.io.descriptors import using
 from hugealign.run import copies, store
 from hugealign.run.copies import FIXED, StagedFile
@@ -23,7 +23,7 @@ def test_other_names_are_not_ours(name: str) -> None:
 
 
 def test_what_fs_verity_guards_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replacing, "sealed", lambda _: True)
+    monkeypatch.setattr(copying, "sealed", lambda _: True)
     with using(os.open("/bin/sh", os.O_RDONLY)) as fd, pytest.raises(RefusalError) as refusal:
         copies.check(StagedFile("/bin/sh", fd, 1))
     assert refusal.value.diagnosis == Diagnosis("copy.sealed", "", {})

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         def say(percent: int) -> None:
             progress.say(f"{percent} %")
 
-        found = simulated(
+        result = simulated(
             args.trace,
             args.binary,
             layouts=layouts,
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             last=args.last,
             progress=say,
         )
-    output.write(report.to_json(found) if args.json else report.text(found, curve=args.curve), None, utf8=args.json)
+    output.write(report.to_json(result) if args.json else report.text(result, curve=args.curve), None, utf8=args.json)
     return 0
 
 

@@ -50,19 +50,19 @@ def run(args: argparse.Namespace) -> int:
     from hugealign_lab.record import record
 
     done = record(words, args.output, limit)
-    found, name = done.description, printable(args.output)
-    events = f"{found.events:,} blocks"
-    if found.cut:
-        print(f"hugealign: {name}: cut at {events}: {found.cut}", file=sys.stderr)
-    if found.execs:
-        times = "once" if found.execs == 1 else f"{found.execs} times"
+    description, name = done.description, printable(args.output)
+    events = f"{description.events:,} blocks"
+    if description.cut:
+        print(f"hugealign: {name}: cut at {events}: {description.cut}", file=sys.stderr)
+    if description.execs:
+        times = "once" if description.execs == 1 else f"{description.execs} times"
         print(
             f"hugealign: {name}: {times}, a process became another program, which was not recorded; "
             "trace that program itself",
             file=sys.stderr,
         )
-    if found.lost:
-        print(f"hugealign: {name}: {found.lost} threads were not recorded, for want of room", file=sys.stderr)
+    if description.lost:
+        print(f"hugealign: {name}: {description.lost} threads were not recorded, for want of room", file=sys.stderr)
     if args.verbose:
         print(f"hugealign: {name}: {events}, {format_size(done.size)}", file=sys.stderr)
     return done.status

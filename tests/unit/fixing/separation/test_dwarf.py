@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hugealign.fixing.separation import dwarf
+from hugealign.fixing.separation import dwarf, dwarf_tables
 from tests.support import steps
 
 ADDR, DATA1, FLAG_PRESENT, SEC_OFFSET = 0x01, 0x0B, 0x19, 0x17
@@ -20,13 +20,13 @@ def fd() -> Iterator[int]:
     os.close(made)
 
 
-def contents(fd: int, sections: dict[str, bytes]) -> dict[str, dwarf.Contents]:
+def contents(fd: int, sections: dict[str, bytes]) -> dict[str, dwarf_tables.Contents]:
     """Return *sections*, written one behind the other."""
-    found: dict[str, dwarf.Contents] = {}
+    found: dict[str, dwarf_tables.Contents] = {}
     for name, data in sections.items():
         at = os.fstat(fd).st_size
         os.pwrite(fd, data, at)
-        found[name] = dwarf.Contents(fd, at, len(data))
+        found[name] = dwarf_tables.Contents(fd, at, len(data))
     return found
 
 
@@ -89,7 +89,7 @@ def test_frames(fd: int) -> None:
 @pytest.mark.parametrize("data", [b"zR\0", b"eh\0"])
 def test_frames_with_an_augmentation(data: bytes, fd: int) -> None:
     part = b"\xff\xff\xff\xff\1" + data + b"\1\x7c\x10"
-    with pytest.raises(dwarf.UnclearError) as caught:
+    with pytest.raises(dwarf_tables.UnclearError) as caught:
         addresses(fd, {".debug_frame": struct.pack("<I", len(part)) + part})
     assert caught.value.section == ".debug_frame"
 
@@ -113,7 +113,7 @@ def test_work_is_in_proportion_to_the_size(kind: str, sections: dict[str, bytes]
     def work() -> None:
         try:
             dwarf.find_addresses(found)
-        except dwarf.UnclearError:
+        except dwarf_tables.UnclearError:
             assert kind != "one table"
 
     found = contents(fd, sections)
