@@ -36,7 +36,7 @@ VARIABLES = {
         BOOLEAN,
         "order_objects",
         "1",
-        "order whole objects where they lack -ffunction-sections",
+        "order objects as one piece if they lack -ffunction-sections",
     ),
     "HUGEALIGN_PLUGIN": (BOOLEAN, "", "0", "do not use the LLVM plugin"),
     "HUGEALIGN_CHECK": (MODE, "check", "warn", "check each output: off, warn (default) or error"),

@@ -47,14 +47,14 @@ GROUPS = {
     "run it from huge pages": {
         "run": "run a command with its text on huge pages",
         "warm": "load a file's text into the page cache in huge pages",
-        "stage": "keep copies of files in huge pages, where the file system supports none",
+        "stage": "keep copies of files in huge pages, for file systems that support none",
         "enable": "run a systemd service with its text on huge pages, also after upgrades",
         "disable": "undo enable: run a systemd service from its own files again",
         "oci-hook": "run a container's programs from huge copies (a hook for container engines)",
     },
     "look at what runs": {
         "ps": "show which text of a process is on huge pages, and why the rest is not",
-        "top": "rank the running programs by what huge pages would gain them",
+        "top": "rank the running programs by what they would gain from huge pages",
         "advise": "estimate what a command or a process would gain from huge pages",
         "adapt": "put the hottest code of a running process on huge pages, JIT code included",
         "doctor": "check that this machine can put text on huge pages",

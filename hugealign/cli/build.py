@@ -22,7 +22,7 @@ These links do not use COMPILER_PATH and stay unchanged:
   with -B and a directory that contains a linker, such as -B/usr/libexec/mold
     (CC="hugealign gcc" handles this) or that of rustc 1.90 and newer (unless
     it gets -Clinker-features=-lld)
-  with a path as clang's --ld-path=
+  with clang's --ld-path=PATH
   in a build that clears its environment
 
 ccache treats a new COMPILER_PATH as a new compiler: the first build misses the

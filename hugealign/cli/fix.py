@@ -24,11 +24,11 @@ levels, from the least invasive to the most:
   separate  move the text, and all that follows it, away from what only the
             loader reads, and fill its windows with traps; no data become
             executable, and text of less than a window gets one.  Needs capstone,
-            to check that no code reaches across; changes the build ID
+            to check that no code refers across; changes the build ID
 
-Without --level, fix uses separate if nothing reaches across, else shift, and
-says which and why.  Where shift would cost too much at one end of the text, that
-end stays as it is.
+Without --level, fix uses separate if nothing refers across, else shift, and
+says which and why.  If shift would cost too much at one end of the text, it does
+not extend that end.
 
 Only separate changes addresses, also in relocations, symbols and debug
 information.  --debug-file-of PROGRAM changes FILE, the separate debug file, so
@@ -36,7 +36,7 @@ that it matches the separated PROGRAM.
 
 If the linker packed the file, fix moves contents in it.  It prints how much becomes
 executable.  --undo restores the file byte for byte.  fix refuses a file that
-might behave differently afterwards, or lose a protection.
+might behave differently afterwards, or lose hardening.
 
 -r fixes the files below each DIR in place, those with the most to gain first, and
 skips those that fix refuses.  After an interruption run it again.  If a file has
@@ -54,7 +54,7 @@ examples:
   hugealign fix /usr/sbin/mariadbd -o mariadbd    into another file
   hugealign fix --in-place /usr/sbin/mariadbd
   hugealign fix --undo /usr/sbin/mariadbd
-  hugealign fix --dry-run /usr/sbin /usr/lib      who would gain the most
+  hugealign fix --dry-run /usr/sbin /usr/lib      which would gain the most
   hugealign fix -r .venv                          all libraries of its wheels
 """
 #: Of these another link would have as many: a boot loader's addresses, and a copy that ended too soon.
@@ -181,7 +181,7 @@ def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
 
 
 def _options(args: argparse.Namespace) -> "FixOptions":
-    """Return what *args* ask for.  Raises UsageError."""
+    """Return the options that *args* request.  Raises UsageError."""
     from hugealign.fixing.fix import FixOptions
 
     most = None if args.max_executable is None else parse_size(args.max_executable, "--max-executable")

@@ -14,8 +14,8 @@ USAGE = (
 )
 EPILOG = """\
 run finds COMMAND as the shell does, puts its text on huge pages and becomes
-COMMAND, with the same pid, environment, signals, descriptors and name. Of a
-script it is the interpreter's text. If anything fails, COMMAND runs unchanged.
+COMMAND, with the same pid, environment, signals, descriptors and name. For a
+script, that is the interpreter's text. If anything fails, COMMAND runs unchanged.
 If not all of its text is huge, one line on stderr says why.
 
 --libs adds the libraries that COMMAND is linked with. --file adds what COMMAND
@@ -26,7 +26,7 @@ COMMAND and its children also use what `hugealign stage` has staged.
 
 --how=auto      in place, like `hugealign warm`, if the file system keeps huge
                 pages; else by a copy that is mounted over the file
---how=in-place  only like `hugealign warm`
+--how=in-place  only in place, like `hugealign warm`
 --how=stage     only by a mounted copy
 --how=copy      by a copy in memory without a path, for containers that may not
                 mount. /proc/PID/exe and $ORIGIN then lead nowhere, and the

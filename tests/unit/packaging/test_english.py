@@ -28,10 +28,10 @@ HEAD = "import re\nfrom hugealign.diagnosis import render\nfrom hugealign.errors
         "sorted(x, key=render.text)",
         "max(x, key=lambda one: render.text(one))",
         "{render.text(one): one for one in x}",
-        "dict.fromkeys(map(render.cure, x))",
+        "dict.fromkeys(map(render.what_helps, x))",
         'render.text(x).lower() == "no"',
         'render.document(x)["message"].startswith("no")',
-        '(said := render.cure(x)) and said.removeprefix("run: ")',
+        '(said := render.what_helps(x)) and said.removeprefix("run: ")',
     ],
 )
 def test_reads(line: str) -> None:
