@@ -72,6 +72,11 @@ class Pairs:
 class Calls(Pairs):
     """Which functions call which.  Unreadable code calls nothing."""
 
+    @property
+    def readable(self) -> bool:
+        """Whether calls are known in the code of the file's processor."""
+        return self._functions.image.e_machine in (EM_X86_64, EM_AARCH64)
+
     def read(self) -> Iterable[tuple[int, int]]:
         """Yield the caller and the callee of each call."""
         return _pairs(self._path, self._functions)

@@ -8,12 +8,12 @@ from hugealign.io.descriptors import file_at
 from hugealign.io.units import printable
 from hugealign.map.layout import Map, after, before
 from hugealign.ordering import named
-from hugealign.ordering.order import OrderOptions, of_ran
+from hugealign.ordering.order import OrderOptions, budget_for, of_ran
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.ran import Ran
-from hugealign.system.budget import Budget, budget_of
+from hugealign.system.budget import Budget
 
 
 def heat_map(ran: Ran, page_size: int, order: str | None = None) -> Map:
@@ -21,7 +21,7 @@ def heat_map(ran: Ran, page_size: int, order: str | None = None) -> Map:
 
     Without *order*, it uses the order that `hugealign order` makes of what ran.  Raises HugealignError.
     """
-    budget, page_size = budget_of(), page_size_of(ran.functions.image.machine, page_size)
+    budget, page_size = budget_for(ran), page_size_of(ran.functions.image.machine, page_size)
     options = OrderOptions(page_size=page_size, budget=budget)
     plan = of_ran(ran, options).plan if order is None else _planned(ran, page_size, budget, order)
     note = _note(ran)

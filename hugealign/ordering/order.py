@@ -8,7 +8,7 @@ from hugealign.code.blockmap import require_blocks
 from hugealign.code.calls import Calls
 from hugealign.code.compileunits import read_units
 from hugealign.code.references import References
-from hugealign.elf.machines import page_size_of
+from hugealign.elf.machines import native, page_size_of
 from hugealign.elf.symbols import functions_of
 from hugealign.errors import HugealignError
 from hugealign.io.progress import silent
@@ -24,7 +24,7 @@ from hugealign.profile.match import placeable
 from hugealign.profile.model import Flow
 from hugealign.profile.ran import MismatchError, ProfileOptions, Ran, check_rate, what_ran
 from hugealign.settings import OWN
-from hugealign.system.budget import Budget, budget_of
+from hugealign.system.budget import Budget, budget_of, elsewhere
 
 #: On small pages alone, some orders from 3 samples missed up to 31 % more than the linker's, those from 10 to 1,000 at
 #: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/measured/orders.md,
@@ -130,10 +130,10 @@ def order(
         ThinError: No window may be huge, and the samples are too few.
         HugealignError: A file cannot be read, or the profile does not fit the program.
     """
-    budget = options.budget or budget_of()
     flow = Flow() if options.blocks else None
     old, force = options.old_binary, options.force
     ran = what_ran(binary if old is None else old, profiles, options, flow=flow, warn=warn, progress=progress)
+    budget = budget_for(ran, options.budget)
     check_evidence(ran, budget, force, warn)
     build = None
     if old is not None:
@@ -142,6 +142,12 @@ def order(
     check_names(ran, force, warn)
     progress(f"laying out {len(ran.matched.samples):,} functions")
     return of_ran(ran, replace(options, budget=budget), flow, build, warn)
+
+
+def budget_for(ran: Ran, budget: Budget | None = None) -> Budget:
+    """Return *budget*, by default that of this machine; it does not hold for a program for another processor."""
+    budget = budget or budget_of()
+    return elsewhere() if budget.here and ran.functions.image.machine is not native() else budget
 
 
 def carry(
@@ -191,7 +197,7 @@ def of_ran(
     warn: Callable[[str], None] = silent,
 ) -> Order:
     """Return the order of the functions that *ran*, and with *flow* of their blocks.  Raises HugealignError."""
-    budget = options.budget or budget_of()
+    budget = budget_for(ran, options.budget)
     calls, references = Calls(ran.binary, ran.functions), References(ran.binary, ran.functions)
     divided_functions = None
     if flow is not None:
@@ -199,6 +205,9 @@ def of_ran(
     room = WindowRoom(page_size_of(ran.functions.image.machine, options.page_size), budget.windows)
     problem = Problem(ran.matched, ran.functions, room, calls, parts=parts(divided_functions))
     if options.fill:
+        if not calls.readable:
+            name = ran.functions.image.processor
+            warn(f"{printable(ran.binary)}: calls in code of {name} are not read; functions are not filled in by them")
         problem = replace(problem, fill=calls, references=references)
     return Order(ran, budget, plan(problem), blocks=divided_functions, carried=build)
 

@@ -20,15 +20,16 @@ from hugealign.process import codefiles, groups, pagemap, smaps
 _PROC = "/proc"
 _FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1; the first three fields are left out
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
+_LEAST_HUGE = 64 << 10  # bytes: the smallest huge page of any kernel (hugetlb on arm64, which smaps counts)
 _COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
 _PID_LIMIT = (1 << 64) - 1  # the kernel stops at 2**22; larger numbers are looked up, in vain
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CAPABILITIES = {"CAP_SYS_PTRACE": 19, "CAP_SYS_NICE": 23, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
 _ATTEMPTS = 5  # at a look during which the process changes neither its program nor its pages
 
-_AT_STATX_DONT_SYNC, _STATX_INO = 0x4000, 0x100
+_AT_STATX_DONT_SYNC, _STATX_INO, _STATX_BTIME = 0x4000, 0x100, 0x800
 #: The offsets of stx_ino, stx_dev_major and stx_dev_minor in struct statx (include/uapi/linux/stat.h), and its size.
-_INO, _MAJOR, _MINOR, _SIZE = 0x20, 0x88, 0x8C, 0x100
+_INO, _BTIME, _MAJOR, _MINOR, _SIZE = 0x20, 0x50, 0x88, 0x8C, 0x100
 
 
 class ProcessError(DiagnosedError):
@@ -275,29 +276,39 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
     def wanted(mapping: smaps.Mapping) -> bool:
         return process.is_text(mapping, libraries, anonymous)
 
-    # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as the last text.
     code_maps = list(smaps.parse(_lines("maps", directory), executable=True))
     text = codefiles.own_text(directory) if not process.served and any(m.without_file for m in code_maps) else ()
     listed = [m for m in (codefiles.with_own(m, text) for m in code_maps) if wanted(m)]
-    end = max((m.end for m in listed), default=0)
+    present: list[tuple[pagemap.Region, ...] | None] = [None] * len(listed)  # Linux before 6.7 has only counts
+    with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd, contextlib.suppress(OSError):
+        present = [pagemap.scan(fd, m.start, m.end) for m in listed]
+    # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as its counts are needed.
+    last = max((m.end for m, p in zip(listed, present, strict=True) if _needs_counts(m, p)), default=0)
+    counted: dict[tuple[int, int], smaps.Mapping] = {}
+    for parsed in smaps.parse(_lines("smaps", directory), executable=True) if last else ():
+        counted[parsed.start, parsed.end] = codefiles.with_own(parsed, text)
+        if parsed.end >= last:
+            break
     mappings: list[smaps.Mapping] = []
-    if listed:
-        for parsed in smaps.parse(_lines("smaps", directory), executable=True):
-            mapping = codefiles.with_own(parsed, text)
-            if wanted(mapping):
-                mappings.append(named(mapping, process.exe, process.exe_id))
-            if mapping.end >= end:
-                break
-    # Nothing is listed while exec replaces the program.
-    steady = bool(listed) and [(m.start, m.end) for m in mappings] == [(m.start, m.end) for m in listed]
-    with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as pages:
-        try:
-            mappings = [replace(m, pages=pagemap.scan(pages, m.start, m.end)) for m in mappings]
-        except OSError:
-            pass  # Linux before 6.7 has only the counts of smaps
+    steady = bool(listed)  # nothing is listed while exec replaces the program
+    for listing, pages in zip(listed, present, strict=True):
+        rss = sum(region.end - region.start for region in pages or ())
+        mapping: smaps.Mapping | None = listing
+        if _needs_counts(listing, pages):
+            mapping = counted.get((listing.start, listing.end))
+            rss = mapping.rss if mapping else 0
+        if mapping:
+            mappings.append(replace(named(mapping, process.exe, process.exe_id), pages=pages, rss=rss))
+            huge = sum(region.end - region.start for region in pages or () if region.huge)
+            steady &= pages is None or mapping.huge == huge
         else:
-            steady &= all(m.huge == sum(p.end - p.start for p in m.pages or () if p.huge) for m in mappings)
+            steady = False
     return replace(process, mappings=tuple(mappings)), steady
+
+
+def _needs_counts(mapping: smaps.Mapping, pages: tuple[pagemap.Region, ...] | None) -> bool:
+    """Return whether *mapping*, whose present *pages* are known or not, can have a huge page of some kind."""
+    return pages is None or mapping.size >= _LEAST_HUGE
 
 
 def named(mapping: smaps.Mapping, exe: str, exe_id: tuple[int, int]) -> smaps.Mapping:
@@ -335,16 +346,35 @@ def identity(name: str, directory: int) -> tuple[int, int]:
 
     ``stat`` would ask a FUSE server for the attributes, and wait forever if that hangs.
     """
-    function = _statx()
-    if function is None:
+    attributes = _attributes(name, directory, _STATX_INO)
+    if attributes is None:
         info = os.stat(name, dir_fd=directory)
         return info.st_dev, info.st_ino
+    major, minor = (int.from_bytes(attributes[at : at + 4], "little") for at in (_MAJOR, _MINOR))
+    return os.makedev(major, minor), int.from_bytes(attributes[_INO : _INO + 8], "little")
+
+
+def born(name: str, directory: int) -> float:
+    """Return when the file *name* of the open *directory* was made, in seconds since 1970; 0 if that is not known.
+
+    Raises OSError.
+    """
+    attributes = _attributes(name, directory, _STATX_BTIME)
+    if attributes is None or not int.from_bytes(attributes[:4], "little") & _STATX_BTIME:
+        return 0.0
+    seconds = int.from_bytes(attributes[_BTIME : _BTIME + 8], "little")
+    return seconds + 1e-9 * int.from_bytes(attributes[_BTIME + 8 : _BTIME + 12], "little")
+
+
+def _attributes(name: str, directory: int, wanted: int) -> bytes | None:
+    function = _statx()
+    if function is None:
+        return None
     buffer = ctypes.create_string_buffer(_SIZE)
-    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, _STATX_INO, buffer):
+    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, wanted, buffer):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), name)
-    major, minor = (int.from_bytes(buffer.raw[at : at + 4], "little") for at in (_MAJOR, _MINOR))
-    return os.makedev(major, minor), int.from_bytes(buffer.raw[_INO : _INO + 8], "little")
+    return buffer.raw
 
 
 @functools.cache

@@ -111,6 +111,8 @@ class Mapping:
         ``thp_vma_suitable_order`` in include/linux/huge_mm.h: the window lies inside the mapping, and address and file
         offset are congruent modulo the window.  They count from `first_window`; the ranges ascend.
         """
+        if self.end - self.start < page_size:
+            return ()
         first = self.first_window(page_size)
         count = (self.end - first) // page_size
         if count <= 0 or not self.congruent(page_size):

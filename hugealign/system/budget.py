@@ -1,6 +1,6 @@
 """How many windows a processor can keep: its first-level 2 MiB instruction TLB entries, less one for others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from hugealign.errors import UsageError
@@ -22,13 +22,14 @@ class Budget:
     """How many *windows* may be huge, and *why*; with 0 windows the order is for small pages.
 
     *entries* are the processor's, 0 if it was not asked.  *cpu* is its name in the table of known processors, empty
-    if it is not listed.
+    if it is not listed.  *here* means that this is about this machine's processor.
     """
 
     windows: int
     why: str
     entries: int = 0
     cpu: str = ""
+    here: bool = False
 
     def as_json(self) -> dict[str, object]:
         """Return the budget as a part of a JSON document."""
@@ -66,8 +67,13 @@ def of_this_machine(asked: Child) -> Budget:
     reported = answer(asked)
     if reported and reported.huge:
         why = f"this machine, {reported.cpu or printable(reported.brand)}"
-        return of_entries(min(reported.huge, MOST_WINDOWS), why, reported.cpu)
+        return replace(of_entries(min(reported.huge, MOST_WINDOWS), why, reported.cpu), here=True)
     return of_entries(DEFAULT_ENTRIES, "the default, because this machine's processor is unknown (--cpu, --windows)")
+
+
+def elsewhere() -> Budget:
+    """Return the budget of a program for another processor than this machine's."""
+    return of_entries(DEFAULT_ENTRIES, "the default, because the program is for another processor (--cpu, --windows)")
 
 
 def of_entries(entries: int, why: str, cpu: str = "") -> Budget:

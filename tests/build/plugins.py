@@ -1,5 +1,6 @@
 """What tests of the LLVM pass plugin share: the plugin as a user builds it, order files, and what came out."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -55,7 +56,11 @@ def missing(major: str) -> str | None:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+    """The users' cache, one for all processes of the tests: a build takes ten seconds."""
+    base = tmp_path_factory.getbasetemp()
+    path = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "plugins"
+    path.mkdir(exist_ok=True)
+    return path
 
 
 @pytest.fixture(
@@ -77,9 +82,14 @@ def build(major: str, cache: Path) -> Built:
         pytest.skip(f"{package} is not installed")
     # What users set for their own builds means nothing to this one.
     theirs: Settings = {"CC": "nowhere", "CXX": "nowhere", "CXXFLAGS": "--nonsense", "CMAKE_GENERATOR": "Nonsense"}
-    done = run(HUGEALIGN, "plugin", "build", f"clang-{major}", XDG_CACHE_HOME=str(cache), **theirs)
-    assert (done.returncode, done.stderr) == (0, "")
-    return Built(major, Path(f"/usr/lib/llvm-{major}"), Path(done.stdout.rstrip("\n")), cache)
+    where = cache / f"plugin-{major}"
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not where.exists():
+            done = run(HUGEALIGN, "plugin", "build", f"clang-{major}", XDG_CACHE_HOME=str(cache), **theirs)
+            assert (done.returncode, done.stderr) == (0, "")
+            where.write_text(done.stdout.rstrip("\n"))
+    return Built(major, Path(f"/usr/lib/llvm-{major}"), Path(where.read_text()), cache)
 
 
 def order_file(path: Path, *entries: Entry) -> Path:

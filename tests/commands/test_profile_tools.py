@@ -74,7 +74,7 @@ def test_perf_data_that_is_a_directory(made: Path, tmp_path: Path) -> None:
     """As `perf record --threads` writes it: a file for each thread beside the first."""
     existing(made / "flat.data", "perf")
     command: list[str | Path] = ["perf", "record", "-q", "--threads", "-e", "cpu-clock:u", "-F", "5000"]
-    subprocess.run([*command, "-o", tmp_path / "data", made / "prog", "200000000"], check=False, capture_output=True)
+    subprocess.run([*command, "-o", tmp_path / "data", made / "prog", "80000000"], check=False, capture_output=True)
     if not (tmp_path / "data").is_dir():
         pytest.skip("this perf has no record --threads")
     _, matched, form = load(tmp_path / "data", made / "prog")
@@ -151,7 +151,7 @@ def test_perf_data_of_a_program_that_was_replaced(made: Path, tmp_path: Path, wo
     running, kept, data = tmp_path / "prog", tmp_path / "kept", tmp_path / "data"
     shutil.copy(made / "prog", running)
     command: list[str | Path] = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", *words]
-    command += ["-o", data, running, "200000000"]
+    command += ["-o", data, running, "80000000"]
     subprocess.run(command, check=False, capture_output=True)
     before = load(data, running)[1]
     running.rename(kept)
@@ -180,7 +180,7 @@ def test_perf_data_and_a_debug_file(made: Path, tmp_path: Path, words: str, chai
     link: list[str | Path] = ["gcc", "-Wl,--build-id", *words.split(), made / "main.o", made / "other.o", "-o", running]
     subprocess.run(link, check=True)
     command: list[str | Path] = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", *chains]
-    subprocess.run([*command, "-o", data, running, "200000000"], check=False, capture_output=True)
+    subprocess.run([*command, "-o", data, running, "80000000"], check=False, capture_output=True)
     subprocess.run(["objcopy", "--only-keep-debug", running, debug], check=True)
     before = load(data, running)[1]
     assert named(before.samples, functions_of(running))["hot"] > 20
@@ -206,7 +206,7 @@ def test_perf_data_and_a_fixed_program(made: Path, tmp_path: Path, chains: list[
     command: list[str | Path] = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", *chains]
     for running in (plain, fixed):
         data = tmp_path / "data"
-        subprocess.run([*command, "-o", data, running, "200000000"], check=False, capture_output=True)
+        subprocess.run([*command, "-o", data, running, "80000000"], check=False, capture_output=True)
         expected = load(data, running)[1].samples
         assert named(expected, functions_of(running))["hot"] > 20
         for binary in (plain, fixed, debug):
@@ -224,7 +224,7 @@ def test_perf_data_and_a_fixed_program(made: Path, tmp_path: Path, chains: list[
     assert ["another place in the file" in note for note in load(data, plain)[0].notes] == [True]
     separated = tmp_path / "separated"
     run(HUGEALIGN, "fix", "-o", separated, plain, check=True, HUGEALIGN_MIN_TEXT="0")
-    subprocess.run([*command, "-o", data, separated, "200000000"], check=False, capture_output=True)
+    subprocess.run([*command, "-o", data, separated, "80000000"], check=False, capture_output=True)
     profile, matched, _ = load(data, separated)
     assert profile.notes == []
     assert named(matched.samples, functions_of(separated))["hot"] > 20
@@ -275,7 +275,7 @@ def test_samples_of_ours_may_come_late(made: Path, tmp_path: Path) -> None:
     """Whether chains have offsets is told by the first of any file, not by reading up to ours."""
     existing(made / "stacks.data", "perf")
     data = tmp_path / "data"
-    script = f"{sys.executable} -c 'sum(range(3000000))'; {made / 'fixed'} 200000000"
+    script = f"{sys.executable} -c 'sum(range(3000000))'; {made / 'fixed'} 80000000"
     subprocess.run(
         ["perf", "record", "-q", "-g", "-e", "cpu-clock:u", "-F", "5000", "-o", data, "sh", "-c", script],
         check=False, capture_output=True,
@@ -412,7 +412,7 @@ def test_pprof_of_gperftools(made: Path, tmp_path: Path) -> None:
         pytest.skip("gperftools is not installed")
     raw, path = tmp_path / "prog.prof", tmp_path / "prog.pb.gz"
     settings = {"LD_PRELOAD": str(profiler), "CPUPROFILE": str(raw), "CPUPROFILE_FREQUENCY": "1000"}
-    subprocess.run([made / "prog", "200000000"], env=os.environ | settings, check=False)
+    subprocess.run([made / "prog", "80000000"], env=os.environ | settings, check=False)
     run("go", "tool", "pprof", "-proto", "-symbolize=none", f"-output={path}", made / "prog", raw)
     existing(path, "go")
     _, matched, form = load(path, made / "prog")

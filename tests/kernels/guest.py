@@ -1,7 +1,7 @@
 """What runs inside the virtual machine, as its first process: do the task that was given, then power off.
 
-It gets the standard library, hugealign and tests.live.programs, nothing else.  Each result is one line of JSON on the
-second serial port.  Programs and hugealign run as an ordinary user; the counters are read here, not by hugealign.
+It gets the standard library, hugealign and tests.live.programs, nothing else.  Each result is one line of JSON on a
+disk of its own.  Programs and hugealign run as an ordinary user; the counters are read here, not by hugealign.
 """
 
 import ctypes
@@ -17,11 +17,15 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from tests.kernels.claims import MODES
-from tests.live.programs import NOBODY, WINDOW, huge_kib, hugealign, running
+from tests.kernels.claims import FEW, MODES
+from tests.live.programs import NOBODY, huge_kib, hugealign, running
 
 PROGRAMS = Path("/programs")
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+#: 0 in a kernel, or on a processor, without huge pages.
+WINDOW = int((THP.parent / "hpage_pmd_size").read_text(encoding="ascii")) if THP.exists() else 0
+#: The argument, in MiB, that makes a program touch all of its text.
+ALL = f"{5 * WINDOW / (2 << 20):g}"
 MAP_FIXED = 0x10
 MADV_POPULATE_READ = 22
 MADV_COLLAPSE = 25
@@ -29,12 +33,14 @@ POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF
 
 #: How each file system is mounted; the disks are those of tests.kernels.machine.
 MOUNTS = {
-    "ext4": "mount -t ext4 /dev/vdb",
-    "xfs": "mount -t xfs /dev/vdc",
-    "btrfs": "mount -t btrfs /dev/vdd",
+    "ext4": "mount -t ext4 /dev/ext4",
+    "xfs": "mount -t xfs /dev/xfs",
+    "btrfs": "mount -t btrfs /dev/btrfs",
     "tmpfs": "mount -t tmpfs tmpfs",
     "tmpfs huge=always": "mount -t tmpfs -o huge=always tmpfs",
 }
+#: The disk that the host reads.
+RESULTS = "/dev/results"
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.mmap.restype = ctypes.c_void_p
 LIBC.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
@@ -61,7 +67,7 @@ def advise(advice: int, path: Path | None = None) -> str:
 
 def started(path: Path) -> int:
     """Run *path* until it has touched its text; return the KiB of text on huge pages."""
-    with running(*NOBODY, path, "5") as child:
+    with running(*NOBODY, path, ALL) as child:
         return huge_kib(child.pid, path)
 
 
@@ -107,7 +113,7 @@ def measure(program: str, directory: Path) -> dict[str, Any]:
     path = copied(program, directory)
     before = started(path)
     said = warm(path)
-    with running(*NOBODY, path, "5") as child:
+    with running(*NOBODY, path, ALL) as child:
         after, aligned = huge_kib(child.pid, path), congruent(child.pid, path)
         ps = hugealign("ps", "--json", str(child.pid), prefix=NOBODY)
     path.unlink()
@@ -125,7 +131,7 @@ def measure(program: str, directory: Path) -> dict[str, Any]:
 def measure_in_use(directory: Path) -> dict[str, Any]:
     """Warm a program while it runs; return what that does for its process, and for the next one."""
     path = copied("pie", directory)
-    with running(*NOBODY, path, "5") as child:
+    with running(*NOBODY, path, ALL) as child:
         said = warm(path)
         touch(child.pid, path)
         running_kib, next_kib = huge_kib(child.pid, path), started(path)
@@ -139,7 +145,7 @@ def staged(directory: Path) -> dict[str, int]:
     Started by root, by a user, and after an upgrade under the running program, by root.
     """
     path = copied("pie", directory)
-    words = (sys.executable, "-m", "hugealign", "run", "--how=stage", "--", path, "5")
+    words = (sys.executable, "-m", "hugealign", "run", "--how=stage", "--", path, ALL)
     found = {}
     with running(*NOBODY, *words) as child:
         found["user"] = huge_kib(child.pid, path)
@@ -178,28 +184,72 @@ def file_system(name: str, send: Any) -> None:
         in_use=measure_in_use(directory),
         staged=staged(directory),
     )
-    for mode, programs in MODES.items():
+    few = FEW.get(name, FEW[""]) if "FEW" in os.environ else MODES
+    for mode, programs in few.items():
         THP.write_text(mode, encoding="ascii")
-        for program in programs:
+        for program in filter(os.listdir(PROGRAMS).__contains__, programs):
             send(fs=name, thp=mode, **measure(program, directory))
+
+
+def commands(directory: Path) -> dict[str, Any]:
+    """Return what `doctor` says of this machine, what it is, and what `top` says of a program that is huge."""
+    checks = json.loads(hugealign("doctor", "--json", directory).stdout)["checks"]
+    path = copied("pie", directory)
+    with running(*NOBODY, path, ALL):
+        rows = json.loads(hugealign("top", "--once", "--json").stdout)["rows"]
+    machine = os.uname()
+    return {
+        "doctor": {check["diagnosis"]["code"]: check["diagnosis"]["facts"] for check in checks},
+        "machine": {"release": machine.release, "machine": machine.machine, "page_size": WINDOW},
+        "top": [row["windows_huge"] for row in rows if row["part"] == str(path)],
+    }
+
+
+def without_huge_pages() -> dict[str, Any]:
+    """Return what the commands say where nothing can be huge."""
+    directory = Path("/mnt/tmpfs")
+    subprocess.run([*MOUNTS["tmpfs"].split(), directory], check=True)
+    directory.chmod(0o1777)
+    path = copied("pie", directory)
+    checks = json.loads(hugealign("doctor", "--json", directory).stdout)["checks"]
+    with running(*NOBODY, sys.executable, "-m", "hugealign", "run", "--", path, "1") as child:
+        ps = hugealign("ps", "--json", str(child.pid), prefix=NOBODY)
+    return {
+        "doctor": [check["diagnosis"]["code"] for check in checks if check["status"] != "ok"],
+        "warm": warm(path),
+        "started": [name for name in MODES["madvise"] if (PROGRAMS / name).exists() and not started(PROGRAMS / name)],
+        "ps": [one["code"] for one in json.loads(ps.stdout)["processes"][0]["diagnoses"]],
+    }
 
 
 def task(send: Any) -> None:
     """Measure the file systems that the kernel's command line names."""
+    if not WINDOW:
+        send(release=os.uname().release, page=mmap.PAGESIZE, window=0, **without_huge_pages())
+        return
     wanted = os.environ["FILE_SYSTEMS"].split(",")
     thp = THP.read_text(encoding="ascii").split("[")[1].split("]")[0]
-    send(release=os.uname().release, thp=thp, populate_read=advise(MADV_POPULATE_READ))
+    send(
+        release=os.uname().release,
+        page=mmap.PAGESIZE,
+        window=WINDOW,
+        thp=thp,
+        populate_read=advise(MADV_POPULATE_READ),
+    )
     for name in MOUNTS:
         if name.split(" ")[0] in wanted:
             file_system(name, send)
+    if "tmpfs" in wanted:
+        send(**commands(Path("/mnt/tmpfs-huge=always")))
 
 
 def main() -> None:
     """Do the task of the module that the kernel's command line names as TASK."""
-    with open("/dev/ttyS1", "w", encoding="ascii", buffering=1) as port:
+    with open(RESULTS, "w", encoding="ascii") as disk:
 
         def send(**result: Any) -> None:
-            print(json.dumps(result), file=port)
+            print(json.dumps(result), file=disk, flush=True)
+            os.fsync(disk.fileno())
 
         try:
             importlib.import_module(f"tests.kernels.{os.environ['TASK']}").task(send)

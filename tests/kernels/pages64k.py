@@ -5,7 +5,6 @@
 
 import datetime as dt
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -27,8 +26,6 @@ _SHA256 = "67c5170a8f830ad5f1f048dc38f0cc0db9884170ab0518aebb2bffdb3ede9b9a"
 SECONDS = 1500
 #: The programs: the huge page that they are linked for; plain is linked as by default, for 64 KiB.
 PROGRAMS = {"plain": "", "2M": "2M", "32M": "32M", "512M": "512M"}
-RELEASE = "trixie"
-_PACKAGES = ("python3-minimal", "libpython3-stdlib", "dash", "coreutils", "mount")
 _DISK = 1 << 30
 _GCC = "aarch64-linux-gnu-gcc"
 #: 6 MiB of text, all of one byte that is no instruction.
@@ -66,31 +63,15 @@ def kernel() -> debian.Kernel:
         subprocess.run(["dpkg-deb", "-x", package, directory], check=True)
         package.unlink()
         (packed,) = directory.glob("boot/vmlinuz*")
-        data = packed.read_bytes()
-        # QEMU boots no EFI program that unpacks itself (drivers/firmware/efi/libstub/zboot-header.S): the image in it.
-        magic, start, size, method = struct.unpack_from("<4xIII8x32s", data)
-        if (magic, method.rstrip(b"\0")) != (int.from_bytes(b"zimg", "little"), b"zstd"):
-            raise RuntimeError(f"{packed}: not the form of image that is known")
-        done = subprocess.run(["zstd", "-dqc"], input=data[start : start + size], stdout=subprocess.PIPE, check=True)
-        (directory / "image.new").write_bytes(done.stdout)
-        (directory / "image.new").rename(image)
+        debian.boots(packed).rename(image)
     return debian.Kernel(PACKAGE, image, "", ())
 
 
 def disks() -> list[Path]:
     """Make the disk of the system and those that are empty.  Raises debian.Unavailable."""
-    archive = debian.BUILD / "arm64.tar"
-    if not archive.exists():
-        half = archive.with_suffix(".new.tar")
-        # Unpacked only: nothing of another processor has to run here.
-        words = ["mmdebstrap", "--quiet", "--variant=extract", "--arch=arm64", f"--include={','.join(_PACKAGES)}"]
-        done = subprocess.run([*words, RELEASE, half], check=False, capture_output=True, text=True, timeout=900)
-        if done.returncode:
-            raise debian.Unavailable(f"mmdebstrap: {done.stderr.strip()[-200:]}")
-        half.rename(archive)
     with tempfile.TemporaryDirectory(dir=debian.BUILD) as name:
         tree = Path(name)
-        subprocess.run(["tar", "-xf", archive, "-C", tree, "--exclude=./dev/*"], check=True)
+        debian.unpack_system("arm64", "stable", tree)
         for place in (
             "proc",
             "sys",
@@ -101,8 +82,6 @@ def disks() -> list[Path]:
             *(f"mnt/{fs}" for fs in ("ext4", "tmpfs")),
         ):
             (tree / place).mkdir(parents=True, exist_ok=True)
-        for link in ("bin", "lib", "sbin"):  # base-files would have them, by its script
-            (tree / link).symlink_to(f"usr/{link}")
         shutil.copytree(ROOT / "hugealign", tree / "opt/hugealign", ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(Path(__file__).with_name("pages64k_guest.py"), tree / "opt/guest.py")
         (tree / "init").write_text(_INIT, encoding="ascii")

@@ -3,27 +3,31 @@
 import datetime as dt
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from tests.kernels import built, debian, machine
-from tests.kernels.claims import MODES, WINDOW_KIB, WINDOWS, Result
+from tests.kernels.claims import MODES, WINDOWS, Result
 from tests.kernels.debian import BUILD
 
 #: Debian's kernels, and those that are built here.
 SERIES = (*debian.SERIES, *built.SERIES)
 DIRECTORY = BUILD / "results"
-_NAMES = {name: f"hugealign gcc, {name}" for name in WINDOWS} | {"plain": "gcc", "aligned": "gcc, max-page 2M"}
+_NAMES = {name: f"hugealign gcc, {name}" for name in WINDOWS} | {"plain": "gcc", "aligned": "gcc, max-page-size"}
 
 
-def measure(series: str, system: Path, file_systems: Sequence[str] = machine.FILE_SYSTEMS) -> dict[str, Any]:
-    """Boot the kernel of *series* with the disk *system* and return what was measured, and with what.
+def measure(
+    series: str,
+    emulated: machine.Emulated,
+    file_systems: Sequence[str] = machine.FILE_SYSTEMS,
+    kernel: debian.Kernel | None = None,
+) -> dict[str, Any]:
+    """Boot *kernel*, or that of *series*, on *emulated*, and return what was measured, and with what.
 
     Raises Unavailable, RuntimeError.
     """
-    found = (built if series in built.SERIES else debian).kernel(series)
-    words = f"TASK=guest FILE_SYSTEMS={','.join(file_systems)}"
-    sent = machine.boot(found, system, words, BUILD / f"{series}.log")
+    found = kernel or (built if series in built.SERIES else debian).kernel(series)
+    words = f"TASK=guest FILE_SYSTEMS={','.join(file_systems)}{' FEW=1' * bool(kernel)}"
+    sent = machine.boot(found, emulated, words, BUILD / f"{series}.log")
     option = "CONFIG_READ_ONLY_THP_FOR_FS"
     state = "on" if f"{option}=y" in found.config else "off" if option in found.config else "gone"
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
@@ -57,6 +61,11 @@ def load() -> list[dict[str, Any]] | None:
     return runs if any("results" in run for run in runs) else None
 
 
+def window_kib(run: dict[str, Any]) -> int:
+    """Return the size of the windows of *run* in KiB."""
+    return int(run["results"][0]["window"]) >> 10
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table as Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
@@ -74,7 +83,7 @@ def coverage(runs: Sequence[dict[str, Any]], mode: str) -> str:
 
     def cell(run: dict[str, Any], fs: str) -> str:
         found = _one(run, fs=fs, thp=mode, program="pie")
-        return f"{found['before_kib'] // WINDOW_KIB} → {found['after_kib'] // WINDOW_KIB}"
+        return f"{found['before_kib'] // window_kib(run)} → {found['after_kib'] // window_kib(run)}"
 
     return by_file_system(runs, cell)
 
@@ -84,7 +93,7 @@ def staged(runs: Sequence[dict[str, Any]]) -> str:
 
     def cell(run: dict[str, Any], fs: str) -> str:
         found = _system(run, fs)["staged"]
-        return ", ".join(str(found[who] // WINDOW_KIB) for who in ("root", "user", "upgrade") if who in found)
+        return ", ".join(str(found[who] // window_kib(run)) for who in ("root", "user", "upgrade") if who in found)
 
     return by_file_system(runs, cell)
 
@@ -94,7 +103,7 @@ def in_use(runs: Sequence[dict[str, Any]]) -> str:
 
     def cell(run: dict[str, Any], fs: str) -> str:
         found = _system(run, fs)["in_use"]
-        return f"{found['running_kib'] // WINDOW_KIB}, {found['next_kib'] // WINDOW_KIB}"
+        return f"{found['running_kib'] // window_kib(run)}, {found['next_kib'] // window_kib(run)}"
 
     return by_file_system(runs, cell)
 
@@ -105,11 +114,12 @@ def programs(runs: Sequence[dict[str, Any]]) -> str:
     for run in runs:
         able = [result["fs"] for result in run["results"] if result.get("able")]
         row = [run["series"]]
+        measured = [cell for cell in run["results"] if cell.get("thp") == "madvise" and cell.get("fs") in able]
         for program in WINDOWS:
-            cells = [_one(run, fs=fs, thp="madvise", program=program) for fs in able]
-            row.append(" or ".join(str(n) for n in sorted({found["after_kib"] // WINDOW_KIB for found in cells})))
+            cells = [cell for cell in measured if cell.get("program") == program]
+            row.append(" or ".join(str(n) for n in sorted({found["after_kib"] // window_kib(run) for found in cells})))
         everywhere = [r["congruent"] for r in run["results"] if r.get("program") == "static-pie"]
-        row.append("yes" if all(everywhere) else "not always" if any(everywhere) else "no")
+        row.append(("yes" if all(everywhere) else "not always" if any(everywhere) else "no") if everywhere else "")
         rows.append(row)
     return table(["kernel", *(_NAMES[program] for program in WINDOWS), "static-pie is aligned"], rows)
 

@@ -1,20 +1,20 @@
 """AppArmor and SELinux in Debian's kernel that deny what staging needs: the command runs, and one line says why."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.kernels import debian, denied, machine
-from tests.kernels.claims import WINDOW_KIB, WINDOWS
+from tests.kernels.claims import WINDOWS
+from tests.live.programs import WINDOW
 from tests.support import worded
 
 pytestmark = [pytest.mark.kernels, pytest.mark.timeout(3 * machine.SECONDS)]
-ALL = WINDOWS["pie"] * WINDOW_KIB
+ALL = WINDOWS["pie"] * WINDOW >> 10
 
 
 @pytest.fixture(scope="module")
-def system() -> Path:
+def system() -> machine.Emulated:
     try:
         machine.check_tools()
         policies = denied.policies()
@@ -24,7 +24,7 @@ def system() -> Path:
     return machine.disks(policies)
 
 
-def cases(system: Path, module: str) -> dict[str, dict[str, Any]]:
+def cases(system: machine.Emulated, module: str) -> dict[str, dict[str, Any]]:
     try:
         kernel = debian.kernel("6.1")
     except debian.Unavailable as reason:
@@ -42,7 +42,7 @@ def check_denied(found: dict[str, Any], reason: str) -> None:
     assert (stage["status"], stage["said"].count("\n")) == (1, 1), found
 
 
-def test_apparmor(system: Path) -> None:
+def test_apparmor(system: machine.Emulated) -> None:
     found = cases(system, "apparmor")
     for who in ("root", "user"):
         check_denied(found[f"mount denied, {who}"], "EACCES")
@@ -55,7 +55,7 @@ def test_apparmor(system: Path) -> None:
     assert run["said"].endswith(f"0 of 3 windows huge: {worded('copy.failed', error='EACCES')}\n")
 
 
-def test_selinux(system: Path) -> None:
+def test_selinux(system: machine.Emulated) -> None:
     found = cases(system, "selinux")
     assert (found["labelled"]["huge_kib"], found["labelled"]["run"]["said"]) == (ALL, "")
     assert (found["staged"]["status"], found["staged"]["label"].strip("\0")) == (0, "u:r:server")

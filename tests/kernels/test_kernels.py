@@ -1,7 +1,6 @@
 """hugealign's claims on Debian's kernels, each booted in software emulation.  Run by ``make test-kernels``."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ pytestmark = [pytest.mark.kernels, pytest.mark.timeout(built.SECONDS + machine.S
 
 
 @pytest.fixture(scope="session")
-def system() -> Path:
+def system() -> machine.Emulated:
     """The disk with Python, hugealign and the programs."""
     try:
         machine.check_tools()
@@ -24,7 +23,7 @@ def system() -> Path:
 
 
 @pytest.mark.parametrize("series", results.SERIES)
-def test_claims_hold(system: Path, series: str) -> None:
+def test_claims_hold(system: machine.Emulated, series: str) -> None:
     results.forget(series)
     try:
         run = results.measure(series, system)

@@ -1,20 +1,20 @@
 """`hugealign warm --wait`: khugepaged makes text huge where no process can, in kernels with READ_ONLY_THP_FOR_FS."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.kernels import built, debian, machine
-from tests.kernels.claims import WINDOW_KIB, WINDOWS
+from tests.kernels.claims import WINDOWS
+from tests.live.programs import WINDOW
 
 pytestmark = [pytest.mark.kernels, pytest.mark.timeout(built.SECONDS + machine.SECONDS + 300)]
-ALL = {"windows_huge": WINDOWS["pie"], "next_kib": WINDOWS["pie"] * WINDOW_KIB}
+ALL = {"windows_huge": WINDOWS["pie"], "next_kib": WINDOWS["pie"] * WINDOW >> 10}
 NONE = {"windows_huge": 0, "next_kib": 0}
 
 
 @pytest.fixture(scope="module")
-def system() -> Path:
+def system() -> machine.Emulated:
     try:
         machine.check_tools()
         debian.update()
@@ -23,7 +23,7 @@ def system() -> Path:
     return machine.disks()
 
 
-def sent(system: Path, series: str) -> list[dict[str, Any]]:
+def sent(system: machine.Emulated, series: str) -> list[dict[str, Any]]:
     try:
         kernel = built.kernel(series)
     except debian.Unavailable as reason:
@@ -31,14 +31,14 @@ def sent(system: Path, series: str) -> list[dict[str, Any]]:
     return machine.boot(kernel, system, "TASK=waiting_guest", debian.BUILD / f"waiting-{series}.log")
 
 
-def test_khugepaged_makes_it_huge(system: Path) -> None:
+def test_khugepaged_makes_it_huge(system: machine.Emulated) -> None:
     """As from Linux 5.14 to 6.0: in a kernel that has MADV_COLLAPSE, and says that it has not."""
     for found in sent(system, "6.1-thp"):
         assert found["warm"] == (ALL if found["fs"] == "xfs" else NONE), found  # XFS reads ahead in huge folios
         assert found["wait"] == ALL, found
 
 
-def test_before_linux_5_14_only_programs_themselves(system: Path) -> None:
+def test_before_linux_5_14_only_programs_themselves(system: machine.Emulated) -> None:
     """There khugepaged wants VM_DENYWRITE, which only execve gives (until eb6ecbed0aa2), so a helper is no help."""
     for found in sent(system, built.BEFORE_COLLAPSE):
         assert (found["warm"], found["wait"]) == (NONE, NONE), found

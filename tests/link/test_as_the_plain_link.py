@@ -307,7 +307,8 @@ def test_the_warning_does_not_name_what_was_done(work: Path) -> None:
     assert "HA003" in explained.stdout
 
 
-@pytest.mark.parametrize("warning", [pytest.param(False, marks=pytest.mark.matrix), True])
+@pytest.mark.matrix  # it links a gigabyte
+@pytest.mark.parametrize("warning", [False, True])
 def test_the_warning_quotes_the_linkers_error(warning: bool, work: Path) -> None:
     """GNU ld names the function first and the reason behind it, and has warnings of its own before both."""
     (work / "other.s").write_text(".globl other\n.data\nother: .long 1\n")  # without .note.GNU-stack

@@ -469,8 +469,8 @@ def test_hostile_name(plain: Path, tmp_path: Path) -> None:
     assert fix("--in-place", path).startswith(f"{tmp_path}/a\\x1b[31m\\nb: 0 -> 1 window")
 
 
-#: What packagers and others do to a file afterwards (docs/explanation/fixed-files.md).  Second: what becomes of windows
-#: and of --undo.
+#: What packagers and others do to a file afterwards (docs/explanation/fixed-files.md).  Second: what becomes of the
+#: windows and of --undo.
 TOOLS = {
     "strip": ("strip {i} -o {o}", True, False),
     "strip -g": ("strip -g {i} -o {o}", True, False),

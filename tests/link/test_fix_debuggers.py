@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, Toolchain, environment, need, run
+from tests.support import HUGEALIGN, Toolchain, need, run
 
 LINKERS = (
     "gcc-bfd",
@@ -47,23 +47,6 @@ def programs(request: pytest.FixtureRequest, toolchains: dict[str, Toolchain], b
     return tmp_path
 
 
-def address(programs: Path) -> str:
-    """The address of inner, as the file with everything in it says."""
-    line = next(line for line in run("nm", programs / "whole").stdout.splitlines() if line.endswith(" inner"))
-    return f"{int(line.split()[0], 16) + 8:#x}"
-
-
-@pytest.mark.parametrize("tool", ["addr2line", "eu-addr2line", "llvm-symbolizer-19"])
-def test_addresses_have_lines(tool: str, programs: Path) -> None:
-    need(tool)
-    options = ("--obj=program",) if tool.startswith("llvm") else ("-f", "-e", "program")
-    words = (tool, *options, address(programs))
-    plain, fixed = (run(*words, cwd=programs / kind, check=True).stdout for kind in ("plain", "fixed"))
-    assert "inner" in plain
-    assert re.search(r"main\.c:[45]", plain)
-    assert fixed == plain
-
-
 def stack(text: str) -> list[str]:
     """The names of the functions in a backtrace."""
     return re.findall(r"^#\d+ +(?:0x\w+ )?(?:in )?(inner|outer|main)\b", text, re.MULTILINE)
@@ -86,40 +69,3 @@ def test_gdb(programs: Path) -> None:
         seen = run("gdb", "-nx", "-q", "-batch", "-ex", "bt", "program", "core", cwd=kind).stdout
         assert stack(seen) == ["inner", "outer", "main"]
         assert "main.c:5" in seen
-
-
-def test_eu_stack_of_a_core(programs: Path) -> None:
-    need("gdb", "eu-stack")
-    seen = []
-    for kind in ("plain", "fixed"):
-        made = ("-ex", "run 1 2", "-ex", "generate-core-file core")
-        run("gdb", "-nx", "-q", "-batch", *made, "program", cwd=programs / kind)
-        words = ("eu-stack", "--core=core", "--executable=program", "-s")
-        seen.append(run(*words, cwd=programs / kind).stdout)
-    assert stack(seen[0]) == ["inner", "outer", "main"]
-    assert stack(seen[1]) == stack(seen[0])
-    assert "main.c:5" in seen[1]
-
-
-@pytest.mark.parametrize("symbols", ["inside", "separate"])
-def test_perf(symbols: str, programs: Path) -> None:
-    """Samples have the names of functions, the stack is unwound by the tables of the file."""
-    need("perf")
-    if symbols == "inside":
-        shutil.copy(programs / "whole", programs / "plain" / "program")
-        run(HUGEALIGN, "fix", programs / "whole", "-o", programs / "fixed" / "program", check=True)
-    names = []
-    for kind in ("plain", "fixed"):
-        # perf keeps copies of programs by build ID, which the two share: each gets a place of its own for them.
-        env = environment(HOME=str(programs / kind))
-        record = ("perf", "record", "-q", "-e", "cpu-clock", "--call-graph", "dwarf,4096", "-F", "200", "-o", "data")
-        done = run(*record, "./program", "1", cwd=programs / kind, env=env)
-        if done.returncode:
-            pytest.skip(f"perf record does not work here: {done.stderr.splitlines()[0]}")
-        script = run("perf", "script", "-i", "data", "-F", "ip,sym", cwd=programs / kind, env=env).stdout
-        report = run("perf", "report", "-i", "data", "--stdio", "-g", "none", cwd=programs / kind, env=env).stdout
-        assert re.search(r"% .* inner$", report, re.MULTILINE)
-        names.append({line.split()[-1] for line in script.splitlines() if line.strip()})
-    wanted = {"big_sum", "inner", "outer", "main"}
-    assert wanted <= names[0]
-    assert wanted <= names[1]

@@ -4,6 +4,7 @@ The table generates the tests: a row gets each linker that it names, each kind o
 that do not fit.  `test_aarch64.py` has more for aarch64.  `make test` links PIEs; the rest is ``make test-links``.
 """
 
+import json
 import re
 import shutil
 import struct
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
+from hugealign import orderfile
 from hugealign.elf.machines import AARCH64, LOONGARCH64, MACHINES, X86_64, Machine
 from tests.link import newer
 from tests.support import HUGEALIGN, LLVM, Elf, environment, run
@@ -29,6 +31,7 @@ CANNOT = {
 }
 ROWS = [machine for machine in MACHINES.values() if machine not in (X86_64, AARCH64)]
 FUNCTIONS = 2000
+MOLD = newer.SUITES[0]
 #: Functions of which each returns its number, in sections of their own; calls of them all, and bytes that never run.
 SOURCE = """
 #include <stdio.h>
@@ -62,6 +65,7 @@ class Chain:
             words = ["clang-19", f"--target={machine.triple}", f"--sysroot={tree}", f"-B{root}/lib"]
             words += [f"--gcc-install-dir={tree}/usr/lib/gcc-cross/{machine.triple}/14"]
             linkers = {"bfd": f"--ld-path={tree}/usr/bin/{machine.triple}-ld.bfd", "lld": "-fuse-ld=lld"}
+            linkers["mold"] = f"--ld-path={newer.TARGET / MOLD}/bin/ld.mold"  # Debian 12's does not know the processor
             self.compile, self.qemu = (*words, "-isystem", f"{root}/include"), (tree / "usr/bin/qemu-loongarch64",)
             self.words: tuple[str, ...] = (*words, linkers.get(linker, ""))
         else:
@@ -76,7 +80,8 @@ class Chain:
         for pair in ((name, mode), (self.name, mode)):
             if pair in CANNOT:
                 return CANNOT[pair]
-        if self.machine is LOONGARCH64 and (reason := newer.unavailable(newer.LOONGARCH)):
+        suites = (newer.LOONGARCH, *[MOLD] * (self.linker == "mold")) if self.machine is LOONGARCH64 else ()
+        if reason := next(filter(None, map(newer.unavailable, suites)), None):
             return reason
         tools = [tool for tool in (self.compile[0], str(self.qemu[0])) if not shutil.which(tool)]
         return f"{tools[0]} is not installed" if tools else None
@@ -199,6 +204,35 @@ def test_order(chain: Chain, objects: dict[tuple[str, int], Path], tmp_path: Pat
     assert "order: 3 of 3 hot functions placed" in done.stderr
     assert Elf(tmp_path / "out").faults(page=chain.machine.windows[0]) == []
     assert chain.ran(tmp_path / "out") == chain.ran(tmp_path / "plain")
+
+
+@pytest.mark.parametrize("chain", chains(("bfd",)))
+def test_commands(chain: Chain, objects: dict[tuple[str, int], Path], tmp_path: Path) -> None:
+    """diff, map and order take the window of the file's processor, and this machine's TLB for no other."""
+    if reason := chain.missing():
+        pytest.skip(reason)
+    words = ("-no-pie", compiled(objects, chain))
+    plain, program = linked(chain, tmp_path / "out", *words, least="256K")
+    window = chain.machine.windows[0]
+    count = Elf(program).text[0]["p_filesz"] // window
+    (pair,) = json.loads(run(HUGEALIGN, "diff", "--json", plain, program).stdout)["pairs"]
+    assert (pair["verdict"], pair["new"]["page_size"]) == ("better", window)
+    assert pair["old"]["coverage"]["windows"] < pair["new"]["coverage"]["windows"] == count
+    symbols = run("nm", program).stdout.splitlines()
+    address = next(line.split()[0] for line in symbols if line.endswith(" f1921"))
+    profiles = {"symbols": "f1921\nf17\nf1800\n", "perf-addresses": f"7 \t{address} ({program})\n" * 100}
+    for form, text in profiles.items():
+        (tmp_path / form).write_text(text)
+        done = run(
+            HUGEALIGN, "order", f"--type={form}", tmp_path / form, "-b", program, "-o", tmp_path / f"{form}.order"
+        )
+        assert (done.returncode, done.stderr.count("\n"), chain.machine.name in done.stderr) == (0, 1, True), done
+        assert "(the default, because the program is for another processor" in done.stdout
+        order = orderfile.load(str(tmp_path / f"{form}.order"))
+        assert (order.header["page-size"], order.entries[0].window) == (str(window), 1)
+        assert "f1921" in [entry.name for entry in order.entries]
+    done = run(HUGEALIGN, "map", "--json", "--profile", tmp_path / "symbols", program)
+    assert json.loads(done.stdout)["page_size"] == window
 
 
 @pytest.mark.parametrize("chain", chains(("bfd",)))

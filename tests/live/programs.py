@@ -13,14 +13,15 @@ ROOT = Path(__file__).resolve().parents[2]
 WINDOW = 2 << 20
 WINDOWS = 3
 
-# 5 MiB of text, in the middle of the third window; the pad makes that window whole.
-TEXT = """\
+# The text ends in the middle of the third window; the pad makes that window whole.
+_TEXT = """\
         .text
         .globl  walk
         .hidden walk
-walk:   .fill   5 << 20, 1, 0
-        .section .note.GNU-stack,"",%progbits
+walk:   .fill   5 * %d, 1, 0
+        .section .note.GNU-stack,"",%%progbits
 """
+TEXT = _TEXT % (WINDOW // 2)
 _PAD = """\
         .section .hugealign.pad,"ax",%progbits
         .byte   0
@@ -36,7 +37,7 @@ _MAIN = """\
 extern const volatile char walk[] __attribute__((visibility("hidden")));
 int main(int argc, char **argv) {
   int sum = 0;
-  long end = argc > 1 ? atol(argv[1]) << 20 : 0;
+  long end = argc > 1 ? atof(argv[1]) * (1 << 20) : 0;
   for (long at = 0; at < end; at += 4096) sum += walk[at];
   if (argc > 1 && write(1, "ready\\n", 6) == 6) pause();
   return sum;
@@ -52,7 +53,7 @@ _PROBE = """\
 #include <sys/mman.h>
 #include <unistd.h>
 int main(int argc, char **argv) {
-  long page = 2 << 20, kib = 0, huge = 0;
+  long page = WINDOW, kib = 0, huge = 0;
   char line[4096];
   int fd = open(argv[argc - 1], O_RDONLY);
   char *room = mmap(NULL, 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -72,6 +73,13 @@ int main(int argc, char **argv) {
 """
 
 
+def write_sources(directory: Path, window: int = WINDOW) -> None:
+    """Write main.c, text.s and probe.c for huge pages of *window* bytes."""
+    sources = {"text.s": _TEXT % (window // 2), "main.c": _MAIN, "probe.c": _PROBE.replace("WINDOW", str(window))}
+    for name, text in sources.items():
+        (directory / name).write_text(text, encoding="ascii")
+
+
 class Programs:
     """The directory with the programs and ``probe``.
 
@@ -85,8 +93,8 @@ class Programs:
         self.plain = directory / "plain"
 
     def build(self) -> None:
-        sources = {"text.s": TEXT, "pad.s": _PAD, "pad.ld": _SCRIPT, "main.c": _MAIN, "probe.c": _PROBE}
-        for name, text in sources.items():
+        write_sources(self.directory)
+        for name, text in {"pad.s": _PAD, "pad.ld": _SCRIPT}.items():
             (self.directory / name).write_text(text, encoding="ascii")
         flags = "-Wl,-T,pad.ld -Wl,-z,max-page-size=0x200000 -Wl,-z,separate-code"
         for command in (

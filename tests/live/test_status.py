@@ -133,6 +133,7 @@ def nothing_is_left(system: System) -> None:
     assert Path(f"{system.root}/opt/fixed").read_bytes() == Path(f"{system.root}/opt/plain").read_bytes()
 
 
+@pytest.mark.matrix
 def test_all_is_undone_and_what_is_left_is_named(changed: System) -> None:
     assert listed(changed) == ALL
     pid = changed.pid("demo")
@@ -152,6 +153,7 @@ def test_all_is_undone_and_what_is_left_is_named(changed: System) -> None:
     assert "0 of 3 windows are huge" in changed.hugealign("ps", changed.pid("demo")).stdout
 
 
+@pytest.mark.matrix
 def test_each_command_that_is_listed_undoes_its_change(changed: System) -> None:
     left = set(ALL)
     for change in status(changed)["changes"]:
@@ -171,6 +173,7 @@ def test_each_command_that_is_listed_undoes_its_change(changed: System) -> None:
     nothing_is_left(changed)
 
 
+@pytest.mark.matrix
 def test_what_is_not_ours_is_not_listed_and_stays(changed: System) -> None:
     foreign = {
         "/etc/containers/oci/hooks.d/other.json": '{"hook": {"path": "/usr/bin/other", "args": ["hugealign"]}}',
@@ -194,6 +197,7 @@ def test_what_is_not_ours_is_not_listed_and_stays(changed: System) -> None:
     nothing_is_left(changed)
 
 
+@pytest.mark.matrix
 def test_what_cannot_be_undone_is_named_and_stays(changed: System) -> None:
     path = Path(f"{changed.root}/opt/fixed")
     with path.open("r+b") as file:  # as another tool changes it: its headers are no longer those that fix wrote

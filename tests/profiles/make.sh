@@ -20,13 +20,13 @@ printf '.text\n.zero 0x600000, 0xcc\n.section .note.GNU-stack,"",@progbits\n' | 
 gcc -no-pie -Wl,--build-id pad.o main.o other.o -o fixed
 
 if has perf; then
-    quietly perf record -q -e cpu-clock:u -F 5000 -o flat.data ./prog 200000000
-    quietly perf record -q -g -e cpu-clock:u -F 5000 -o stacks.data ./prog 200000000
-    quietly perf record -q -g -e cpu-clock:u -F 5000 -o fixed-stacks.data ./fixed 200000000
-    quietly perf record -q -e cpu-clock:u -F 5000 -o fixed-flat.data ./fixed 200000000
+    quietly perf record -q -e cpu-clock:u -F 5000 -o flat.data ./prog 80000000
+    quietly perf record -q -g -e cpu-clock:u -F 5000 -o stacks.data ./prog 80000000
+    quietly perf record -q -g -e cpu-clock:u -F 5000 -o fixed-stacks.data ./fixed 80000000
+    quietly perf record -q -e cpu-clock:u -F 5000 -o fixed-flat.data ./fixed 80000000
     # Packed by perf, and through a pipe: perf 6.1 gives these no build-ids.
-    quietly perf record -q -z -e cpu-clock:u -F 5000 -o packed.data ./prog 200000000
-    perf record -q -g -e cpu-clock:u -F 5000 -o - ./prog 200000000 2>>log >pipe.data || true
+    quietly perf record -q -z -e cpu-clock:u -F 5000 -o packed.data ./prog 80000000
+    perf record -q -g -e cpu-clock:u -F 5000 -o - ./prog 80000000 2>>log >pipe.data || true
     perf script -i flat.data --no-demangle >flat.txt 2>>log || true
     perf script -i stacks.data --no-demangle >stacks.txt 2>>log || true
     perf script -i flat.data -F pid,event,ip --show-mmap-events >addresses.txt 2>>log || true
