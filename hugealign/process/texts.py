@@ -116,7 +116,7 @@ def called(pid: int, program: tuple[int, int]) -> str:
             # Links on the way are the process's, in its mount namespace and below its root.
             with (
                 using(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC)) as root,
-                using(rooted.found(root, path)) as fd,
+                using(rooted.resolve(root, path)) as fd,
             ):
                 reached = processes.identity(f"/proc/self/fd/{fd}", _HERE)
             if reached == program:
