@@ -22,7 +22,7 @@ COMMAND_STATUSES = {-1: "the command's own", 0: "", 3: "", 125: STATUSES[125], 1
 #: Codes of diagnoses that errors of this package carry.
 UNREADABLE, DAMAGED, TRUNCATED = "file.unreadable", "file.damaged", "file.truncated"
 UNKNOWN_FORM, OTHERS_MAY_WRITE = "file.unknown-form", "file.others-may-write"
-_DAMAGES = {DAMAGED: "damaged: {}", TRUNCATED: "truncated", UNKNOWN_FORM: "of a form that is not known here: {}"}
+_DAMAGES = {DAMAGED: "damaged: {}", TRUNCATED: "truncated", UNKNOWN_FORM: "of an unknown form: {}"}
 
 
 class HugealignError(Exception):

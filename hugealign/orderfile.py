@@ -142,7 +142,7 @@ def contents(path: str) -> bytes:
         if os.path.exists(path) and not os.path.isfile(path):
             raise HugealignError(f"{printable(path[:_SHOWN])}: not a regular file")
         with open(path, "rb") as file:
-            # Python allocates as much as read() asks for, even if the file has less.
+            # Python allocates as much as read() requests, even if the file has less.
             data = file.read(min(os.fstat(file.fileno()).st_size, LIMIT) + 1)
     except OSError as error:
         raise HugealignError(f"{printable(path[:_SHOWN])}: {error.strerror}") from error
@@ -256,7 +256,7 @@ def _with_line(piece: bytes, owner: tuple[bytes, bytes], first: int, error: Orde
 
 
 def _read(piece: bytes, owner: tuple[bytes, bytes]) -> tuple[SymbolLines, tuple[bytes, bytes]]:
-    """Return the functions of *piece*, which is whole lines, and the name, as written, and kind of the last of them.
+    """Return the functions of *piece*, complete lines, and the name, as written, and kind of the last of them.
 
     *owner* is the same of the function before *piece*.  Raises OrderFileError.
     """

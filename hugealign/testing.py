@@ -28,7 +28,7 @@ def assert_huge_text(
         path: A program, a library, or an archive, in which every program and library must be ok.
         page_size: The size of a huge page in bytes; by default that of the file's processor.
         windows: The least number of whole windows.  Without it small text passes, because there is nothing to check.
-        strict: Whether warnings fail, too.
+        strict: Whether warnings also fail.
 
     Raises:
         AssertionError: The file is not ok, or has too few windows; the message is the report.

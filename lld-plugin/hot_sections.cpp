@@ -67,7 +67,7 @@ std::string sectionFor(const OrderFile &Order, const Function &F, ArrayRef<Strin
         if (Order.contains(Name, Source))
             return (".text.hot." + withoutThinLtoSuffix(Name)).str();
     // A namesake of a hot function, from another source file: lld's symbol order knows no files, and would move all the
-    // code around it.  No order asks for a section of that name.  Linkers' code generators make sections themselves.
+    // code around it.  No order requests a section of that name.  Linkers' code generators make sections themselves.
     if (!isForLto(*F.getParent()))
         for (const StringRef Name : Names)
             if (Order.contains(Name))

@@ -12,7 +12,7 @@ class HotSections : public llvm::PassInfoMixin<HotSections> {
     /// Compile: the pipeline is that of a compilation, not that of a link.
     explicit HotSections(bool Compile) : Compile(Compile) {}
     llvm::PreservedAnalyses run(llvm::Module &M, llvm::ModuleAnalysisManager &);
-    /// Run at -O0 and with -opt-bisect-limit, too.
+    /// Also run at -O0 and with -opt-bisect-limit.
     static bool isRequired() { return true; }
 
   private:

@@ -139,7 +139,7 @@ def main() -> int:
     parser.add_argument("--no-bytecode", action="store_true", help="leave compiling to the package manager")
     args = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # says nothing
-    os.umask(0o022)  # what is installed is for everybody
+    os.umask(0o022)  # what is installed is for all users
     try:
         target, prefix = places()
         if args.what == "install":

@@ -2,7 +2,7 @@
 
 A page's options, usage and texts are those of ``--help``; what help has no room for is written here: the description of
 hugealign(1), its files, and the configuration of verify.  argparse-manpage prints an epilog as one paragraph, without
-sections, and Sphinx is more than an installation may ask for.  Needs the standard library alone.
+sections, and an installation must not require Sphinx.  Needs the standard library alone.
 """
 
 import argparse

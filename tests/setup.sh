@@ -33,7 +33,7 @@ if [ -n "$missing" ]; then
         sudo -n true 2>/dev/null || as_root=none
     fi
     if [ "$as_root" = none ] || ! command -v apt-get >/dev/null; then
-        echo "setup: cannot install, for want of root or apt:$missing" >&2
+        echo "setup: cannot install without root and apt:$missing" >&2
     else
         export DEBIAN_FRONTEND=noninteractive
         options='-y -q --no-install-recommends -o DPkg::Lock::Timeout=300'

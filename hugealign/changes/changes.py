@@ -305,7 +305,7 @@ def _journaled(
         else:
             yield entry.path, facts, Remedy("undo", tuple(command(entry.path))), entry.time
     with suppress(OSError, HugealignError):  # there is none, or it cannot be written
-        # Look again, now that nobody is at work: what was about to be changed may have been changed since.
+        # Look again, now that no other process is at work: what was about to be changed may have been changed since.
         journal.prune(lambda entry: entry not in gone or _looked(entry, look) is not None)
 
 

@@ -65,4 +65,4 @@ def _head(change: Change) -> str:
 
 
 def _undo(change: Change) -> str:
-    return render.cure(change.diagnosis, colour=True)
+    return render.what_helps(change.diagnosis, colour=True)

@@ -47,7 +47,7 @@ GROUPS = {
     "run it from huge pages": {
         "run": "run a command with its text on huge pages",
         "warm": "load a file's text into the page cache in huge pages",
-        "stage": "keep copies of files in huge pages, where the file system supports none",
+        "stage": "keep copies of files in huge pages, for file systems that support none",
         "enable": "run a systemd service with its text on huge pages, also after upgrades",
         "disable": "undo enable: run a systemd service from its own files again",
         "oci-hook": "run a container's programs from huge copies (a hook for container engines)",

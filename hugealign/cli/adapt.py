@@ -21,7 +21,7 @@ more than N are, adapt splits the coldest where possible. With --watch it
 repeats this as the load changes, and finds a target again after a restart.
 
 N=auto is what the processor can hold: its TLB entries for 2 MiB pages of
-instructions, less one. More huge windows than entries make code slower.
+instructions, less one. More huge windows than entries can make code slower.
 adapt needs Linux 6.1 and root (CAP_SYS_NICE, CAP_SYS_PTRACE).
 
 examples:

@@ -12,7 +12,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the pages asked for, or one line per code, by area."""
+    """Print the requested pages, or one line per code, by area."""
     every = {code.lower(): code for code in codes()}
     if not args.code:
         for name in dict.fromkeys(map(area, every.values())):

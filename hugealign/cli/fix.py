@@ -37,8 +37,8 @@ that it matches the separated PROGRAM.
 
 LLD and mold leave no room in a file, so there fix also moves the file's
 contents. fix prints how much becomes executable. --undo restores the file byte
-for byte. fix refuses a file that might behave differently afterwards, or lose a
-protection.
+for byte. fix refuses a file that might behave differently afterwards, or lose
+hardening.
 
 -r fixes the files below each DIR in place, those with the most to gain first,
 and skips those that fix refuses. After an interruption run it again. If a file
@@ -56,7 +56,7 @@ examples:
   hugealign fix /usr/sbin/mariadbd -o mariadbd    into another file
   hugealign fix --in-place /usr/sbin/mariadbd
   hugealign fix --undo /usr/sbin/mariadbd
-  hugealign fix --dry-run /usr/sbin /usr/lib      who would gain the most
+  hugealign fix --dry-run /usr/sbin /usr/lib      which would gain the most
   hugealign fix -r .venv                          all libraries of its wheels
 """
 #: Of these another link would have as many: a boot loader's addresses, and a copy that ended too soon.
@@ -183,7 +183,7 @@ def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
 
 
 def _options(args: argparse.Namespace) -> "FixOptions":
-    """Return what *args* ask for.  Raises UsageError."""
+    """Return the options that *args* request.  Raises UsageError."""
     from hugealign.fixing.fix import FixOptions
 
     most = None if args.max_executable is None else parse_size(args.max_executable, "--max-executable")

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stage and bind the programs that the container asks for; return 0."""
+    """Stage and bind the programs that the container requests; return 0."""
     from hugealign.diagnosis.refusal import DiagnosedError
     from hugealign.services import oci
     from hugealign.system import children

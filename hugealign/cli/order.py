@@ -94,7 +94,7 @@ def add_budget(add: "Callable[..., object]") -> None:
 
 
 def budget(args: argparse.Namespace) -> "Budget":
-    """Return the budget that the options ask for.  Raises UsageError."""
+    """Return the budget that the options request.  Raises UsageError."""
     from hugealign.system.budget import MOST_WINDOWS, budget_of
 
     if args.windows is None:

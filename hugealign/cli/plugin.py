@@ -22,14 +22,20 @@ STATUS = {
     0: "done",
     3: "this compiler has no plugin, or it could not be built",
 }
+_ACTIONS = {
+    "build": "build the plugin unless it exists, and print its path",
+    "path": "print the path of the plugin, for use in $(...)",
+    "list": "list the installed LLVMs and their plugins",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = actions.add_parser("build", help="build the plugin unless it exists, and print its path")
-    path = actions.add_parser("path", help="print the path of the plugin, for use in $(...)")
-    actions.add_parser("list", help="list the installed LLVMs and their plugins")
+    build, path, _ = (
+        actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}.")
+        for name, what in _ACTIONS.items()
+    )
     which = "the clang or ld.lld that the plugin is for (default: clang)"
     build.add_argument("tools", nargs="*", metavar="TOOL", default=["clang"], help=f"{which}; may be repeated")
     path.add_argument("tool", nargs="?", metavar="TOOL", default="clang", help=which)

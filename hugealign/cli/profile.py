@@ -18,7 +18,7 @@ examples:
   hugealign order all.counts -b ./server -o server.order
   hugealign profile drift server.order all.counts -b ./server --threshold 5%
 
-Counts are sorted text, one count a line, by build ID.  merge adds them up, in any
+Counts are sorted text, one count per line, by build ID.  merge adds them up, in any
 order and in any number of steps.  Output to a FILE.gz is compressed.
 
 drift compares the share of the samples in the leading windows of ORDER with the
@@ -35,11 +35,12 @@ _MOST = 10**18 - 1
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _configure_reduce(
-        actions.add_parser("reduce", help="reduce profiles to counts of functions, calls and blocks, by build ID")
-    )
-    _configure_merge(actions.add_parser("merge", help="add up the counts of many hosts"))
-    _configure_drift(actions.add_parser("drift", help="check how well an order still fits new profiles"))
+    for name, (what, configure_action) in {
+        "reduce": ("reduce profiles to counts of functions, calls and blocks, by build ID", _configure_reduce),
+        "merge": ("add up the counts of many hosts", _configure_merge),
+        "drift": ("check how well an order still fits new profiles", _configure_drift),
+    }.items():
+        configure_action(actions.add_parser(name, help=what, description=f"{what[0].upper()}{what[1:]}."))
 
 
 def _configure_reduce(parser: argparse.ArgumentParser) -> None:

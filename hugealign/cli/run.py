@@ -26,7 +26,7 @@ COMMAND and its children also use what `hugealign stage` has staged.
 
 --how=auto      in place, like `hugealign warm`, if the file system keeps huge
                 pages; else from a copy that is mounted over the file
---how=in-place  only like `hugealign warm`
+--how=in-place  only in place, like `hugealign warm`
 --how=stage     only from a mounted copy
 --how=copy      from a copy in memory without a path, for containers that may not
                 mount. /proc/PID/exe and $ORIGIN then lead nowhere, and the

@@ -1,4 +1,4 @@
-"""The command ``hugealign top``: rank the running programs by what huge pages would gain them."""
+"""The command ``hugealign top``: rank the running programs by what they would gain from huge pages."""
 
 import argparse
 import sys

@@ -98,7 +98,7 @@ def read_blocks(path: str | os.PathLike[str], wanted: Container[int] | None = No
 
 
 def require_blocks(path: str | os.PathLike[str], wanted: Container[int]) -> dict[int, list[Block]]:
-    """Return what `read_blocks` does.  Raises HugealignError, too, if the file has no map of the *wanted* functions."""
+    """Return what `read_blocks` does.  Also raises HugealignError if the file has no map of the *wanted* functions."""
     blocks = read_blocks(path, wanted)
     if not blocks:
         raise HugealignError(

@@ -49,7 +49,7 @@ _JUMPS_AARCH64 = (
 
 
 def digests(path: str | os.PathLike[str], functions: Functions, indices: Iterable[int]) -> dict[int, bytes]:
-    """Return 16 hexadecimal digits for each of the functions *indices* of the file at *path* that can be told apart.
+    """Return 16 hexadecimal digits for each of the functions *indices* of the file at *path* that can be distinguished.
 
     A function that cannot be read has none.
     """

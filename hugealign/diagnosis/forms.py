@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hugealign.diagnosis.catalogue import ERROR, NOTE, WARNING, advice, row
-from hugealign.diagnosis.render import cure, label, sentence, text
+from hugealign.diagnosis.render import label, sentence, text, what_helps
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io.units import printable
 from hugealign.version import __version__
@@ -42,7 +42,7 @@ def github(diagnosis: Diagnosis, base: str) -> str:
 
 
 def _fix(diagnosis: Diagnosis) -> list[str]:
-    advice = cure(diagnosis)
+    advice = what_helps(diagnosis)
     return [f"fix: {advice}"] if advice else []
 
 

@@ -21,7 +21,7 @@ _SHELL = ("sh", "-c")
 def text(diagnosis: Diagnosis, *, colour: bool = False) -> str:
     """Return what is wrong and, after a semicolon, what to do."""
     wrong = sentence(diagnosis)
-    parts = (painted(wrong, row(diagnosis.code).severity) if colour else wrong, cure(diagnosis, colour=colour))
+    parts = (painted(wrong, row(diagnosis.code).severity) if colour else wrong, what_helps(diagnosis, colour=colour))
     return "; ".join(filter(None, parts))
 
 
@@ -30,7 +30,7 @@ def sentence(diagnosis: Diagnosis) -> str:
     return _filled(row(diagnosis.code).sentence, diagnosis.facts)
 
 
-def cure(diagnosis: Diagnosis, *, colour: bool = False) -> str:
+def what_helps(diagnosis: Diagnosis, *, colour: bool = False) -> str:
     """Return what to do about it: the remedy, else what the catalogue advises; empty if there is nothing."""
     if diagnosis.remedy:
         return remedy(diagnosis.remedy, diagnosis.facts, colour=colour)
@@ -51,7 +51,7 @@ def remedy(what: Remedy, facts: "Mapping[str, int | str] | None" = None, *, colo
 def lines(diagnosis: Diagnosis) -> list[str]:
     """Return a line for what is wrong and one for what to do, both `painted`."""
     return list(
-        filter(None, (painted(sentence(diagnosis), row(diagnosis.code).severity), cure(diagnosis, colour=True)))
+        filter(None, (painted(sentence(diagnosis), row(diagnosis.code).severity), what_helps(diagnosis, colour=True)))
     )
 
 
@@ -99,7 +99,7 @@ def document(diagnosis: Diagnosis | None) -> "dict[str, Any] | None":
 
 
 def _remedy_object(diagnosis: Diagnosis) -> "dict[str, Any] | None":
-    what, advice = diagnosis.remedy or Remedy("advice"), cure(diagnosis)
+    what, advice = diagnosis.remedy or Remedy("advice"), what_helps(diagnosis)
     return (
         {
             "kind": what.kind,

@@ -73,7 +73,7 @@ def check(facts: MachineFacts) -> list[Check]:
 
 
 def exit_status(checks: list[Check]) -> int:
-    """Return 1 if something is in the way, 3 if an experiment could not be done, else 0."""
+    """Return 1 if there is an obstacle, 3 if an experiment could not be done, else 0."""
     statuses = {check.status for check in checks}
     return 1 if OBSTACLE in statuses else 3 if UNKNOWN in statuses else 0
 

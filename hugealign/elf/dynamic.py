@@ -49,7 +49,7 @@ class Dynamic(Record):
 
 
 def read_dynamic(fd: int, image: Image) -> Dynamic:
-    """Return what the file behind *fd*, whose headers are *image*, asks for, without parts that cannot be read."""
+    """Return what the file behind *fd*, whose headers are *image*, requests, without parts that cannot be read."""
     segment = image.first_segment(PT_INTERP)
     path = read_or_nothing(fd, segment.p_offset, min(segment.p_filesz, _STRING_LIMIT)) if segment else b""
     interpreter = _string(path, 0)

@@ -24,7 +24,7 @@ HEADERS_SECTION = ".gnu.prelink_undo"
 #: The record begins with this, which identifies the remains of an interrupted fix.
 MAGIC = b"hugealign.fix/1\n"
 _LIMIT = 1 << 20  # bytes: a record holds a few hundred, the headers of a file with many sections some thousands
-_OFFSET_LIMIT = 1 << 63  # off_t is signed: the kernel has no byte there, and Python no way to ask for it
+_OFFSET_LIMIT = 1 << 63  # off_t is signed: the kernel has no byte there, and Python cannot request it
 _SHT_PROGBITS = 1
 _EHDR_SIZE, _E_PHNUM = 64, 56  # of a 64-bit ELF header, which the program headers follow here
 

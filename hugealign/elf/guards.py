@@ -1,6 +1,6 @@
 """What guards a program against attacks, as far as its headers tell, and whether one file is guarded less than another.
 
-hugealign edits programs, and none may come out weaker than its plain link would be.  This runs after every laid-out
+hugealign edits programs, and none may have less hardening than its plain link.  This runs after every laid-out
 link, so it imports nothing but our own light modules.
 """
 

@@ -161,7 +161,7 @@ class Image(Record):
 
     @once
     def load_alignment(self) -> int:
-        """The alignment that the loader gives the whole file, in bytes: the largest of its ``PT_LOAD`` segments.
+        """The alignment that the loader gives the file, in bytes: the largest of its ``PT_LOAD`` segments.
 
         See ``maximum_alignment`` in fs/binfmt_elf.c, which skips values that are not powers of two; glibc since 2.35
         does the same (``p_align_max`` in elf/dl-load.c).

@@ -1,6 +1,6 @@
-"""Object files before the link (``ET_REL``), alone or in an archive: read in place, no more than is asked for.
+"""Object files before the link (``ET_REL``), alone or in an archive: read in place, no more than is requested.
 
-A link looks at thousands of these, so there are no records for headers that nobody asks for: a section header is 64
+A link looks at thousands of these, so there are no records for headers that are not requested: a section header is 64
 bytes, and `section` cuts one out of a table.  Files are 64-bit, as all targets of a link are.  Every
 number is untrusted: one that leads outside the file raises one of UNREADABLE.
 

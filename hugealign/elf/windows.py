@@ -48,7 +48,7 @@ def unasked_load_bias(image: "Image", page_size: int) -> int | None:
     in what is mapped, and if the file system (ext4, XFS, tmpfs with huge pages, ...) and the kernel (5.18, commit
     1854bc6e2420) do that: ``__thp_get_unmapped_area`` in mm/huge_memory.c, ``shmem_get_unmapped_area`` in mm/shmem.c.
     Linux maps static PIEs so, whose address it then rounds down to their alignment, and dynamic linkers those libraries
-    that ask for no more than a page.  For a library that is not linked to address 0 they ask for its own address, which
+    that request no more than a page.  For a library that is not linked to address 0 they request its own address, which
     may be free (glibc 2.36, ``_dl_map_segments``; musl, ``map_library``), or the lowest one that is allowed.
     For a library with a larger alignment glibc reserves room without a file (``_dl_map_segment``), which lies on the
     grid if its size is a multiple of the window (``__get_unmapped_area`` in mm/mmap.c, Linux 6.13).

@@ -22,7 +22,7 @@ from hugealign.system import journal
 
 #: What was done with a file, or would be.
 FIX, UNDO, NOTHING = "fix", "undo", "nothing"
-#: The levels to try without one that is asked for, the strongest first.
+#: The levels to try if none is requested, the strongest first.
 _BEST = (SEPARATE, SHIFT)
 _NO_ROOM = "fix.no-window"
 
@@ -142,7 +142,7 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
 
 
 def share(path: str, other: str, before: os.stat_result, action: str) -> tuple[Diagnosis, ...]:
-    """Give the file at *path*, which has just got the *action*, the name *other* of the file that *before* is of, too.
+    """Also give the file at *path*, which has just got the *action*, the name *other* of the file that *before* is of.
 
     Return what the notes of a `Fixed` say.  Raises ReplaceError.
     """
@@ -152,7 +152,7 @@ def share(path: str, other: str, before: os.stat_result, action: str) -> tuple[D
 
 
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
-    """Write what `fix` makes of the file at *path* to the empty file behind *target*, which nobody else reads yet.
+    """Write what `fix` makes of the file at *path* to the empty file behind *target*, which no other process reads yet.
 
     Raises RefusalError and HugealignError as `fix` does; OSError if *target* cannot be written.
     """
@@ -173,7 +173,7 @@ def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
 
 
 def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
-    """Return what becomes of the file behind *fd*; with *compare*, what every level would make of it, too.
+    """Return what becomes of the file behind *fd*; with *compare*, also what every level would make of it.
 
     The first level that gains windows is taken.  Raises HugealignError, OSError.
     """
@@ -286,7 +286,7 @@ def _failure(fd: int, options: FixOptions, failures: Sequence[HugealignError]) -
     """Return why none of the levels serves the file behind *fd*; *failures* are theirs.
 
     The last level says least about the file where it only lacks room: then it is what the strongest one says, unless
-    only the last one has a remedy; or, if just one was asked for, what level has room.
+    only the last one has a remedy; or, if only one was requested, what level has room.
     """
     last = failures[-1]
     if not isinstance(last, RefusalError) or last.diagnosis.code != _NO_ROOM:

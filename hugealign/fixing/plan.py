@@ -60,9 +60,9 @@ class Edit(Record):
 class Plan(Record):
     """What to change.  *segments* are the new program headers.
 
-    *pieces* cover the whole file, in order; *size* is that of the new file before anything is appended.  *cuts* are the
-    addresses at which a section that reaches across has to be split; *pads* are the ranges of addresses in the new text
-    that no byte of the old file fills.  *executable* is how many bytes were only readable and become executable as
+    *pieces* cover all of the file, in order; *size* is that of the new file before anything is appended.  *cuts* are
+    the addresses at which a section that reaches across has to be split; *pads* are the ranges of addresses in the new
+    text that no byte of the old file fills.  *executable* is how many bytes were only readable and become executable as
     well.  *text* is the size of the present text in bytes: *covered_before* of them lie in whole windows now, *covered*
     will; *windows_before* and *windows* are counts of windows that hold code.  *edits* are the segments that change,
     none if there is nothing to do.  *most* is how many windows SHIFT gives the text, if that is more.  *step* is how

@@ -59,7 +59,7 @@ def relink(path: str) -> Remedy | None:
 
 
 def _link(image: Image) -> Remedy:
-    """Return how to link the file with *image* again: Go starts a compiler for that only if it is told to."""
+    """Return how to link the file with *image* again: Go starts a compiler for that only with an option."""
     return RELINK_GO if any(section.name == _OF_GO for section in image.sections) else RELINK
 
 

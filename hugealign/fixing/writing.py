@@ -97,7 +97,7 @@ def _add_within(block: bytearray, number: int, places: "array[int]", low: int) -
 
 
 def state(fd: int) -> tuple[int, ...]:
-    """Return what changes when somebody else writes to the open file."""
+    """Return what changes when another process writes to the open file."""
     info = os.fstat(fd)
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
 

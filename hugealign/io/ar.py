@@ -44,7 +44,7 @@ def full_name(name: bytes, long_names: bytes) -> bytes:
 
 
 def members(fd: int, with_names: bool = False) -> "Iterator[tuple[bytes, int, int]]":
-    """Yield name, offset and size of each member of the archive *fd*; for any other file, no name and the whole file.
+    """Yield name, offset and size of each member of the archive *fd*; for any other file, no name and all of the file.
 
     With *with_names*, the member with the long names comes too.  Raises OSError, NumberFormatError.
     """

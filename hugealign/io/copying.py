@@ -19,7 +19,7 @@ CHANGED, NOT_SYNCED = "file.changed", "file.not-synced"
 class ReplaceError(HugealignError):
     """The file was not replaced and is as before; with the code NOT_SYNCED, the new one is there, perhaps not on disk.
 
-    With CHANGED, somebody else changed the file, or gave its name to another one.
+    With CHANGED, another process changed the file, or gave its name to another one.
     """
 
     def __init__(self, message: str, code: str = "file.not-replaced", **facts: int | str) -> None:

@@ -147,7 +147,7 @@ def replace(
 
 
 def share(path: str, other: str, before: os.stat_result) -> None:
-    """Give the file at *path* the name *other*, too, which the file has that *before* is of.  Raises ReplaceError."""
+    """Also give the file at *path* the name *other*, which the file has that *before* is of.  Raises ReplaceError."""
     with _explained(), _directory(_real(other)) as (place, name):
         temporary = _temporary_name()
         os.link(os.path.realpath(path), temporary, dst_dir_fd=place)
@@ -187,7 +187,7 @@ class _New:
         os.close(self.fd)
 
     def seal(self) -> None:
-        """Reopen the file for reading only, since nobody can execute a file that is open for writing (ETXTBSY)."""
+        """Reopen the file for reading only, since no process can execute a file that is open for writing (ETXTBSY)."""
         reading = reopened(self.fd, os.O_RDONLY)
         with using(self.fd):
             self.fd = reading
@@ -219,7 +219,7 @@ class _New:
             return
         if os.path.samestat(out, before) and _same_state(os.fstat(source), before):
             return
-        # What came out goes back.  If something else than what we had put there comes out for it, that is newer.
+        # Put back what was there.  If the exchange returns another file than the one we put there, that one is newer.
         for _ in range(_ATTEMPTS):
             back = self._exchanged(name)
             if os.path.samestat(back, put):
@@ -289,7 +289,7 @@ def refuse(source: int, info: os.stat_result, real: str, *, one_name: bool = Fal
 
 
 def refuse_write(fd: int) -> None:
-    """Raise ReplaceError if nobody can write to the open file, not even root."""
+    """Raise ReplaceError if not even root can write to the open file."""
     if os.fstatvfs(fd).f_flag & os.ST_RDONLY:
         raise ReplaceError(_READ_ONLY, error="EROFS")
     _refuse_flags(fd)
@@ -325,7 +325,7 @@ def _check_same(place: int, name: str, before: os.stat_result) -> None:
 
 
 def _same_state(now: os.stat_result, before: os.stat_result) -> bool:
-    """Return whether nobody has changed the file; a new name alone changes its ``st_ctime``."""
+    """Return whether the file is unchanged; a new name alone changes its ``st_ctime``."""
     keys = ("st_size", "st_mtime_ns", "st_mode", "st_uid", "st_gid")
     return all(getattr(now, key) == getattr(before, key) for key in keys)
 

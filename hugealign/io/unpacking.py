@@ -23,7 +23,7 @@ from hugealign.io.units import format_size, printable
 
 CHUNK = 1 << 17
 WINDOW = 68 << 20  # bytes of memory for one xz decompressor: `xz -9` needs 65 MiB
-#: What a packed file may unpack to if nobody says otherwise: bytes in any case, and bytes per byte of its own.
+#: What a packed file may unpack to by default: bytes in any case, and bytes per byte of its own.
 FREE, FACTOR = 64 << 20, 128
 _MEMBER, _PROCESS = 1 << 10, 256 << 10  # what counts as much as so many unpacked bytes: a header; a run of zstd
 _FIRST = 1 << 12  # bytes that are unpacked at first, to find out the kind of a file
@@ -35,7 +35,7 @@ class UnpackError(DamagedError):
 
 
 class LimitError(HugealignError):
-    """The file causes more work than it may; ends the look at the whole named file."""
+    """The file causes more work than it may; ends the check of the named file."""
 
 
 class Budget:
@@ -288,7 +288,7 @@ class Inflated(ByteSource):
         self._error = ""
 
     def _next(self, size: int) -> bytes:
-        # More than is asked for: a decompressor that is asked for a few bytes copies its whole input each time.
+        # More than is requested: a decompressor copies all of its input each time, however few bytes are requested.
         if self._given == len(self._out):
             self._out, self._given = self._unpack(max(self._step, min(size, CHUNK))), 0
             self._step = min(2 * self._step, CHUNK)
@@ -367,7 +367,7 @@ class Zstd(ByteSource):
                 )
             except FileNotFoundError:
                 raise HugealignError("zstd is not installed (Debian: apt install zstd)", "file.no-zstd") from None
-        assert self._process.stdout is not None  # noqa: S101  # asked for above
+        assert self._process.stdout is not None  # noqa: S101  # requested above
         return self._process.stdout
 
     def _next(self, size: int) -> bytes:
@@ -382,7 +382,7 @@ class Zstd(ByteSource):
         """End the program, if it runs."""
         if self._process is not None:
             process, self._process = self._process, None
-            assert process.stdout is not None  # noqa: S101  # asked for when it was started
+            assert process.stdout is not None  # noqa: S101  # requested when it was started
             process.stdout.close()
             process.kill()
             process.wait()

@@ -63,7 +63,7 @@ def plain(job: "Job", capture: bool = False) -> "LinkerRun":
 def read_output(job: "Job") -> Output | None:
     """Return what the link has written, None if that is no ELF file.
 
-    A file that an earlier build has left under that name is none of this link's.
+    A file that an earlier build has left under that name does not belong to this link.
     """
     from hugealign.elf.guards import read_guards
     from hugealign.elf.image import read_image
@@ -165,7 +165,7 @@ def _run(
 def _script(job: "Job", name: str, memory: MemoryFiles) -> str:
     """Return the path of the script *name* with the requested pad threshold.
 
-    It has no statement for a section of the linker's own that a script of the user's asks for: ours comes first, and
+    It has no statement for a section of the linker's own that a script of the user requests: ours comes first, and
     the first statement that matches a section takes it.
     """
     from hugealign.io.resources import directory

@@ -74,7 +74,7 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
     elif first.code in rules.PLACEMENT:  # the advice of these is another link with hugealign, which was just done
         first = first.changed(remedy=Remedy("look", ("hugealign", "explain", first.code)))
     more = f" (and {len(diagnoses) - 1} more)" if len(diagnoses) > 1 else ""
-    return f"{_worded(first, more)}; {render.cure(first)}"
+    return f"{_worded(first, more)}; {render.what_helps(first)}"
 
 
 def _worded(diagnosis: "Diagnosis", more: str = "") -> str:

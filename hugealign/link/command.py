@@ -1,4 +1,4 @@
-"""What a linker's command line asks for: pure parsing that answers the shim's few questions.
+"""What a linker's command line requests: pure parsing that answers the shim's few questions.
 
 The shim reads the user's arguments to learn whether to keep out of the way, what the output is, and what goes in.  It
 rewrites them only where a linker gets copies of inputs (`link.order.copies`).  `options` says what each option does.
@@ -42,7 +42,7 @@ class Command:
         self.library_paths: list[str] = []
         self.library_files: list[str] | None = None  # where the libraries are, once `estimate.libraries` has looked
         self.scripts: list[str] = []
-        self.sections: list[str] = []  # patterns of the input sections that the user's scripts ask for
+        self.sections: list[str] = []  # patterns of the input sections that the user's scripts request
         self.reports: list[tuple[str, bool]] = []  # files that name the inputs, and whether in make's syntax
         self.ordered = False  # by an option of the user's own
         self.max_page_size = 0
@@ -52,7 +52,7 @@ class Command:
         self.z: list[str] = []  # the keywords of -z
 
     def asked_for(self) -> "Callable[[bytes], object] | None":
-        """Return what says whether a script of the user's asks for a section; None if there is none."""
+        """Return a function that says whether a script of the user requests a section; None if there is no script."""
         if not self.sections:
             return None
         from hugealign.link.scripts import matcher
@@ -120,7 +120,7 @@ def split(text: str) -> list[str]:
 
 
 def parse(words: list[str]) -> Command:
-    """Return what the expanded linker arguments *words* ask for."""
+    """Return what the expanded linker arguments *words* request."""
     command = Command()
     remaining = enumerate(words)
     for place, word in remaining:

@@ -1,4 +1,4 @@
-"""What a link is asked for, and whether hugealign lays it out."""
+"""What a link requests, and whether hugealign lays it out."""
 
 import os
 import stat
@@ -21,7 +21,7 @@ _LIBRARY_LIMIT = 1 << 16  # bytes of a library that may be a script
 class Job(Record):
     """One link to lay out: the *real* linker, the user's *arguments*, and the *words* after response files expand.
 
-    *command* is what the words ask for, *machine* the processor, *settings* what the environment asks for, *before* the
+    *command* is what the words request, *machine* the processor, *settings* what the environment requests, *before* the
     state of the output before the link (`state`).
     """
 
@@ -78,7 +78,7 @@ def _job(real: str, arguments: list[str], words: list[str], command: "Command", 
     page_size, min_text, threshold = sizes(machine, settings.page_size, settings.min_text)
     settings = settings.changed(page_size=page_size, min_text=min_text, pad_threshold=threshold)
     if command.image_base is not None and command.image_base % settings.page_size:
-        return "the image base that is asked for is not on a window"
+        return "the requested image base is not on a window"
     if os.path.exists(command.output) and not os.path.isfile(command.output):
         return "the output is not a regular file"
     if not _wanted(command.output, settings):
@@ -119,7 +119,7 @@ def _full_script(command: "Command") -> str:
     """Return why a linker script of the user's own keeps the link from being laid out, empty if none does.
 
     Scripts are given by ``-T`` or among the inputs and libraries, where a linker takes for one what is no object (ld
-    manual, "Implicit Linker Scripts").  *command* gets the patterns of the sections that they ask for.
+    manual, "Implicit Linker Scripts").  *command* gets the patterns of the sections that they request.
     """
     for name in command.scripts:
         if (data := _beginning(_locate(name, command.library_paths))) is None:

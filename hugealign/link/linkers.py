@@ -38,7 +38,7 @@ class Linker:
     #: The section of a second pad, sized by a first link like that of the text: the linker packs its segments, so the
     #: text begins on a window only if the read-only data before it end on one.  Empty for other linkers.
     lead_section = ""
-    #: Whether output sections lie as the linker meets their names, so an object with these names comes first.
+    #: Whether output sections lie in the order in which the linker reads their names: an object with them comes first.
     declared = False
     #: Whether a flag of their sections keeps the pads.
     retained = False
@@ -199,7 +199,9 @@ class Wild(Linker):
     retained = True
     declared = True
     dense = True
-    form = COPIES  # it has no option for an order, and puts output sections of code as it meets their names
+    form = (
+        COPIES  # it has no option for an order; output sections of code lie in the order in which it reads their names
+    )
 
     def flags(self, page_size: int) -> list[str]:
         """Return wild's option for it."""

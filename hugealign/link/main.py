@@ -46,7 +46,7 @@ class Voice(Record):
         self._say("warning", message)
 
     def debug(self, message: str) -> None:
-        """Print one line if HUGEALIGN_DEBUG asks for it."""
+        """Print one line if HUGEALIGN_DEBUG requests it."""
         if self.debugging:
             self._say("debug", message)
 
@@ -57,7 +57,7 @@ class Voice(Record):
 
 
 def link(real: str, arguments: list[str], settings: Settings, started: str, progress: LinkProgress) -> int:
-    """Do the whole link and return its exit status.  Does not return if hugealign leaves the link alone.
+    """Do the link and return its exit status.  Does not return if hugealign leaves the link alone.
 
     *started* names the recipe with which sh/shim.sh has already started the link, if it has.
     """
@@ -134,7 +134,7 @@ def _with_less(
     if recipe.order:
         status = _laid_out(job, recipe.changed(order=None), progress, voice, quiet)
     else:
-        # With its stderr closed a linker may end otherwise (mold does), so it gets none of ours either.
+        # With its stderr closed a linker may end differently (mold does), so we print nothing either.
         run = plain(job, capture=quiet or os.get_inheritable(2))
         if not quiet:
             run.forward()
@@ -246,7 +246,7 @@ def main(argv: list[str]) -> "NoReturn":
         running.leave(-2)
     except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the user's link comes first
         what = f"{error.strerror or error}" if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-        done = "linked without a check" if progress.linked else "linked as without hugealign"
+        done = "linked without a check" if progress.linked else "linked without hugealign"
         Voice(progress.output, settings.debug).warn(f"{done}, because hugealign failed: {what}")
         if started:
             running.drain()  # the linker that was started must not write at the same time as the one that we become

@@ -131,7 +131,7 @@ _Z_HARMLESS = """
 _Z_PLACES = "common-page-size lrodata-after-bss nolrodata-after-bss text-unlikely-segment"
 _Z_OTHER = "nosectionheader"
 
-#: What ``-plugin-opt`` asks for in the words of LLVM: lld and LLVMgold.so know it by these.
+#: What ``-plugin-opt`` requests in the words of LLVM: lld and LLVMgold.so know it by these.
 _PLUGIN_OTHER = ("emit-asm", "emit-llvm", "thinlto-index-only", "disable-output")
 
 PLACES = "it places sections, segments or pages"

@@ -1,7 +1,7 @@
 """Replace the names of files in memory in what a linker writes about its inputs.
 
 Some of our inputs are files in memory.  A build tool that read their names in a dependency file would link again each
-time, since they are gone; CMake asks for such a file since 3.27 (``--dependency-file``).
+time, since they are gone; CMake requests such a file since 3.27 (``--dependency-file``).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a linker script of the user's own asks for, read as the linkers read it: words, strings and comments.
+"""What a linker script of the user requests, read as the linkers read it: words, strings and comments.
 
 A script may add sections to the default script (``INSERT``), name symbols and inputs, or lay the program out by itself.
 Only the last keeps a link from being laid out.  A command that is not known here counts as such.
@@ -25,7 +25,7 @@ _OPEN, _CLOSED = ("{", "("), ("}", ")")
 class Script:
     """One script: why it keeps a link from being laid out (*full*, empty if it does not), and *patterns*.
 
-    These match the names of the input sections that its inserted output sections ask for.
+    These match the names of the input sections that its inserted output sections request.
     """
 
     def __init__(self, text: str) -> None:
@@ -130,7 +130,7 @@ def _behind(text: str, mark: str, start: int) -> int:
 
 
 def matcher(patterns: list[str]) -> "Callable[[bytes], object]":
-    """Return what says whether a section's name is one that *patterns* ask for."""
+    """Return a function that says whether *patterns* request a section by its name."""
     import re
     from fnmatch import translate
 

@@ -121,5 +121,5 @@ def _layout_json(layout: HeatMap) -> dict[str, object]:
 
 
 def _samples(heat: int) -> float:
-    """Return samples, to a thousandth; whole numbers as integers: most of a file is zeros."""
+    """Return samples, to a thousandth; integral ones as integers: most of a file is zeros."""
     return round(heat / PARTS, 3) if heat % PARTS else heat // PARTS

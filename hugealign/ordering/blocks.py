@@ -3,7 +3,7 @@
 With a list of the blocks that ran, clang (``-fbasic-block-sections=list=``) keeps those in the function's section and
 puts the others into a section of their own.
 
-The blocks that leave a function are placed like a function.  So they get an index, too: `Functions` as `divided`
+The blocks that leave a function are placed like a function.  So they also get an index: `Functions` as `divided`
 returns them are the functions of the file, with their indices, and behind these the part that leaves each divided
 function, in the order of `laid`.  `Laid.part` has that index, and only `laid` computes it; `Problem.parts` maps a
 function's index to it.  Tables by index that readers of the file make (calls, references, samples) know nothing of
@@ -145,7 +145,7 @@ def _agreed(
     """Return the numbers of the blocks that stay, the same for all functions of one name, without whole functions.
 
     Clang's list identifies functions by name, and *apart* ones by name and unit.  Copies that a compiler made in
-    several units differ by what it inlined in each, so copies that cannot be told apart keep the numbers that ran in
+    several units differ by what it inlined in each, so copies that cannot be distinguished keep the numbers that ran in
     any.  All of them stay whole if one of them is *undivided*, or if *undivided* is None, for an incomplete record: a
     copy that was not seen could be hot.
     """

@@ -38,8 +38,8 @@ def compose(
             laid[index].numbers if index in laid else (),
             laid[index].unit if index in laid else "",
         )
-        # Local functions of one name from files of one name cannot be told apart, nor can the cold parts of functions
-        # of one name: one line stands for all of them.
+        # Local functions of one name from files of one name cannot be distinguished, nor can the cold parts of
+        # functions of one name: one line stands for all of them.
         if shared or index in parts:
             if entry.key in seen:
                 continue

@@ -49,7 +49,7 @@ def drift(
 ) -> Drift:
     """Return how good the order file at *order* still is for the file at *binary*, by what *profiles* say of it.
 
-    Both orders get as many windows as the order file asks for.  Warnings go to *warn*.  Raises HugealignError.
+    Both orders get as many windows as the order file requests.  Warnings go to *warn*.  Raises HugealignError.
     """
     current = load(order)
     page_size = named.page_size(current, order)

@@ -1,7 +1,7 @@
 /* The order of a function's blocks that exttsp.py defines, for many functions at once, with the same result to the last
    block; tests/commands/test_exttsp.py compares.
 
-   All arithmetic is in whole numbers.  exttsp.py ensures that indices are below the number of blocks of their function,
+   All arithmetic is in integers.  exttsp.py ensures that indices are below the number of blocks of their function,
    that no jump goes from a block to itself, that sizes add up to less than 2**32, and weights and counts to less than
    2**40; a score then stays within 63 bits. */
 

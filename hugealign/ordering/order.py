@@ -58,7 +58,7 @@ class Simulated:
 class Order:
     """The *plan* made of what *ran*; *simulated* says how many windows miss least, if that was simulated.
 
-    *blocks* are the blocks of the functions to divide, by index, None if that was not asked for.  *carried* says how
+    *blocks* are the blocks of the functions to divide, by index, None if that was not requested.  *carried* says how
     much was found again of the build that the profile is of, if that is not the one to order.
     """
 

@@ -30,7 +30,7 @@ _SHARE = 0.5
 _THROUGHOUT = 8
 #: Neighbours run together if the neighbour of a function that ran did so this many times as often as any function.
 _TOGETHER = 2
-_SCALE = 1000  # weights are whole numbers
+_SCALE = 1000  # weights are integers
 
 
 def incomplete(matched: Matched) -> bool:

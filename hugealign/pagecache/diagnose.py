@@ -182,7 +182,7 @@ def _writer(fd: int, info: os.stat_result) -> Users | None:
 def _written(fd: int) -> bool | None:
     """Return whether a process has the file open for writing, None if the kernel does not tell us."""
     # The kernel refuses a read lease exactly while a process has the file open for writing (check_conflicting_open in
-    # fs/locks.c); only the owner and CAP_LEASE may ask for one.
+    # fs/locks.c); only the owner and CAP_LEASE may request one.
     try:
         # If a process opens it meanwhile, the kernel signals us: choose a signal that is ignored, unlike SIGIO.
         fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)

@@ -68,7 +68,7 @@ def huge_pages_allowed() -> Iterator[None]:
 
 def huge_pages_disabled() -> bool:
     """Return whether ``PR_SET_THP_DISABLE`` takes all huge pages from this process and from what it executes."""
-    return _prctl(_PR_GET_THP_DISABLE) == 1  # else, with a flag, only those that nobody asked for
+    return _prctl(_PR_GET_THP_DISABLE) == 1  # else, with a flag, only those that were not requested
 
 
 def _prctl(option: int, *values: int) -> int:
@@ -117,7 +117,7 @@ def _whole_text(fd: int, image: Image, page_size: int) -> list[tuple[int, int]]:
 def _placed_so(fd: int, image: Image, load_bias: int, page_size: int) -> bool:
     """Return whether mmap puts the file behind *fd* where *load_bias* says, modulo the window.
 
-    Twice, with sizes that are not alike, since one time in many it is by chance.  Where the dynamic linker asks for an
+    Twice, with sizes that are not alike, since one time in many it is by chance.  Where the dynamic linker requests an
     address, or maps room of a certain size first, a mapping in our process tells nothing.
     """
     loads = image.load_segments
@@ -205,7 +205,7 @@ def mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[tup
     """Map the windows at *offsets*, some at a time, and yield lists of ``(offset, address)``.
 
     Each window is at an aligned address with a gap after it, so it has its own line in smaps.  The mappings of a list
-    go away when the caller asks for the next list.  Raises RefusalError.
+    go away when the caller requests the next list.  Raises RefusalError.
     """
     done, size = 0, _BATCH
     while done < len(offsets):

@@ -16,7 +16,7 @@ class WarmOptions(Record):
     """What to warm, and how.
 
     Attributes:
-        windows: The number of leading windows to warm; None for as many as the build of the file asks for.
+        windows: The number of leading windows to warm; None for as many as the build of the file requests.
         check: Only measure.
         replace: Put a warm copy in place of a file that cannot be warmed.
         wait: Seconds to wait for khugepaged.

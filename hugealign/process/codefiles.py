@@ -95,7 +95,7 @@ def _offsets(image: Image) -> tuple[Range, ...]:
 def own_text(directory: int) -> tuple[Range, ...]:
     """Return where the text of a program lies in memory: *directory* is its open /proc/PID.
 
-    A program may have mapped a copy in its place.  Empty if that cannot be told.
+    A program may have mapped a copy in its place.  Empty if that is unknown.
     """
     with contextlib.suppress(HugealignError, OSError, struct.error):
         with using(os.open("auxv", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:

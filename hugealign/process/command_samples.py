@@ -54,7 +54,7 @@ class CommandSamples:
     *larger* are those of the samples that the kernel mapped by larger pages, with the size of these in bytes; Linux
     before 5.11 does not tell.
     *status* is None if the command ran out of time, and minus the signal number if a signal ended it.  *lost* is the
-    number of records lost for want of room.
+    number of records lost because the buffer was full.
     """
 
     pages: "Counter[Page]"

@@ -24,7 +24,7 @@ _IS_FILE = 1 << 2
 _IS_PRESENT = 1 << 3
 _IS_HUGE = 1 << 6
 _REGIONS = 512  # per call
-_PRESENT, _EXCLUSIVE = 1 << 63, 1 << 56  # bits of an entry: present, and mapped by nobody else
+_PRESENT, _EXCLUSIVE = 1 << 63, 1 << 56  # bits of an entry: present, and mapped by no other process
 
 
 class Region(Record):
@@ -76,8 +76,8 @@ def touched(regions: Iterable[Region], start: int, count: int, page_size: int, o
     """Return the state of those of the *count* windows of *page_size* bytes from *start* that have a page.
 
     The keys are the numbers of the windows, in order.  *of_file*: the mapping is of a file, so pages that are not the
-    file's were written to.  The time depends on the pages, not on the size: anybody can map 60 TiB and touch none of
-    it.
+    file's were written to.  The time depends on the pages, not on the size: any process can map 60 TiB and touch
+    none of it.
     """
     huge: Counter[int] = Counter()
     written: dict[int, bool] = {}
@@ -96,7 +96,7 @@ def touched(regions: Iterable[Region], start: int, count: int, page_size: int, o
 
 
 def mapped_by_others(pid: int, address: int) -> bool:
-    """Return whether other processes map the page at *address* of *pid*, too.  Raises OSError."""
+    """Return whether other processes also map the page at *address* of *pid*.  Raises OSError."""
     with using(os.open(f"/proc/{pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)) as fd:
         entry = int.from_bytes(os.pread(fd, 8, address // mmap.PAGESIZE * 8), "little")
     return bool(entry & _PRESENT) and not entry & _EXCLUSIVE

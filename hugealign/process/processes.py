@@ -50,7 +50,7 @@ class Process:
     """One process at one moment.  *comm* and *exe* are as the kernel gives them: untrusted text.
 
     *exe* is the program's own file, *exe_id* its ``(st_dev, st_ino)``.  *mappings* are the executable ones that were
-    asked for, and the read-only ones.  *elsewhere*: here the name *exe* does not lead to this file, since the process
+    requested, and the read-only ones.  *elsewhere*: here the name *exe* does not lead to this file, since the process
     lives in a container or another mount namespace.  *served*: the file or its name is on a server, which may not
     answer.  *started* is in clock ticks since boot, and tells a process from an older one with its PID.  *inner_pids*
     are its PIDs in the PID namespaces inside ours, the innermost last.

@@ -87,7 +87,7 @@ def _events(fed: _Fed, yaml: ModuleType) -> Iterator[Any]:
 def _functions(stream: BinaryIO, yaml: ModuleType) -> Iterator[dict[str, Any]]:
     """Yield the mappings in the sequence ``functions`` of a document; they hold text, lists and mappings.
 
-    They are built from the parser's events one by one: the whole document would take fifty times its size.
+    They are built from the parser's events one by one: the document would take fifty times its size.
     """
     fed = _Fed(stream)
     events = _events(fed, yaml)

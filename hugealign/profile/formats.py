@@ -44,7 +44,7 @@ _Read = Callable[[ProfileSource, Profile], None]
 class Format:
     """A format: its *name*, whether a text *begins* like it, and the function that adds a source to a profile.
 
-    *tool*: a tool reads it, and needs a file.  *binary*: *begins* gets the bytes, not whole lines.
+    *tool*: a tool reads it, and needs a file.  *binary*: *begins* gets the bytes, not complete lines.
     """
 
     name: str
@@ -165,7 +165,7 @@ def detect(head: bytes) -> str | None:
     binary_form = next((form.name for form in _FORMATS if form.binary and form.begins(head)), None)
     if binary_form or b"\0" in head or not head.strip():
         return binary_form
-    # Only whole lines: the last one may be cut.
+    # Only complete lines: the last one may be cut.
     text = head if head.endswith(b"\n") else head[: head.rfind(b"\n") + 1] or head + b"\n"
     if len(text) > 2 * _LINE_SHOWN:
         cut = (

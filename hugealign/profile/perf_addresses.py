@@ -45,7 +45,7 @@ _Kind = tuple[int, int, int, int]
 
 
 class _Kinds(dict[bytes, _Kind | None]):
-    """The meaning of samples, byte for byte; *find* is asked for unknown ones."""
+    """The meaning of samples, byte for byte; *find* finds unknown ones."""
 
     def __init__(self, find: Callable[[bytes], _Kind | None]) -> None:
         super().__init__()

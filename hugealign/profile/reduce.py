@@ -27,7 +27,7 @@ class ReduceOptions:
     """How profiles are reduced to counts.
 
     Attributes:
-        blocks: Count what ran inside functions, too, where the profile has addresses of the same build.
+        blocks: Also count what ran inside functions, where the profile has addresses of the same build.
         max_unpacked: The most bytes to which a compressed profile may unpack.
         debuginfo: Directories of debug files; by default the usual ones.
     """

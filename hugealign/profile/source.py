@@ -15,7 +15,7 @@ _DEBUG = b".debug"
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Other builds than the one asked for: *debug* names their functions; those *apart* are read by themselves."""
+    """Other builds than the requested one: *debug* names their functions; those *apart* are read by themselves."""
 
     debug: DebugFiles = field(default_factory=DebugFiles)
     apart: frozenset[str] = frozenset()

@@ -23,7 +23,7 @@ from hugealign.system import children, kernel, namespace
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
 #: memfd_create: executable, even if vm.memfd_noexec is 1 (Linux 6.3; EINVAL before).
 _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
-#: glibc.elf.thp (glibc 2.44): the loader itself asks for huge pages for text and read-only data that begin on a window.
+#: glibc.elf.thp (glibc 2.44): the loader itself requests huge pages for text and read-only data that begin on a window.
 #: Then pages that the kernel took away come back huge; text that the page cache holds in small pages stays small, so
 #: this does not replace warming.
 VARIABLE, SETTING = "GLIBC_TUNABLES", "glibc.elf.thp=1"
@@ -65,7 +65,7 @@ class TextResult(Record):
 class Launch(Record):
     """How to execute the command: *program* is the file to execute instead of the first word, empty for that word.
 
-    *texts* are the files that were examined, the program first.  *tunable*: the program's loader can ask for huge pages
+    *texts* are the files that were examined, the program first.  *tunable*: the program's loader can request huge pages
     itself.
     """
 
@@ -260,7 +260,7 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
             except (OSError, HugealignError) as error:
                 results[text.path] = _failed(text, error, windows)
         for path in () if gives_none else store.shared(options.place):
-            if path not in texts:  # nobody named it: if it cannot be had, it is as without the store
+            if path not in texts:  # not named: if its copy cannot be had, it is as if there were no store
                 with suppress(OSError, HugealignError):
                     if (origin := _origin(stack, path, options, only_stored=True)) is not None:
                         copies.check(origin.file)

@@ -2,14 +2,14 @@
 
 ``STORE/IDENTITY`` is a copy.  ``STORE/path/usr/sbin/mariadbd`` is a link to the copy of that path; a service can refer
 to it before it exists.  ``STORE/for/UNIT/usr/sbin/mariadbd`` is a link of UNIT alone, which may remove it: a copy stays
-as long as any link leads to it.  A copy gets its name when it is complete, so nobody executes half a copy.  The link
-goes as soon as the file changes, so nobody starts an old one.  The store and its copies belong to its creator, usually
-root, and others cannot write to them: not even a file's owner, since others run what is in the store.  Small files
-would take 2 MiB each on such a tmpfs, so it holds nothing but copies.
+as long as any link leads to it.  A copy gets its name when it is complete, so no process executes half a copy.  The
+link is removed as soon as the file changes, so no process starts an old one.  The store and its copies belong to its
+creator, usually root, and others cannot write to them: not even a file's owner, since others run what is in the store.
+Small files would take 2 MiB each on such a tmpfs, so it holds nothing but copies.
 
-A store without a copy is unmounted, and its directory removed, by whoever took the last one away.  The lock lies in the
-store.  So a process that waited for it looks whether the path still leads to what it has locked, else begins anew:
-nobody puts a copy into a store that is gone, and nobody unmounts one in which somebody else is at work.
+The process that removes the last copy unmounts the store and removes its directory.  The lock lies in the store.  So a
+process that waited for it checks whether the path still leads to what it has locked, and otherwise begins anew: no
+process puts a copy into a store that is gone, or unmounts one in which another is at work.
 """
 
 import contextlib
@@ -97,7 +97,7 @@ def stage(
 
 
 def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, int]:
-    """Put a huge copy of the open *file* into the store at *place*, which nobody else may enter.
+    """Put a huge copy of the open *file* into the store at *place*, which no other user may enter.
 
     So it also takes files that only some users can reach.  Return the result, and the open copy, -1 without one; the
     caller closes it.  Raises HugealignError.
@@ -162,7 +162,7 @@ def release(owner: str, place: str = DEFAULT) -> None:
 
 
 def shared(place: str = DEFAULT) -> list[str]:
-    """Return the paths of the files that have a copy for everybody in the store, not for one owner alone."""
+    """Return the paths of the files that have a copy for all users in the store, not for one owner alone."""
     return [path for path, _ in _links_below(os.path.join(place, _LINKS))]
 
 
@@ -193,7 +193,7 @@ def copy_of(fd: int, place: str = DEFAULT, kinds: Sequence[bool] = (True, False)
 
 @contextlib.contextmanager
 def _public(real: str) -> Iterator[int]:
-    """Open the file at the *real* path for reading, if everybody may reach it, as its copy.  Raises HugealignError."""
+    """Open the file at the *real* path for reading, if all users may reach it, as its copy.  Raises HugealignError."""
     try:
         file = rooted.public(real)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
@@ -406,7 +406,7 @@ def _mounted(place: str, private: bool) -> int:
     """Open the store at *place*, which is mounted if nothing is there.  Raises OSError, HugealignError."""
     while True:
         with contextlib.suppress(FileExistsError):
-            os.mkdir(place, 0o700)  # nobody else can lock it before it is mounted
+            os.mkdir(place, 0o700)  # no other process can lock it before it is mounted
         try:
             fd = os.open(place, _DIRECTORY)
         except FileNotFoundError:  # another process has just removed it

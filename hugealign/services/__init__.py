@@ -1,1 +1,1 @@
-"""What somebody else starts: services of systemd and containers."""
+"""Programs that others start: services of systemd and containers."""

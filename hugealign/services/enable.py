@@ -88,7 +88,7 @@ def enable(unit: str, options: EnableOptions) -> Enabled:
 
 
 def disable(unit: str) -> list[str]:
-    """Remove what `enable` wrote for the service *unit*, and return the paths; its copies in the store go, too.
+    """Remove what `enable` wrote for the service *unit*, with its copies in the store, and return the paths.
 
     Raises HugealignError.
     """
@@ -98,7 +98,7 @@ def disable(unit: str) -> list[str]:
     for path in paths:
         _ours(path)
     try:
-        for path in reversed(paths):  # the drop-in first: nothing may bind a copy that nobody renews
+        for path in reversed(paths):  # the drop-in first: nothing may bind a copy that is not renewed
             _remove(path)
     except OSError as error:
         raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error

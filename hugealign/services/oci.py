@@ -45,9 +45,9 @@ _SCRIPT = re.compile(rb"#![ \t]*([^ \t\n]+)")
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container: its process *pid*, its *root* directory, its command, and the programs asked for.
+    """A container: its process *pid*, its *root* directory, its command, and the requested programs.
 
-    *programs* are paths in the container, of directories, too; if empty, the programs of its command.
+    *programs* are paths in the container, also of directories; if empty, the programs of its command.
     """
 
     pid: int
@@ -69,7 +69,7 @@ class Bound:
 
 
 def container(state: bytes) -> Container | None:
-    """Return the container whose *state* the engine gave; None if it asks for nothing.  Raises HugealignError."""
+    """Return the container whose *state* the engine gave; None if it requests nothing.  Raises HugealignError."""
     bundle_state = _object(state, "state")
     bundle, pid = _text(bundle_state, "bundle"), bundle_state.get("pid")
     if type(pid) is not int or not 0 < pid < _MOST_PIDS:

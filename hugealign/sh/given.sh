@@ -12,7 +12,7 @@ case ${1-} in
     run | build | ps | advise | trace) ;; # they start programs
     *) [ -n "${LD_AUDIT-}${LD_DEBUG-}${LD_LIBRARY_PATH-}${LD_PRELOAD-}${LD_PROFILE-}" ] || return 0 ;;
 esac
-# Where no process can be started, sh ends, and where the variable takes the last room that arguments have, too: Python
+# Where no process can be started, sh ends, and also where the variable takes the last room that arguments have: Python
 # still takes our place.
 # shellcheck disable=SC2154
 trap 'trap - EXIT; unset _HUGEALIGN_ENVIRON; exec "$python" -I -S "$package/__main__.py" "$@"' EXIT

@@ -132,7 +132,7 @@ sys.exit(main(sys.argv[2:]))' "${package%/*}" "$index" "$profile" "$compiler" $t
 # find_plugin COMPILER [CACHE]: set $plugin to the pass plugin built for exactly this compiler, else to nothing.
 # `hugealign plugin build` leaves a list (hugealign/wrapper/plugin_list.py) of the compilers that its plugins are for, with
 # the size and time of each of their files; ccache identifies a compiler the same way.  Looking at these costs one
-# process.  That nobody else can write to the directory is checked when a plugin is built.
+# process.  Whether other users can write to the directory is checked when a plugin is built.
 find_plugin() {
     plugin=
     list=${XDG_CACHE_HOME-}
@@ -231,7 +231,7 @@ case $name in
                 . "$package/sh/given.sh"
                 exec "$python" -I -S "$package/__main__.py" "$@"
                 ;;
-            # Programs of these names could be on PATH, and nobody means them.
+            # Programs of these names could be on PATH, but are not meant.
             undo) fail 2 'undo: not a command; fix, warm and adapt have --undo, and disable undoes enable' ;;
             install | uninstall) fail 2 "$1: not a command; the package manager does that, or make $1 in hugealign's source" ;;
             -*) set -- cc "$@" ;; # build systems drop the second word of "hugealign gcc"
@@ -265,7 +265,7 @@ case ${1##*/} in
         ;;
 esac
 
-# Look for words that mean that nothing is linked: then the compiler runs exactly as without us, and a compiler cache
+# Look for words that mean that nothing is linked: then the compiler runs unchanged, and a compiler cache
 # sees the very same command.  If one is the argument of another option, the link is merely done without us; but
 # -Xlinker -E is common, and means a link.
 profile=${HUGEALIGN_PROFILE-}
@@ -324,15 +324,15 @@ done
 # With a profile's order, the hot functions get sections of their own, which linkers can order: from the pass plugin if
 # one was built for this compiler; else all functions get them, by an option that comes first, so a later
 # -fno-function-sections counts.  The plugin checks the order itself, and its warning about a bad one is no error,
-# whatever -Werror asks for.
+# whatever -Werror says.
 sections=
 plugin=
 blocks=
 usable=
-told='' through='' # the compiler that gets to know of the order, and the cache in front of it
+told='' through='' # the compiler that receives the order, and the cache in front of it
 case ${1##*/}/${CCACHE_DISABLE:+x}:${CCACHE_EXTRAFILES-}: in
     ccache/*) told=${2-} through=ccache ;;
-    sccache/* | distcc/* | icecc/* | buildcache/*) ;; # cannot be told, or compile elsewhere
+    sccache/* | distcc/* | icecc/* | buildcache/*) ;; # cannot receive it, or compile elsewhere
     */x*":$profile:"* | */:*) told=$1 ;; # else ccache runs us, and knows nothing about the order
 esac
 if [ -n "$profile" ] && [ "$does" != nothing ] && usable_profile "$profile"; then
@@ -346,7 +346,7 @@ aligned= # a power of two
 if [ -n "$blocks" ]; then
     sections=-ffunction-sections # for functions that are not divided
     # Clang aligns functions to 16 bytes, and a hot one loses half of that.  The option, which LLVM 14 refuses if it is
-    # given twice, keeps alignments that the source or -falign-functions asks for, but would enlarge what -Os packs.
+    # given twice, keeps alignments that the source or -falign-functions requests, but would enlarge what -Os packs.
     case " $* " in *align-all-functions* | *' -Os '* | *' -Oz '* | *' @'* | *' --config'*) ;; *) aligned=3 ;; esac
 elif [ -n "$profile" ] && [ "$does" != nothing ]; then
     if [ -n "$told" ] && [ "${HUGEALIGN_PLUGIN-}" != 0 ] && [ -f "$profile" ] && [ -r "$profile" ]; then
@@ -375,7 +375,7 @@ esac
 
 # Without the shims a link is silently the plain one.
 unusable() {
-    printf 'hugealign: warning: %s: linked as without hugealign, because %s; %s\n' "$@" >&2
+    printf 'hugealign: warning: %s: linked without hugealign, because %s; %s\n' "$@" >&2
 }
 # gcc gives its children the places that it searches in a list with colons; clang searches by itself.
 case $does$package/${1##*/} in
@@ -475,7 +475,7 @@ else
     is_compiler "$2" || ! compiler_behind "$@" || exec "$@"
     case ${2##*/} in ldc2 | nvcc | flang* | tcc | clang-cl) exec "$@" ;; esac # they have no such options
     if [ -n "$plugin" ]; then
-        # ccache looks into the order file if it is told to; the variable would hide its configuration's setting.
+        # ccache hashes the order file if this variable names it; the variable would hide its configuration's setting.
         extra=${CCACHE_EXTRAFILES-$("$cache" -k extra_files_to_hash 2>/dev/null)}
         export CCACHE_EXTRAFILES="${extra:+$extra:}$profile"
     fi

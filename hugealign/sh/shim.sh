@@ -257,13 +257,13 @@ fi
 # shellcheck source=hugealign/sh/python.sh
 . "$package/sh/python.sh"
 if ! find_python "$package"; then
-    printf 'hugealign: warning: no python3 of version 3.11 or newer found: linked as without hugealign\n' >&2
+    printf 'hugealign: warning: no python3 of version 3.11 or newer found: linked without hugealign\n' >&2
     exec "$real" "$@"
 fi
 
 # The environment can give Python libraries that it cannot use.
 if [ -n "${LD_LIBRARY_PATH-}${LD_PRELOAD-}" ] && ! "$python" -I -S -c '' 2>/dev/null; then
-    printf 'hugealign: warning: %s does not start with this LD_LIBRARY_PATH: linked as without hugealign\n' "$python" >&2
+    printf 'hugealign: warning: %s does not start with this LD_LIBRARY_PATH: linked without hugealign\n' "$python" >&2
     exec "$real" "$@"
 fi
 
@@ -285,7 +285,7 @@ except KeyboardInterrupt:
     _signal.signal(2, _signal.SIG_DFL) # end as a linker would, and say as little
     os.kill(os.getpid(), 2)
 except Exception as error:
-    message = f"hugealign: warning: linked as without hugealign, which does not load: {error!r}; reinstall hugealign\n"
+    message = f"hugealign: warning: linked without hugealign, which does not load: {error!r}; reinstall hugealign\n"
     os.write(2, message.encode())
     while sys.argv[2] and os.read(0, 65536):
         pass # the linker that was started must not write beside the one that we become

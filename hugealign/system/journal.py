@@ -1,4 +1,4 @@
-"""The journal of what hugealign has changed and nobody finds by looking: files that it fixed or replaced.
+"""The journal of changes that cannot be found by looking: files that it fixed or replaced.
 
 One line of JSON for each change, written before it.  Who changes something holds the journal's directory locked until
 that is done, together with others who do; lines are only taken out by who has it alone.  So a line without its change
@@ -58,7 +58,7 @@ def file_state(path: str) -> tuple[int, ...]:
 def noted(change: str, path: str) -> Iterator[Diagnosis | None]:
     """Note one of CHANGES, which is about to be made to the file at *path*.
 
-    Yield None; or why it cannot be noted, which keeps nobody from the change.
+    Yield None; or why it cannot be noted, which does not prevent the change.
     """
     try:
         directory = _locked()
@@ -85,7 +85,7 @@ def entries() -> list[Entry]:
 
 
 def prune(keep: Callable[[Entry], bool]) -> None:
-    """Take the lines out that *keep* does not want, or that are none of ours; an empty journal goes.
+    """Remove the lines that *keep* does not want, or that are not valid; remove an empty journal.
 
     Does nothing while something is being changed.  Raises OSError, HugealignError.
     """
@@ -115,7 +115,7 @@ def _locked() -> int:
     while True:
         directory = resources.made(resources.state(), home)
         try:
-            with contextlib.suppress(OSError):  # a file system without locks: nobody can take a line out either
+            with contextlib.suppress(OSError):  # a file system without locks: no process can remove a line either
                 lock(directory, shared=True)
             if _is_there(directory):  # else an empty journal has just been removed
                 return directory
@@ -171,7 +171,7 @@ def _contents(directory: int) -> bytes:
 
 
 def _parsed(data: bytes) -> list[Entry]:
-    """Return the last line of each change and path; lines that are none of ours are left out."""
+    """Return the last line of each change and path; invalid lines are left out."""
     last = {(entry.change, entry.path): entry for entry in map(_entry, data.splitlines()) if entry}
     return list(last.values())
 

@@ -117,7 +117,7 @@ def attach(made: int, target: int) -> None:
     """Attach the mount *made* (`tree`) read-only over the open file *target*.
 
     By descriptor, because the owner of the directory could exchange the name, and we would cover another file.
-    Read-only, because writes to a copy would be lost, and others may use it, too.  Raises RefusalError.
+    Read-only, because writes to a copy would be lost, and others may also use it.  Raises RefusalError.
     """
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
     if _libc().syscall(_SYS_MOVE_MOUNT, made, b"", target, b"", flags) < 0:

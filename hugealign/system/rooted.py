@@ -1,4 +1,4 @@
-"""Files of other owners by descriptor: below another root, or through directories that everybody may enter.
+"""Files of other owners by descriptor: below another root, or through directories that all users may enter.
 
 What these functions return was not opened yet (``O_PATH``), so nothing has happened to a device or a FIFO: look at the
 descriptor, and use `hugealign.io.regular.opened_at` to read from it.
@@ -39,7 +39,7 @@ def beneath(directory: int, path: str) -> int:
 
 
 def public(path: str) -> int:
-    """Return what the real *path* names, if everybody may enter each directory on the way to it.
+    """Return what the real *path* names, if all users may enter each directory on the way to it.
 
     Each directory is judged as it is passed, so no exchange of names leads past one that is closed.  Raises
     RefusalError; OSError, also if a link has taken the place of a component.

@@ -85,7 +85,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
 
 
 def _laid_out(image: Image, broken: list[Diagnosis], policy: rules.Policy) -> list[Diagnosis]:
-    """Return *broken*; for a processor without a row, one note instead of what another link would cure."""
+    """Return *broken*; for a processor without a row, one note instead of what another link would fix."""
     if image.machine or not image.text_segments or coverage(image, policy.page_size).text < policy.min_text:
         return broken
     left = [diagnosis for diagnosis in broken if diagnosis.code not in _OF_THE_LINK]

@@ -92,7 +92,7 @@ def find(directory: str) -> Configuration:
     """Return the configuration for a command that runs in *directory*: the nearest file, from there upward.
 
     A file that belongs to neither us, nor root, nor the owner of *directory* is an error: in a world-writable
-    directory, anybody could switch rules off.  Raises UsageError.
+    directory, any user could switch rules off.  Raises UsageError.
     """
     directory = os.path.abspath(directory)
     owners = {0, os.geteuid(), os.stat(directory).st_uid}

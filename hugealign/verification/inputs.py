@@ -75,7 +75,7 @@ def _read(stream: "BinaryIO") -> bytes:
 
 
 def parse_jobs(text: str, option: str = "--jobs") -> int:
-    """Return how many processes *text*, the value of *option*, asks for; ``0`` and ``auto``: one per usable CPU.
+    """Return how many processes *text*, the value of *option*, requests; ``0`` and ``auto``: one per usable CPU.
 
     Raises UsageError.
     """

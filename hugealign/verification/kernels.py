@@ -70,7 +70,7 @@ def _no_static_pie(_image: Image, _page: int, kind: str, parts: list[Coverage]) 
 
 
 def thp_eligible(segment: Segment, page: int, library: bool) -> bool:
-    """Return whether glibc 2.44, with glibc.elf.thp=1, asks for huge pages for *segment*.
+    """Return whether glibc 2.44, with glibc.elf.thp=1, requests huge pages for *segment*.
 
     See ``_dl_executable_postprocess`` for programs, and for libraries ``_dl_segment_thp_eligible``, which sees the
     4 KiB pages of the mapping; both are in sysdeps/unix/sysv/linux.
@@ -87,7 +87,7 @@ def thp_eligible(segment: Segment, page: int, library: bool) -> bool:
 
 
 def _glibc_thp(image: Image, page: int, kind: str, parts: list[Coverage]) -> list[Coverage]:
-    """Judge by what the loader asks for; text that it passes over may be huge for other reasons."""
+    """Judge by what the loader requests; text that it skips may be huge for other reasons."""
     library = kind == LIBRARY
     if library and page > image.load_alignment and any(thp_eligible(s, page, library) for s in image.load_segments):
         parts = coverages(image, page, page)

@@ -51,7 +51,7 @@ def results(steps: Iterable[Step], terms: Terms, jobs: int) -> Iterator[tuple[St
 
 
 class _Pool:
-    """Processes that end with us, or when they are told to, whatever they are at: when the pipe to them is closed."""
+    """Processes that end when the pipe to them is closed: with us, or when we stop them."""
 
     def __init__(self, terms: Terms, jobs: int) -> None:
         theirs, self._ours = _CONTEXT.Pipe(duplex=False)

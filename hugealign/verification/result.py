@@ -85,7 +85,7 @@ class FileReport(Record):
 
 
 class Verification(Record):
-    """A whole run.  *fixed* are diagnoses of the baseline that are gone; *skipped* counts what was passed over.
+    """A run.  *fixed* are diagnoses of the baseline that are gone; *skipped* counts what was passed over.
 
     *empty* counts the archives and directories that hold no program and are allowed not to.
     """

@@ -90,7 +90,7 @@ def check(image: "Image", policy: Policy) -> "list[Diagnosis]":
 def startable(image: "Image") -> "Iterator[Diagnosis]":
     """Yield why the program or library of *image* does not start, or not with the memory that it was linked for.
 
-    Each of these is judged by the headers alone, so a link asks for them, too.
+    Each of these is judged by the headers alone, so a link also checks them.
     """
     yield from _loadable(image)
     yield from _ascending(image.load_segments)

@@ -93,7 +93,7 @@ class Adapted:
 
     @property
     def met(self) -> bool:
-        """Whether *most* windows are huge or no change failed, and nothing else stood in the way."""
+        """Whether *most* windows are huge or no change failed, and nothing else prevented it."""
         done = self.huge == self.most or not any(change.diagnosis for change in self.changes)
         return done and not self.error and not self.diagnosis
 
@@ -277,7 +277,7 @@ class _Adapter:
         began = time.monotonic()
         number = adviser.collapse(window.start, size) if wanted == State.HUGE else adviser.split(window.start)
         state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
-        # The kernel reports nothing if somebody holds one of the pages at that moment, as it does itself at times
+        # The kernel reports nothing if a process holds one of the pages at that moment, as it does itself at times
         # (split_folio in mm/madvise.c, madvise_cold_or_pageout_pte_range).  It has unmapped shared memory by then,
         # which is huge again when it is touched (unmap_folio and remap_page in mm/huge_memory.c).
         for _ in range(_AGAIN if wanted != State.HUGE else 0):

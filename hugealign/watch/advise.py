@@ -71,7 +71,7 @@ class Advice:
 
     *hottest* is the file with the most samples, empty for code without one.  *in_huge* is the share of the samples that
     are already in huge windows.  *status* is the exit status of the
-    command, None for a process.  *lost* is the number of samples lost for want of room.
+    command, None for a process.  *lost* is the number of samples lost because the buffer was full.
     """
 
     what: str
@@ -88,7 +88,7 @@ class Advice:
 def entries_of(cpu: str | None = None) -> Entries:
     """Return the TLB entries of the processor named *cpu*, or else of this machine's.  Raises UsageError."""
     if cpu is not None:
-        return _published(table.find(cpu), "as asked for")
+        return _published(table.find(cpu), "as requested")
     reported = answer(ask())
     if reported and reported.small and reported.huge:
         return Entries(

@@ -1,4 +1,4 @@
-"""The files behind a process's text: the state of their windows in the page cache, and what their builds ask for."""
+"""The files behind a process's text: the state of their windows in the page cache, and what their builds request."""
 
 import contextlib
 import itertools
@@ -48,9 +48,9 @@ def with_code(process: Process, page_size: int) -> Process:
 def wanted(
     pid: int, mappings: Sequence[Mapping], page_size: int, program: Callable[[Mapping], bool], elsewhere: bool = False
 ) -> dict[int, int]:
-    """Return how many leading windows of each of *mappings*, by address, the build of its file asks for.
+    """Return how many leading windows of each of *mappings*, by address, the build of its file requests.
 
-    Mappings are left out if the build asks for all windows, or if that is unknown.
+    Mappings are left out if the build requests all windows, or if that is unknown.
     """
     left: dict[tuple[tuple[int, int], int], int | None] = {}  # for files that are mapped in parts
     result = {}

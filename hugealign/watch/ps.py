@@ -1,4 +1,4 @@
-"""`hugealign ps` as functions: look at processes once, until they meet a goal, or repeatedly."""
+"""`hugealign ps` as functions: look at processes once, until they reach a goal, or repeatedly."""
 
 import time
 from collections.abc import Iterator, Sequence

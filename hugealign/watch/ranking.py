@@ -75,7 +75,7 @@ def plan(windows: Sequence[Window], most: int, refused: frozenset[int] = frozens
     """Return the changes that make the hottest of the windows *windows* huge, at most *most* of them.
 
     The windows at the addresses *refused* cannot be huge.  Huge windows that are not ours to split stay, and count.
-    Code without a file that has no samples comes last: it may be huge while there is room, since nobody else makes it
+    Code without a file that has no samples comes last: it may be huge while there is room, since nothing else makes it
     huge.
     """
     fixed = sum(window.huge and not window.ours for window in windows)

@@ -22,7 +22,7 @@ from hugealign.watch.verdict import IN_MEMORY, Observed, judge_part
 _PAUSE = 5.0  # seconds between looks
 _SHARE = 100  # a look may take one per cent of one processor
 _CHECKED = 8  # windows of a file to look up in the page cache: each costs a fault
-_LIMIT = 512  # windows of a mapping whose reason is told apart
+_LIMIT = 512  # windows of a mapping whose reason is determined
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Group:
 
 
 def top(options: TopOptions | None = None) -> Machine:
-    """Look at all processes once, or twice: before and after the seconds that *options* ask for."""
+    """Look at all processes once, or twice: before and after the seconds that *options* request."""
     options = options or TopOptions()
     looks = watch(options, options.seconds)
     first = next(looks)

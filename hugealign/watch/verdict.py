@@ -22,7 +22,7 @@ class Observed:
     """What was looked up about the process of the program *exe* besides its mappings.
 
     By address, *cached* says whether the page cache has a window huge, *wanted* how many leading windows of a mapping
-    the build of its file asks for, if not all, and *outdated* lists mappings of staged copies of an earlier file.
+    the build of its file requests, if not all, and *outdated* lists mappings of staged copies of an earlier file.
     *runtime* compiles the code without a file.
     """
 
@@ -38,7 +38,7 @@ class Observed:
 class WindowRun:
     """Adjacent windows that are alike: *count* of them from the address *start*.
 
-    *diagnosis* says why they are not huge.  *wanted*: the build of the file asks for these windows.
+    *diagnosis* says why they are not huge.  *wanted*: the build of the file requests these windows.
     """
 
     start: int
@@ -53,7 +53,7 @@ class PartVerdict:
     """The state of one *part* of a process.
 
     *windows* is the number of huge windows and *possible* that of all; *wanted* is the number that the build of the
-    file asks for, and *wanted_huge* is how many of these are huge.  *diagnoses* say why not all of these are, with the
+    file requests, and *wanted_huge* is how many of these are huge.  *diagnoses* say why not all of these are, with the
     number of ``windows``, largest first; without a possible window there is one that says why.  *runs* are the
     windows of each mapping, or None where only counts are known.
     """
@@ -69,11 +69,11 @@ class PartVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The state of one process: of the *parts* that were asked for, its program first.
+    """The state of one process: of the requested *parts*, its program first.
 
     *min_coverage* is the share in per cent of the text bytes that has to be huge; without it, all windows have to be.
     *general* are diagnoses of no part.  *staged* has, by address, the state of each mapping of a staged copy
-    (`hugealign.watch.staged`).  *others* are large parts that were not asked for, which count in no number.
+    (`hugealign.watch.staged`).  *others* are large parts that were not requested, which count in no number.
     """
 
     process: Process
@@ -111,7 +111,7 @@ class Verdict:
 
     @property
     def wanted(self) -> int:
-        """The number of windows that the builds of the files ask for."""
+        """The number of windows that the builds of the files request."""
         return sum(part.wanted for part in self.parts)
 
     @property
@@ -126,7 +126,7 @@ class Verdict:
 
     @property
     def met(self) -> bool:
-        """Whether the process has as much huge text as was asked for."""
+        """Whether the process has as much huge text as was requested."""
         if self.min_coverage is None:
             return 0 < self.wanted == self.wanted_huge and not self.without
         return self.text > 0 and coverage(self.huge, self.text) >= self.min_coverage

@@ -1,6 +1,6 @@
 """An order's blocks as clang's list (``-fbasic-block-sections=list=``), made once for each order and compiler.
 
-sh/launch.sh asks for it when it finds no *index*, a file of one line: the path of the list.  The name of the index
+sh/launch.sh requests it when it finds no *index*, a file of one line: the path of the list.  The name of the index
 identifies the order file, the compiler and the target.  The line is empty if that compiler cannot take a list.  Both
 files lie in our cache.
 """
@@ -37,7 +37,7 @@ def sayable_unit(unit: str) -> bool:
 
 
 def together(orders: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Return one list of block numbers for functions that are not told apart: a block that stays in one stays in all.
+    """Return one list of block numbers for functions of one name: a block that stays in one stays in all.
 
     If the lists differ, the numbers ascend, which is near the compiler's order: one function's jumps say nothing about
     another's.
@@ -51,7 +51,7 @@ def listed(entries: Iterable[Entry]) -> Iterator[str]:
 
     They are in the first form, ``!f/alias`` and ``!!0 4 2``, which every clang since 12 reads, including the newest
     (llvm/lib/CodeGen/BasicBlockSectionsProfileReader.cpp).  Names that would be an error there are left out: those with
-    a special meaning, and those that came before.  Functions of one name are not told apart (`together`).
+    a special meaning, and those that came before.  Functions of one name are not distinguished (`together`).
     """
     named: dict[str, list[Entry]] = {}
     for entry in entries:

@@ -36,7 +36,7 @@ class ListedPlugin(Record):
             return False
 
     def _is_safe(self) -> bool:
-        """Return whether nobody else can put another file under the plugin's path, by its name or by a link in it."""
+        """Return whether no other user can put another file under the plugin's path, by its name or by a link in it."""
         if os.path.realpath(self.plugin) != self.plugin:
             return False
         with using(os.open(os.path.dirname(self.plugin), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:

@@ -293,7 +293,7 @@ def test_a_signal_loses_nothing(what: str, status: int, built: Path, tmp_path: P
 def test_another_program_is_not_recorded(built: Path, tmp_path: Path) -> None:
     done, trace = traced(tmp_path, built / "work", "exec")
     assert (done.returncode, done.stdout) == (0, "other\n")
-    assert "t: once, a process became another program, which was not recorded" in done.stderr
+    assert "t: once, a process executed another program, which was not recorded" in done.stderr
     assert work_blocks(trace, built / "work") in (99999, 100000)
     assert "1 times" in run(HUGEALIGN, "simulate", trace.path).stdout
 

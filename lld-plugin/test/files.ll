@@ -1,5 +1,5 @@
 ; A name that several source files have counts in the file that is named, however much of its path either side gives.
-; Its namesakes elsewhere get a section too, whose name no order asks for, so they do not take along code around them;
+; Its namesakes elsewhere get a section too, whose name no order requests, so they do not take along code around them;
 ; but not in link-time optimisation, where every function gets one.
 ; RUN: split-file %s %t
 ; RUN: cat %t/a.ll %t/code.ll > %t/one.ll

@@ -132,7 +132,7 @@ def test_shims_that_cannot_be_run(lost: str, broken: Path, main: Path, bulk: Pat
         shutil.rmtree(shims)
     done = run(broken / "bin" / "hugealign", "gcc", main, bulk, "-o", tmp_path / "out", check=True)
     because = f"because {shims}/ld cannot be executed; reinstall hugealign"
-    assert done.stderr == f"hugealign: warning: gcc: linked as without hugealign, {because}\n"
+    assert done.stderr == f"hugealign: warning: gcc: linked without hugealign, {because}\n"
     assert run(tmp_path / "out").returncode == 0
     command = (broken / "bin" / "hugealign", "gcc", "-x", "c", "-c", "/dev/null", "-o", tmp_path / "o")
     assert run(*command, check=True).stderr == ""

@@ -288,7 +288,7 @@ def test_a_checkout_with_a_colon_in_its_path(words: str, bulk: Path, tmp_path: P
     command = [home / "bin/hugealign", *words.split()]
     done = run(*command, main, bulk, "-o", tmp_path / "out", check=True, CCACHE_DIR=cache)
     first = words.split(maxsplit=1)[0]
-    because = f"linked as without hugealign, because of the colon in {home}/hugealign; install it elsewhere"
+    because = f"linked without hugealign, because of the colon in {home}/hugealign; install it elsewhere"
     assert done.stderr == ("" if first == "clang-19" else f"hugealign: warning: {first}: {because}\n")
     assert (Elf(tmp_path / "out").faults() == []) == (first == "clang-19")
     assert run(*command, "-c", main, "-o", tmp_path / "main.o", check=True, CCACHE_DIR=cache).stderr == ""

@@ -181,6 +181,6 @@ def test_a_python_that_does_not_start(main: Path, large: Path, tmp_path: Path) -
     if run(found, "-c", "", **settings).returncode == 0:
         pytest.skip(f"{found} does without libexpat")
     done = run(HUGEALIGN, "gcc", main, large, "-o", tmp_path / "out", **settings)
-    said = f"hugealign: warning: {found} does not start with this LD_LIBRARY_PATH: linked as without hugealign\n"
+    said = f"hugealign: warning: {found} does not start with this LD_LIBRARY_PATH: linked without hugealign\n"
     assert (done.returncode, done.stderr) == (0, said)
     assert run(tmp_path / "out").returncode == 0

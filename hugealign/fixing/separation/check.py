@@ -168,7 +168,7 @@ def _check_dynamic(old: _File, new: _File, step: Step) -> None:
     loads = old.image.load_segments
     first, last = loads[0].p_vaddr, loads[-1].p_vaddr + loads[-1].p_memsz
     for (tag, a), (other, b) in zip(old.dynamic, new.dynamic, strict=True):
-        # What is no pointer stays: a size or a flag that moved would differ from what the step function says, too.
+        # What is no pointer stays: a size or a flag that moved would also differ from what the step function says.
         if tag != other or (b != a and (b != step(a) or not first <= a <= last)):
             _fail("dynamic section", a)
     for tag in (3, 4, 5, 6, 7, 12, 13, 23, 25, 26, 32, 36, 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE):

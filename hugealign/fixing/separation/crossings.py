@@ -155,7 +155,7 @@ class _Search:
         """
         low = max(section.sh_addr, crossing.place - _SYNC - _LONGEST)
         code = os.pread(self._fd, crossing.place + 2 * _AROUND - low, low - section.sh_addr + section.sh_offset)
-        seen: set[int] = set()  # where instructions began: streams that meet go on as one
+        seen: set[int] = set()  # where instructions began: streams that converge continue as one
         for first in range(low, max(low + 1, crossing.place - _SYNC)):
             at = first
             while at < crossing.place and at not in seen:

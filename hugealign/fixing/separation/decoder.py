@@ -45,7 +45,7 @@ _hooks: "list[Any]" = []
 
 
 def _look_further() -> None:
-    """Look among installed packages, too; Python is run without them."""
+    """Also look among installed packages; Python is run without them."""
     import site
 
     known = list(sys.meta_path)

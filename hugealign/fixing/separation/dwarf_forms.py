@@ -153,7 +153,7 @@ def _kind(attribute: int, form: int, dialect: Dialect) -> int | None:
         return STRING
     if form == _FORM_EXPRLOC:
         return EXPRESSION
-    if form in _BLOCKS:  # Go writes expressions as blocks in version 5, too, and debuggers take them for such
+    if form in _BLOCKS:  # Go writes expressions as blocks also in version 5, and debuggers accept that
         return _BLOCK if attribute in _CONSTANTS else EXPRESSION
     if form in (_FORM_LOCLISTX, _FORM_RNGLISTX):
         return LIST_BY_INDEX

@@ -143,7 +143,7 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
 
 
 def _alignment(image: Image, loads: Sequence[Segment], page_size: int) -> int:
-    """Return what the distance has to be a multiple of: every alignment that somebody may rely on."""
+    """Return what the distance has to be a multiple of: every alignment that a reader may rely on."""
     asked = [s.p_align for s in image.segments if s.p_type in (PT_LOAD, _PT_TLS)]
     asked += [s.sh_addralign for s in image.sections if s.sh_flags & SHF_ALLOC]
     if odd := next((a for a in asked if a & (a - 1) or a > page_size), 0):
@@ -156,7 +156,7 @@ def _alignment(image: Image, loads: Sequence[Segment], page_size: int) -> int:
 def _break(image: Image, loads: Sequence[Segment], text: int) -> tuple[int, int]:
     """Return the first address that moves, and the index of its segment.
 
-    It is where the first section begins that somebody else than the loader reads.
+    It is where the first section begins that others than the loader read.
     """
     for section in sorted(_between(image, 0, end_of(loads[text])), key=lambda s: (s.sh_addr, s.sh_size)):
         if section.sh_type in _LOADERS or section.name == ".interp" or not section.sh_size:
@@ -164,7 +164,7 @@ def _break(image: Image, loads: Sequence[Segment], text: int) -> tuple[int, int]
         index = next((i for i, s in enumerate(loads) if s.p_vaddr <= section.sh_addr < end_of(s)), -1)
         if not 0 <= index <= text:
             break
-        # With separate code, what the text segment holds before its first section moves, too.
+        # With separate code, what the text segment holds before its first section also moves.
         whole = index > 0 and not any(
             loads[index].p_vaddr <= s.sh_addr < section.sh_addr for s in image.sections if s.sh_flags & SHF_ALLOC
         )

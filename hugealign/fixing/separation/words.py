@@ -204,7 +204,7 @@ class _Search:
     def _places(self, offsets: Sequence[int], addends: Sequence[int], slots: Sequence[int]) -> None:
         """Look at the words at the places of relocations.
 
-        GNU ld writes addends there, too.  A loader ignores them, other readers may not.
+        GNU ld also writes addends there.  A loader ignores them, other readers may not.
         """
         if not offsets and not slots:
             return

@@ -1,7 +1,7 @@
 """Copies of object files in which the sections of ordered functions have other names: an order for mold.
 
 mold takes no order, but puts output sections of code in the order of their names, and sections that it does not know
-keep their names.  wild puts them in the order in which it meets them, so an object in front has them all, empty.
+keep their names.  wild puts them in the order in which it reads them, so an object in front has them all, empty.
 So the functions of an order go into output sections of their own.  One for each function would make tens of thousands,
 so there are at most GROUPS for the functions that ran and GROUPS for the others.  These divide the order into parts, in
 its order; within a part, functions lie as the inputs have them.  Inside a window, any order serves the instruction TLB

@@ -231,7 +231,7 @@ class Choices:
     """The sections that each of the functions *names* may be in, judged by the inputs' sections, which `add` collects.
 
     *others*: the sections of some inputs cannot be known, so a function may be in any that compilers make.  *asked*
-    says of the name of a section whether a script of the user's asks for it: then it is none of ours.
+    says of the name of a section whether a script of the user requests it: then it keeps its place.
     """
 
     def __init__(
@@ -277,7 +277,7 @@ class Choices:
         return strange
 
     def left(self, places: "Collection[tuple[bytes, bytes]]") -> list[tuple[bytes, bytes]]:
-        """Return those of *places*, object files with a section each, that no script of the user's asks for."""
+        """Return those of *places*, object files with a section each, that no script of the user requests."""
         return [place for place in places if not (self._asked and self._asked(place[1]))]
 
     def of(self, name: bytes) -> list[bytes]:

@@ -158,7 +158,7 @@ class OrderedLink(Record):
         return dialects.symbols(self.order, apart.union(*(piece.names for piece in among)), apart)
 
     def _kept(self, sections: Sections) -> set[bytes]:
-        """Return the functions that may be in a section that a script of the user's asks for.
+        """Return the functions that may be in a section that a script of the user requests.
 
         By its list lld sorts these within that section, and the script may rest on what comes first there.
         """

@@ -45,7 +45,7 @@ _PACKED = ("gzip", "bzip2", "xz", ZSTD)
 
 
 class Program(Record):
-    """A program at *path*, its content behind *fd* until the next is asked for; or the *problem* with what is there."""
+    """A program at *path*, its content behind *fd* until the next is requested; or the *problem* with what is there."""
 
     path: str
     fd: int = -1

@@ -23,7 +23,7 @@ _NEAR = 1 << 10  # bytes to read at once of a member: its header, name and extra
 
 
 class Beginning(ByteSource):
-    """The first bytes of a member of which nobody needs the rest."""
+    """The first bytes of a member whose rest is not needed."""
 
     __slots__ = ()
 

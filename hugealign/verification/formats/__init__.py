@@ -1,4 +1,4 @@
-"""The forms of a report; a form is imported when it is asked for, since some load heavy modules."""
+"""The forms of a report; a form is imported when it is requested, since some load heavy modules."""
 
 import importlib
 

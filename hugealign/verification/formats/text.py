@@ -65,7 +65,7 @@ def _file(file: FileReport, style: Style) -> "Iterator[str]":
     fixes: dict[object, Diagnosis] = {}
     for diagnosis in file.diagnoses:
         fixes.setdefault(diagnosis.remedy or row(diagnosis.code).fix, diagnosis)
-    for fix in filter(None, map(render.cure, fixes.values())):
+    for fix in filter(None, map(render.what_helps, fixes.values())):
         yield from _wrapped(f"fix: {fix}", 4, 9)
     if file.fix_level:
         since = (

@@ -23,8 +23,8 @@ _LEAST = 10  # functions that ran, per one that may differ there
 def moves(before: Functions, after: Functions) -> list[int | None]:
     """Return the addresses in *after* of the functions of *before*, None for one that is not there.
 
-    Local functions of one name are told apart by their size and source file; the remaining ones are taken in the order
-    of the symbol table.  A function of another size is another function.
+    Local functions of one name are distinguished by their size and source file; the others are taken in the order of
+    the symbol table.  A function of another size is another function.
     """
     addresses: list[int | None] = [None] * len(before)
     taken: set[int] = set()

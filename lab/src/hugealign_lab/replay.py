@@ -113,7 +113,7 @@ class Replay:
         return _made(self._c.machine_new(variant, _address(shapes)))
 
     def run(self, progress: Callable[[int], None] = silent) -> None:
-        """Run the whole trace; *progress* gets the percentage done.  Raises TraceError if it is damaged."""
+        """Run the trace; *progress* gets the percentage done.  Raises TraceError if it is damaged."""
         total = max(1, self._trace.description.events)
         step = done = 0
         for chunks in self._trace.streams:

@@ -63,7 +63,7 @@ def test_what_helps() -> None:
         (Remedy("none"), ""),
     ):
         diagnosis = Diagnosis("HA001", "f", {**WHERE, "align": 1, "page_size": W}, remedy)
-        assert render.cure(diagnosis) == cure
+        assert render.what_helps(diagnosis) == cure
         assert forms.junit(diagnosis).partition("\nfix: ")[2] == cure
         document = render.document(diagnosis)
         assert document

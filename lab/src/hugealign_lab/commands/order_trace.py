@@ -9,18 +9,16 @@ from hugealign.cli.order import budget, finish
 from hugealign.errors import UsageError
 
 EPILOG = """\
-order-trace replays TRACE under the order that `hugealign order` would make of it,
-once for each number of huge windows, and takes the number that misses least on all
-processors together.  --cpu may be repeated, and may also describe a TLB:
-4k=128/8,2m=8,l2=1536/12.  With --windows it simulates nothing and takes the trace
-as a profile; so it does with --old-binary, since another build cannot be replayed.
+order-trace replays TRACE under the order that `hugealign order` would compute from
+it, once for each number of huge windows, and takes the number with the fewest
+misses on all processors together.  --cpu may be repeated, and may also describe a TLB:
+4k=128/8,2m=8,l2=1536/12.  With --windows or --old-binary it simulates
+nothing, and uses the trace as a profile.
 
   hugealign trace -o server.trace -- ./server
   hugealign order-trace server.trace --cpu skylake --cpu zen3 -o server.order
-
-exit status: 0 order made; 1 no order, because less than half of what ran is in EXE;
-2 wrong usage; 3 could not read.
 """
+STATUS = {0: "the order was computed", 1: "no order: less than half of what ran is in EXE"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,11 +27,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("trace", metavar="TRACE", help="a recording of `hugealign trace`")
     add("-b", "--binary", metavar="EXE", help="the program or library to order (default: the program that was traced)")
     add("--old-binary", metavar="OLD", help="the build that ran, if EXE is another build of the program")
-    add("-o", "--output", metavar="FILE", help="write the order to FILE, whole or not at all; - is stdout")
+    add("-o", "--output", metavar="FILE", help="write the order to FILE; - is stdout")
     add("--emit", choices=("order", "lld"), default="order", help="format of FILE (default: order)")
     add_json(add, "schema hugealign.order-report/1")
     add("--blocks", action="store_true", help="split functions into hot and cold blocks, by clang's map in EXE")
-    add("--force", action="store_true", help="go on even if most of what ran is not in EXE")
+    add("--force", action="store_true", help="compute an order even if most of what ran is not in EXE")
     group = parser.add_argument_group("windows")
     which = group.add_mutually_exclusive_group()
     which.add_argument(

@@ -23,19 +23,20 @@ With --from and --until only that part of a thread counts, with empty TLBs at it
 start; threads that never enter the function do not count.  Give functions as
 `nm` prints them.  Data and the kernel, which share the second level, are not
 simulated, so the walks are fewer than on a real machine.
-
-exit status: 0 done; 2 wrong usage; 3 the trace or another file cannot be used.
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("trace", metavar="TRACE", help="a recording of `hugealign trace`")
-    parser.add_argument("--binary", metavar="EXE", help="lay out this file; default: the program that was traced")
+    parser.add_argument("--binary", metavar="EXE", help="lay out this file (default: the program that was traced)")
     parser.add_argument(
-        "--layout", action="append", metavar="LAYOUT", help="may be repeated; default: original, all-4k and all-2m"
+        "--layout",
+        action="append",
+        metavar="LAYOUT",
+        help="simulate this layout; may be repeated (default: original, all-4k and all-2m)",
     )
-    parser.add_argument("--windows", metavar="N|M-N", help="huge windows to try; default: 0-16")
+    parser.add_argument("--windows", metavar="N|M-N", help="try these numbers of huge windows (default: 0-16)")
     parser.add_argument(
         "--cpu",
         action="append",

@@ -22,18 +22,27 @@ byte per block of code that runs.  Example:
 
   hugealign trace -o lua.trace -- lua bench.lua
   hugealign simulate lua.trace
-
-exit status: COMMAND's own, 128 and the signal's number if a signal ended it;
-126 COMMAND not executable, or nothing that can be traced; 127 COMMAND not found;
-2 wrong usage; 3 could not record.
 """
+STATUS = {
+    -1: "the command's own; 128 and the number of the signal that ended it",
+    0: "",
+    3: "the command could not be recorded",
+    126: "the command is not executable, or cannot be traced",
+    127: "the command was not found",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options and the command."""
-    parser.add_argument("-o", "--output", default="hugealign.trace", metavar="FILE", help="default: hugealign.trace")
-    parser.add_argument("--limit", default="1G", metavar="SIZE", help="stop recording at this size; default: 1G")
-    parser.add_argument("-v", "--verbose", action="store_true", help="say on stderr what was recorded")
+    parser.add_argument(
+        "-o",
+        "--output",
+        default="hugealign.trace",
+        metavar="FILE",
+        help="write the trace to FILE (default: hugealign.trace)",
+    )
+    parser.add_argument("--limit", default="1G", metavar="SIZE", help="stop recording at this size (default: 1G)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print on stderr what was recorded")
     parser.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
 
 
@@ -57,12 +66,12 @@ def run(args: argparse.Namespace) -> int:
     if description.execs:
         times = "once" if description.execs == 1 else f"{description.execs} times"
         print(
-            f"hugealign: {name}: {times}, a process became another program, which was not recorded; "
+            f"hugealign: {name}: {times}, a process executed another program, which was not recorded; "
             "trace that program itself",
             file=sys.stderr,
         )
     if description.lost:
-        print(f"hugealign: {name}: {description.lost} threads were not recorded, for want of room", file=sys.stderr)
+        print(f"hugealign: {name}: {description.lost} threads were not recorded: out of room", file=sys.stderr)
     if args.verbose:
         print(f"hugealign: {name}: {events}, {format_size(done.size)}", file=sys.stderr)
     return done.status
