@@ -150,18 +150,19 @@ def tested(results: Path) -> dict[str, str]:
 
 
 _PAGE = """\
-# Typed on fresh systems
+# The manual's commands on fresh Debian
 
-{failed} of {all} blocks of commands failed when they were typed on a fresh {releases}.
+{failed} of {all} runs of the blocks on the pages below failed on a fresh {releases}.
 
 {rows}
 {missing}
 ## How it was made
 
-Written by `make test-fresh`, which types the manual's commands in a freshly unpacked Debian. Only what
-[Install](../guides/install.md) names is installed there, and pytest, which types the pages' blocks. The kernel and file
-system are those of the host. `tests/prebuilt/test_debian.py` types section 2 of the README and [Finished
-programs](../guides/fix.md) in a Debian of their own. Blocks that nothing types say why in their documents.
+`make test-fresh` writes this page: it types commands of the manual in a freshly unpacked Debian. Only pytest and the
+packages that [Install](../guides/install.md) names are installed. The kernel and file system are those of the host.
+`tests/prebuilt/test_debian.py` runs [Finished programs](../guides/fix.md) in a separate Debian,
+`tests/live/test_servers.py` the first way of the README and the finished server in a booted one. The comment before a
+block that is not run says why.
 
 {machines}
 """
