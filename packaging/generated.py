@@ -13,7 +13,7 @@ def write(texts: Mapping[str, str], target: str) -> None:
 
     With ``--check`` say which do, and what the *target* of make is, and end.
     """
-    found: list[str] = []
+    result: list[str] = []
     for name, text in texts.items():
         path = os.path.join(ROOT, name)
         try:
@@ -23,10 +23,10 @@ def write(texts: Mapping[str, str], target: str) -> None:
             same = False
         if same:
             continue
-        found.append(name)
+        result.append(name)
         if not CHECKING:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-    if found and CHECKING:
-        sys.exit(f"stale: {' '.join(found)}; run: make {target}")
+    if result and CHECKING:
+        sys.exit(f"stale: {' '.join(result)}; run: make {target}")

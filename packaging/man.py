@@ -173,8 +173,8 @@ def expanded(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
 
 def nested(parser: argparse.ArgumentParser) -> list[str]:
     """Return the options of an action of a command, indented."""
-    found = options(parser)
-    return [".RS", *found[3:], ".RE"] if len(found) > 3 else []  # without its --help
+    result = options(parser)
+    return [".RS", *result[3:], ".RE"] if len(result) > 3 else []  # without its --help
 
 
 def value_of(action: argparse.Action) -> str:

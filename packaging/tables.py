@@ -90,10 +90,10 @@ def _usual() -> str:
 def scripts() -> dict[str, str]:
     """Return each script by its path."""
     texts = {}
-    for script, found in regions().items():
+    for script, result in regions().items():
         name = f"hugealign/sh/{script}"
         with open(os.path.join(generated.ROOT, name), encoding="utf-8") as file:
-            texts[name] = rewritten(file.read(), found)
+            texts[name] = rewritten(file.read(), result)
     return texts
 
 

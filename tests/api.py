@@ -77,8 +77,8 @@ RESULTS = {
 
 def names(*, functions: bool) -> list[str]:
     """Return the public functions, or the public classes."""
-    found = {name: getattr(hugealign, name) for name in hugealign.__all__ if not name.startswith("_")}
-    return [name for name, value in found.items() if inspect.isfunction(value) == functions]
+    result = {name: getattr(hugealign, name) for name in hugealign.__all__ if not name.startswith("_")}
+    return [name for name, value in result.items() if inspect.isfunction(value) == functions]
 
 
 def document() -> str:
@@ -103,8 +103,8 @@ def _public(name: str) -> str:
 
 def _node(module: ModuleType, name: str) -> ast.FunctionDef | ast.ClassDef:
     tree = ast.parse(inspect.getsource(module))
-    found = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
-    return next(node for node in found if node.name == name)
+    result = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef))
+    return next(node for node in result if node.name == name)
 
 
 def _entry(module: ModuleType, name: str) -> str:
@@ -142,13 +142,13 @@ def _parameters(module: ModuleType, node: ast.FunctionDef) -> list[str]:
     args = node.args
     plain = [arg for arg in args.args if arg.arg != "self"]
     defaults: list[ast.expr | None] = [None] * (len(plain) - len(args.defaults)) + list(args.defaults)
-    found = [
+    result = [
         _parameter(module, arg, default) for arg, default in zip(plain, defaults, strict=True) if arg.arg != "self"
     ]
     if args.kwonlyargs:
         pairs = zip(args.kwonlyargs, args.kw_defaults, strict=True)
-        found += ["*", *(_parameter(module, arg, default) for arg, default in pairs)]
-    return found
+        result += ["*", *(_parameter(module, arg, default) for arg, default in pairs)]
+    return result
 
 
 def _parameter(module: ModuleType, arg: ast.arg, default: ast.expr | None) -> str:
@@ -162,8 +162,8 @@ def _parameter(module: ModuleType, arg: ast.arg, default: ast.expr | None) -> st
 
 
 def _fields(module: ModuleType, node: ast.ClassDef) -> list[str]:
-    found = [part for part in node.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
-    return [_parameter(module, ast.arg(ast.unparse(part.target), part.annotation), part.value) for part in found]
+    result = [part for part in node.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
+    return [_parameter(module, ast.arg(ast.unparse(part.target), part.annotation), part.value) for part in result]
 
 
 def _annotation(node: ast.expr) -> str:

@@ -99,14 +99,14 @@ def configured(tree: Path, way: str, command: str) -> dict[str, list[str]]:
     done = subprocess.run(
         ["sh", "-c", command], cwd=place, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
-    found = {"status": [str(done.returncode)], "stdout": _level(done.stdout), "stderr": _level(done.stderr)}
+    result = {"status": [str(done.returncode)], "stdout": _level(done.stdout), "stderr": _level(done.stderr)}
     for log in place.rglob("config.log"):
         _, _, answers = log.read_text(errors="replace").partition("## Cache variables. ##")
-        found[f"{log.relative_to(place)}: answers"] = _level(answers.partition("## Output variables. ##")[0])
+        result[f"{log.relative_to(place)}: answers"] = _level(answers.partition("## Output variables. ##")[0])
     for header in [*place.rglob("*config*.h"), *place.rglob("ngx_auto_*.h"), *place.rglob("config.mak")]:
         if "tests" not in header.parts:
-            found[str(header.relative_to(place))] = _level(header.read_text(errors="replace"))
-    return found
+            result[str(header.relative_to(place))] = _level(header.read_text(errors="replace"))
+    return result
 
 
 def _level(text: str) -> list[str]:
@@ -131,12 +131,12 @@ def main() -> int:
     status = 0
     for name in [name for name in args.names if (args.place / name / "unpacked").exists()]:
         tree = args.place / name / "tree"
-        found = {way: configured(tree, way, PROJECTS[name]) for way in WAYS}
-        answers = sum(len(lines) for key, lines in found["plain"].items() if "answers" in key)
+        result = {way: configured(tree, way, PROJECTS[name]) for way in WAYS}
+        answers = sum(len(lines) for key, lines in result["plain"].items() if "answers" in key)
         for way in ("two-words", "one-word"):
-            lines = list(differences(found["plain"], found[way]))
-            said = "the same" if not lines else f"{len(lines)} lines of differences"
-            print(f"{name}, {way}: status {found[way]['status'][0]}, {answers} answers: {said}", flush=True)
+            lines = list(differences(result["plain"], result[way]))
+            output = "the same" if not lines else f"{len(lines)} lines of differences"
+            print(f"{name}, {way}: status {result[way]['status'][0]}, {answers} answers: {output}", flush=True)
             print("\n".join(f"    {line}" for line in lines[:40]), end="\n" * bool(lines), flush=True)
             status |= bool(lines)
     return status

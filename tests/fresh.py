@@ -95,10 +95,10 @@ def needed() -> list[str]:
 def typed(release: str, tests: bool) -> dict[str, Any]:
     """Type everything in a fresh *release*, with *tests* also the command that runs them; return the record of it."""
     fresh = Fresh(release)
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
 
     def note(name: str, success: bool) -> None:
-        found[name] = "typed" if success else "failed"
+        result[name] = "typed" if success else "failed"
 
     if not fresh.types("what a reader has", f"apt-get -q update && apt-get -q install {_FIRST}", "/root"):
         raise debian.UnavailableError(f"{release}: see {fresh.log}")
@@ -121,15 +121,15 @@ def typed(release: str, tests: bool) -> dict[str, Any]:
     arguments = "-c /dev/null --rootdir=. --timeout=300 -p no:cacheprovider -m 'matrix or not matrix' -rP"
     arguments += " -o junit_family=xunit1 --junitxml=/root/typed.xml"
     fresh.types("the pages", f"{path} python3 -m pytest {arguments} {_TESTS}")
-    found |= tested(fresh.root / "root/typed.xml")
+    result |= tested(fresh.root / "root/typed.xml")
     versions = {name: fresh.said(commands) for name, commands in VERSIONS}
     shutil.rmtree(fresh.root)
-    return {"day": time.strftime("%Y-%m-%d"), "commit": fresh.commit, "versions": versions, "found": found}
+    return {"day": time.strftime("%Y-%m-%d"), "commit": fresh.commit, "versions": versions, "found": result}
 
 
 def tested(results: Path) -> dict[str, str]:
     """Return what came of each page's blocks, from pytest's *results*.  Raises UnavailableError if it ran none."""
-    found = {}
+    result = {}
     for case in ET.parse(results).iter("testcase"):  # noqa: S314 - our own pytest wrote it
         module, name = case.attrib["classname"].rpartition(".")[2], case.attrib["name"]
         inside = re.search(r"\[(.*)\]", name)
@@ -143,10 +143,10 @@ def tested(results: Path) -> dict[str, str]:
             continue
         skipped = case.find("skipped")
         failed = case.find("failure") is not None or case.find("error") is not None
-        found[name] = "failed" if failed else f"not: {skipped.attrib['message']}" if skipped is not None else "typed"
-    if not found:
+        result[name] = "failed" if failed else f"not: {skipped.attrib['message']}" if skipped is not None else "typed"
+    if not result:
         raise debian.UnavailableError("no page was typed: see the log below build/fresh")
-    return found
+    return result
 
 
 _PAGE = """\

@@ -54,12 +54,12 @@ def tables() -> str:
 
     def cell(at: Path, writer: str, user: str) -> Cell | None:
         try:
-            found = measure(programs, at, writer, user)
+            result = measure(programs, at, writer, user)
         except MissingError as error:
             print(error, file=sys.stderr)
             return None
-        disabled.add(found.disabled)
-        return found
+        disabled.add(result.disabled)
+        return result
 
     by_writer, by_mode = "", ""
     able = 0

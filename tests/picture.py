@@ -42,12 +42,12 @@ def windows(text: Text) -> list[list[str]]:
     whole = [w for w in range(first, last) if text.start <= w * WINDOW and (w + 1) * WINDOW <= text.end]
     if text.huge not in (0, len(whole) * WINDOW):
         raise SystemExit(f"picture: {text.huge} of {len(whole)} windows are huge; which ones is not known")
-    found = []
+    result = []
     for window in range(first, last):
         there = [text.start <= window * WINDOW + at < text.end for at in range(0, WINDOW, PAGE)]
         kind = "huge" if text.huge and window in whole else "small"
-        found.append([kind if here else "none" for here in there])
-    return found
+        result.append([kind if here else "none" for here in there])
+    return result
 
 
 def svg(rows: list[tuple[str, Text]]) -> str:
@@ -84,14 +84,14 @@ def _areas(kinds: list[str]) -> list[tuple[int, int, int, str]]:
     """Return rectangles of one kind each: the first cell, cells across, cells down."""
     if len(set(kinds)) == 1:
         return [(0, _ACROSS, len(kinds) // _ACROSS, kinds[0])]
-    found = []
+    result = []
     for row in range(0, len(kinds), _ACROSS):
         at = row
         for kind, run in itertools.groupby(kinds[row : row + _ACROSS]):
             across = len(list(run))
-            found.append((at, across, 1, kind))
+            result.append((at, across, 1, kind))
             at += across
-    return found
+    return result
 
 
 def _said(name: str, text: Text) -> str:
@@ -112,8 +112,8 @@ def main() -> int:
             subprocess.run(
                 [HUGEALIGN, "warm", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
             )
-            found = demo.run(program)
-            rows.append((title, Text(found.start, found.end, found.huge)))
+            result = demo.run(program)
+            rows.append((title, Text(result.start, result.end, result.huge)))
     for title, text in rows:
         print(_said(title, text))
     target.write_text(svg(rows), encoding="utf-8")

@@ -56,13 +56,13 @@ def run(
 @contextmanager
 def refused(code: str, **facts: int | str) -> Iterator[None]:
     """Expect a refusal with *code* and *facts*, or another error that carries them."""
-    found = None
+    result = None
     try:
         yield
     except HugealignError as error:
-        found = diagnosis_of("", error)
-    assert found, f"not refused: {code}"
-    assert (found.code, dict(found.facts)) == (code, facts)
+        result = diagnosis_of("", error)
+    assert result, f"not refused: {code}"
+    assert (result.code, dict(result.facts)) == (code, facts)
 
 
 def worded(code: str, **facts: int | str) -> str:

@@ -76,8 +76,8 @@ class Case:
 
 def linker_of(case: str) -> str:
     """Return which linker the case *case* is about, judged by its parameters; GNU ld where they name none."""
-    if found := re.search(rf"(bfd|lld|mold|gold|wild)-({'|'.join((*SUITES, CARGO))})", case):
-        return f"{found[1]} {found[2]}"
+    if match := re.search(rf"(bfd|lld|mold|gold|wild)-({'|'.join((*SUITES, CARGO))})", case):
+        return f"{match[1]} {match[2]}"
     for linker in ("lld14", "lld19", "mold", "gold", "bfd"):
         if linker in case:
             return linker
@@ -93,8 +93,8 @@ def situation_of(name: str, parameters: str) -> str:
     The programs of the corpus are one row for each kind, that is, for each of its directories.
     """
     title = name.removeprefix("test_").replace("_", " ")
-    if found := re.match(r"([a-z]+)/\w+-", parameters):
-        return f"{title}: {found[1]}"
+    if match := re.match(r"([a-z]+)/\w+-", parameters):
+        return f"{title}: {match[1]}"
     rest = re.sub(
         rf"(gcc|clang\d*|musl)-(bfd|gold|lld\d*|mold|wild)(-({'|'.join((*SUITES, CARGO))}))?", "", parameters
     ).strip("-")
@@ -123,7 +123,7 @@ def cases(junit: Path) -> Iterator[Case]:
 
 def tables(run: list[Case]) -> dict[str, str]:
     """Return the tables of *run* by heading, as Markdown, each with the reasons of what it skipped."""
-    found = {}
+    result = {}
     for file, title in FILES.items():
         rows: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
         seen = []
@@ -144,22 +144,22 @@ def tables(run: list[Case]) -> dict[str, str]:
         for situation, cells in rows.items():
             parts.append(f"| {situation} | {' | '.join(cell(cells[linker]) for linker in columns)} |")
         parts += ["", *(f"- [{number}] {reason}" for reason, number in reasons.items())] if reasons else []
-        found[title] = "\n".join(parts) + "\n"
-    return found
+        result[title] = "\n".join(parts) + "\n"
+    return result
 
 
 def passed(table: str) -> int:
     """Return how many cases passed by the cells of *table*."""
     cells = (cell for line in table.splitlines() if line.startswith("|") for cell in line.split("|")[2:])
-    return sum(int(found[1] or 1) for cell in cells if (found := re.match(r" (?:(\d+) )?ok\b", cell)))
+    return sum(int(match[1] or 1) for cell in cells if (match := re.match(r" (?:(\d+) )?ok\b", cell)))
 
 
 def versions(suites: Sequence[str]) -> list[str]:
     """Return what the newer linkers of *suites* call themselves."""
     lines = []
     for suite in suites:
-        found = TARGET / suite / "versions.json"
-        names = json.loads(found.read_text()) if found.exists() else {}
+        result = TARGET / suite / "versions.json"
+        names = json.loads(result.read_text()) if result.exists() else {}
         lines += [f"- {suite}: {', '.join(v for name, v in names.items() if name.startswith('bin/'))}"] if names else []
     return lines
 
@@ -198,8 +198,8 @@ def main() -> None:
     target, *runs = map(Path, sys.argv[1:])
     old = sections.split(target.read_text()) if target.exists() else {}
     old = {title: _FOLDED.sub(r"\1", text) for title, text in old.items()}
-    found = old | tables([case for junit in runs for case in cases(junit)])
-    shown = {title: found[title] for title in FILES.values() if title in found}
+    result = old | tables([case for junit in runs for case in cases(junit)])
+    shown = {title: result[title] for title in FILES.values() if title in result}
     head = _HEAD.format(n=f"{sum(map(passed, shown.values())):,}")
     target.write_text("\n".join((head, *(f"## {title}\n\n{folded(text)}" for title, text in shown.items()))))
 

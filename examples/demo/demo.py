@@ -56,10 +56,10 @@ def measure(title: str, program: Path) -> tuple[list[str], bool]:
     """Warm *program*, run it, and return a column of the table, and whether all that is mapped is huge."""
     subprocess.run([HUGEALIGN, "warm", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     verify = [HUGEALIGN, "verify", "--json", str(program)]
-    found = json.loads(subprocess.run(verify, stdout=subprocess.PIPE, check=False).stdout)["files"][0]["coverage"]
+    result = json.loads(subprocess.run(verify, stdout=subprocess.PIPE, check=False).stdout)["files"][0]["coverage"]
     text, status = run(program), program.stat()
     sizes = (text.end - text.start, text.huge, status.st_size, status.st_blocks * 512)
-    whole = f"{100 * found['huge_bytes'] / found['text_bytes']:.1f} %"
+    whole = f"{100 * result['huge_bytes'] / result['text_bytes']:.1f} %"
     return [title, whole, *(f"{size >> 10} KiB" for size in sizes)], 0 < text.huge == text.end - text.start
 
 

@@ -38,14 +38,14 @@ def main() -> int:
     try:
         perf_rights()
         open_directory(steps, clean=args.clean, fallback=Path("/var/tmp/hugealign-fleet"))  # noqa: S108
-        found = releases(steps, lambda hosts: _merged(steps, hosts, work / "spark"))
-        functions = seen(counts.parse(found.compiler.read_bytes()))
+        result = releases(steps, lambda hosts: _merged(steps, hosts, work / "spark"))
+        functions = seen(counts.parse(result.compiler.read_bytes()))
         numbers = sorted({max(1, args.hosts // part) for part in (100, 10, 1)})
         rows = [_row(steps, work / "growth", number, functions) for number in numbers]
     except (Failed, HugealignError) as failed:
         print(f"run.sh: {failed}", file=sys.stderr)
         return getattr(failed, "status", 1)
-    text = document(steps, found, rows, len(functions))
+    text = document(steps, result, rows, len(functions))
     target = work / "report" / "fleet.md"
     target.parent.mkdir(exist_ok=True)
     replacing.write(str(target), text.encode())
@@ -67,11 +67,11 @@ def _merged(steps: Steps, hosts: Path, out: Path) -> bytes:
     """Return the sum of *hosts* as the cluster makes it; promise that it is what one machine makes."""
     steps.say("the hosts' counts, merged by Spark")
     cluster(hosts, out)
-    found = (out / "all.counts").read_bytes()
-    one = steps.directory("counts") / "one"
-    steps.output(["hugealign", "profile", "merge", *sorted(hosts.iterdir()), "-o", one])
-    steps.promise(one.read_bytes() == found, "Spark's counts of the real hosts are not those of one machine")
-    return found
+    result = (out / "all.counts").read_bytes()
+    item = steps.directory("counts") / "one"
+    steps.output(["hugealign", "profile", "merge", *sorted(hosts.iterdir()), "-o", item])
+    steps.promise(item.read_bytes() == result, "Spark's counts of the real hosts are not those of one machine")
+    return result
 
 
 # ---- the report ------------------------------------------------------------------------------------------------------

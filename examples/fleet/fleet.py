@@ -36,7 +36,7 @@ def counted(files: Iterable[tuple[str, bytes]], binaries: list[str]) -> Iterator
                 file.write(data)
                 file.flush()
                 profile = binaries and not merge.file_bytes(file.name).startswith(MAGIC)
-                found = (
+                result = (
                     reduce.reduce_profiles([file.name], binaries).counts
                     if profile
                     else counts.parse(merge.file_bytes(file.name))
@@ -44,7 +44,7 @@ def counted(files: Iterable[tuple[str, bytes]], binaries: list[str]) -> Iterator
         except HugealignError:
             total.setdefault(SKIPPED, {})[path.encode()] = 1
             continue
-        for head, mine in found.items():
+        for head, mine in result.items():
             known = total.setdefault(head, {})
             # As `merge` does it: no line of it is Python.
             known.update(zip(mine, map(operator.add, map(known.get, mine, repeat(0)), mine.values()), strict=True))

@@ -65,8 +65,8 @@ def measured(work: Path, number: int, functions: Sequence[Function]) -> Row:
     runs = [cluster(files, out / "calm")]
     if number <= KILLED_UP_TO:
         runs.append(cluster(files, out / "rough", kill=True))
-    one = (out / "one.counts").read_bytes()
-    same = all(path.read_bytes() == one for path in out.glob("*/all.counts"))
+    item = (out / "one.counts").read_bytes()
+    same = all(path.read_bytes() == item for path in out.glob("*/all.counts"))
     shutil.rmtree(files)
     calm, *rest = runs
     rough = rest[0] if rest else None

@@ -83,11 +83,11 @@ def releases(steps: Steps, merged: Callable[[Path], bytes]) -> Releases:
         for variant in (NEW, OLD):
             _recorded(example, variant, sockets)
     compiler = _compiler(example)
-    orders, said = _orders(example, merged)
+    orders, output = _orders(example, merged)
     example.make(kind.links)
     traced = _traced(example, orders)
     versions = (example.version(), example.version(OLD))
-    return Releases(versions, orders, said, traced, steps.build / "hosts", compiler)
+    return Releases(versions, orders, output, traced, steps.build / "hosts", compiler)
 
 
 def _recorded(example: Example, variant: str, sockets: Path) -> None:
@@ -96,9 +96,9 @@ def _recorded(example: Example, variant: str, sockets: Path) -> None:
     stacks = example.server.stacks.split()
 
     def make() -> None:
-        with running(instances(example, (variant,), sockets)) as (one,):
+        with running(instances(example, (variant,), sockets)) as (item,):
             for host in range(HOSTS):
-                record(one, f"{variant}-host{host}", 20 + host, stacks)
+                record(item, f"{variant}-host{host}", 20 + host, stacks)
 
     steps.step(f"{variant}-record", f"{variant}: {HOSTS} hosts, perf record, {example.server.trained}", make)
     program = example.program(variant)
@@ -140,11 +140,11 @@ def _traced(example: Example, orders: Iterable[str]) -> Traced:
         with short_directory(example.steps, example.server.name) as home:
             return dataclasses.asdict(trace(example, home, {name: example.order(name) for name in orders}))
 
-    found = example.steps.step("traced", f"traces of {example.server.trace['job']}, and replays", make)
-    first, second = found["repeated"]
-    counted, words = found["reference"] or (None, "")
+    result = example.steps.step("traced", f"traces of {example.server.trace['job']}, and replays", make)
+    first, second = result["repeated"]
+    counted, words = result["reference"] or (None, "")
     reference = (counted, words) if counted else None
-    return Traced((first, second), found["linked"], found["layouts"], reference)
+    return Traced((first, second), result["linked"], result["layouts"], reference)
 
 
 # ---- orders ----------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def _traced(example: Example, orders: Iterable[str]) -> Traced:
 def _orders(example: Example, merged: Callable[[Path], bytes]) -> tuple[dict[str, Order], str]:
     """Make all orders; return them, and what `hugealign order` printed of that of the fleet."""
     steps, hosts = example.steps, example.steps.directory("hosts")
-    found = steps.directory("counts")
+    result = steps.directory("counts")
     new, old = (counts.parse(_sum(steps, hosts, f"{variant}-*.counts")) for variant in (NEW, OLD))
     (build,) = new
     (of_old,) = old.values()
@@ -173,18 +173,18 @@ def _orders(example: Example, merged: Callable[[Path], bytes]) -> tuple[dict[str
             {head: _by_name(mine) for head, mine in stripped.items()},
         ),
     }
-    orders, said = {}, ""
+    orders, output = {}, ""
     for name, (words, some) in parts.items():
-        path = found / f"{name}.counts"
+        path = result / f"{name}.counts"
         path.write_bytes(counts.write(some))
         command = ["hugealign", "order", path, "-b", example.program(NEW), *OPTIONS.split(), "--force"]
         steps.directory("orders")
         command += ["-o", example.order(name)]
         if name == LINKED:
-            said = steps.shown(steps.output(command))
+            output = steps.shown(steps.output(command))
         report = json.loads(steps.output([*command, "--json"]))["samples"]
         orders[name] = Order(words, report["total"], report["matched"])
-    return orders, said
+    return orders, output
 
 
 def _sum(steps: Steps, hosts: Path, pattern: str) -> bytes:
@@ -205,20 +205,20 @@ def _stripped(example: Example) -> bytes:
 
 def _by_name(mine: Mapping[bytes, int]) -> dict[bytes, int]:
     """Return the functions of a section by their names alone; those without are outside of all that is known."""
-    found: dict[bytes, int] = {}
+    result: dict[bytes, int] = {}
     for key, count in mine.items():
         words = key.split(b"\t")
         if words[0] == b"f":
-            counts.add(found, b"f\t\t%b\t%b\t" % (words[2], words[3]) if words[2] else counts.OUTSIDE, count)
+            counts.add(result, b"f\t\t%b\t%b\t" % (words[2], words[3]) if words[2] else counts.OUTSIDE, count)
         elif words[0] != b"c":
-            counts.add(found, key, count)
-    return found
+            counts.add(result, key, count)
+    return result
 
 
 def _by_address(mine: Mapping[bytes, int]) -> dict[bytes, int]:
     """Return the functions of a section by their addresses alone."""
-    found: dict[bytes, int] = {}
+    result: dict[bytes, int] = {}
     for key, count in mine.items():
         words = key.split(b"\t")
-        counts.add(found, b"f\t%b\t\t\t" % words[1] if words[0] == b"f" else key, count)
-    return found
+        counts.add(result, b"f\t%b\t\t\t" % words[1] if words[0] == b"f" else key, count)
+    return result

@@ -54,8 +54,8 @@ def arguments(words: list[str]) -> tuple[Server, argparse.Namespace]:
 def _from(least: int) -> Callable[[str], int]:
     def number(text: str) -> int:
         with contextlib.suppress(HugealignError):
-            if (found := decimal(text, 9999)) >= least:
-                return found
+            if (result := decimal(text, 9999)) >= least:
+                return result
         raise argparse.ArgumentTypeError(f"not a number from {least} to 9999: {text}")
 
     return number
@@ -153,12 +153,12 @@ def end(number: int, _: object) -> None:
 
 def descendants(pid: int) -> list[int]:
     """Return the processes that *pid* has started, and those that they have."""
-    found = []
+    result = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text(encoding="ascii").split():
-                found += [int(child), *descendants(int(child))]
-    return found
+                result += [int(child), *descendants(int(child))]
+    return result
 
 
 def main() -> int:

@@ -52,8 +52,8 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
     """Return the versions of those *packages* that are installed."""
     form = "${db:Status-Abbrev}${Package} ${Version}\n"
     query = ["dpkg-query", "-W", "-f", form, *packages]
-    said = subprocess.run(query, capture_output=True, text=True, check=False).stdout
-    words = (line.split() for line in said.splitlines())
+    output = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+    words = (line.split() for line in output.splitlines())
     return {word[1]: word[2] for word in words if word[0] == "ii"}
 
 
@@ -94,8 +94,8 @@ def stanzas(path: str, text: str, suites: Mapping[str, Sequence[str]]) -> Iterat
 
 def _deb822(text: str) -> Iterator[tuple[str, dict[str, str]]]:
     for stanza in re.split(r"\n(?:[ \t]*\n)+", text):
-        found = re.findall(r"(?m)^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t].*)*)", stanza)
-        fields = {name.lower(): value for name, value in found}
+        result = re.findall(r"(?m)^([A-Za-z-]+):[ \t]*(.*(?:\n[ \t].*)*)", stanza)
+        fields = {name.lower(): value for name, value in result}
         if fields.get("enabled", "yes").strip().lower() not in {"no", "false", "without", "off", "disable", "0"}:
             for uri in fields.get("uris", "").split():
                 yield uri, fields
@@ -114,9 +114,9 @@ def fetch(steps: Steps, sources: Sequence[Source], suites: Mapping[str, Sequence
     taken = set()
     for wanted in sources:
         shown = steps.output(["apt-cache", *apt, "showsrc", "--only-source", wanted.package], accept=ANY)
-        found = "\n".join(re.findall(r"(?m)^Version: (\S+)", shown))
+        result = "\n".join(re.findall(r"(?m)^Version: (\S+)", shown))
         order = ["sort", "-Vu", *(["-r"] if wanted.newest else [])]
-        for version in subprocess.run(order, input=found, capture_output=True, text=True, check=True).stdout.split():
+        for version in subprocess.run(order, input=result, capture_output=True, text=True, check=True).stdout.split():
             place, exact = steps.directory("source") / "unpacked", f"{wanted.package}={version}"
             steps.output(["rm", "-rf", place])
             steps.directory("source", "unpacked")
@@ -144,23 +144,23 @@ def _lists(steps: Steps, suites: Mapping[str, Sequence[str]]) -> list[object]:
     shell = steps.output(["apt-config", "shell", "list", "Dir::Etc::sourcelist/f", "parts", "Dir::Etc::sourceparts/d"])
     places = {name: Path(value) for name, value in re.findall(r"(?m)^(\w+)='(.*)'$", shell)}
     files = [places["list"], *sorted(places["parts"].glob("*.list")), *sorted(places["parts"].glob("*.sources"))]
-    found = {
+    result = {
         (uri, suite): stanza
         for path in files
         if path.is_file()
         for uri, suite, stanza in stanzas(path.name, path.read_text(encoding="utf-8", errors="replace"), suites)
     }
-    if not found:
+    if not result:
         raise Failed(f"no entry for Debian's {', '.join(suites)} main in {', '.join(map(str, files))}", 3)
     words: list[object] = ["-c", apt / "apt.conf"]
     (apt / "apt.conf").write_text(_CONFIGURATION.format(apt=apt), encoding="utf-8")
-    (apt / "debian.sources").write_text("\n".join(found.values()), encoding="utf-8")
+    (apt / "debian.sources").write_text("\n".join(result.values()), encoding="utf-8")
     steps.run(["apt-get", *words, "update"], log="source")
     # A vendor's archive may use the same suite names: only what the signed release file calls Debian stays.
     form = "$(ORIGIN)|$(REPO_URI)|$(RELEASE)"
-    said = steps.output(["apt-get", *words, "indextargets", "--format", form, "Created-By: Sources"])
-    debian = {line.replace("/|", "|") for line in said.splitlines()}
-    mine = [stanza for (uri, suite), stanza in found.items() if f"Debian|{uri.rstrip('/')}|{suite}" in debian]
+    output = steps.output(["apt-get", *words, "indextargets", "--format", form, "Created-By: Sources"])
+    debian = {line.replace("/|", "|") for line in output.splitlines()}
+    mine = [stanza for (uri, suite), stanza in result.items() if f"Debian|{uri.rstrip('/')}|{suite}" in debian]
     if not mine:
         raise Failed("no source index of Debian could be read", 3)
     (apt / "debian.sources").write_text("\n".join(mine), encoding="utf-8")

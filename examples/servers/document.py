@@ -76,9 +76,9 @@ def _cell(value: object) -> str:
 
 def points(plot: Plot) -> str:
     """Return *plot* as a table: a row for each x, a column for each series."""
-    found = [dict(points) for points in plot.series.values()]
-    places = sorted({x for points in found for x in points})
-    rows = [[_number(x), *(_number(points[x]) if x in points else None for points in found)] for x in places]
+    result = [dict(points) for points in plot.series.values()]
+    places = sorted({x for points in result for x in points})
+    rows = [[_number(x), *(_number(points[x]) if x in points else None for points in result)] for x in places]
     return table([f"{plot.y} by {plot.x}", *plot.series], rows)
 
 
@@ -126,8 +126,8 @@ def svg(plot: Plot) -> str:
         f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">{_label(plot.y)}</text>',
     ]
     for number, (name, points) in enumerate(plot.series.items()):
-        told = [_label(f"{name}: {_number(x)}, {_number(y)}") for x, y in points]
-        parts += _line(number, _label(name), [(x_at(x), y_at(y)) for x, y in points], told)
+        reported = [_label(f"{name}: {_number(x)}, {_number(y)}") for x, y in points]
+        parts += _line(number, _label(name), [(x_at(x), y_at(y)) for x, y in points], reported)
     return "\n".join([*parts, "</svg>\n"])
 
 

@@ -35,43 +35,43 @@ def short_directory(steps: Steps, name: str) -> Iterator[Path]:
 
 def instances(example: Example, variants: Sequence[str], sockets: Path) -> list[Instance]:
     """Return servers, each on a new copy of filled data: those of ``hugealign``, or for an older one its own."""
-    steps, found = example.steps, []
+    steps, result = example.steps, []
     makers = {variant: "hugealign" if variant in VARIANTS else variant for variant in variants}
     for maker in dict.fromkeys(makers.values()):
-        one = Instance(example, maker, steps.directory("data") / f"filled-{maker}", sockets / "fill")
+        item = Instance(example, maker, steps.directory("data") / f"filled-{maker}", sockets / "fill")
 
-        def make(one: Instance = one) -> None:
-            example.do(["rm -rf {data}", *example.server.serve["create"]], f"{one.variant}-create", **one.names)
-            with running([one]):
-                example.do(example.server.serve["fill"], f"{one.variant}-fill", **one.names)
+        def make(item: Instance = item) -> None:
+            example.do(["rm -rf {data}", *example.server.serve["create"]], f"{item.variant}-create", **item.names)
+            with running([item]):
+                example.do(example.server.serve["fill"], f"{item.variant}-fill", **item.names)
 
-        steps.step(one.data.name, f"{maker}: an empty server, and the tables of the loads", make)
+        steps.step(item.data.name, f"{maker}: an empty server, and the tables of the loads", make)
     for variant, maker in makers.items():
-        one = Instance(example, variant, steps.directory("data") / variant, sockets / variant)
-        steps.output(["rm", "-rf", one.data])
-        steps.output(["cp", "-a", one.data.with_name(f"filled-{maker}"), one.data])
-        found.append(one)
-    return found
+        item = Instance(example, variant, steps.directory("data") / variant, sockets / variant)
+        steps.output(["rm", "-rf", item.data])
+        steps.output(["cp", "-a", item.data.with_name(f"filled-{maker}"), item.data])
+        result.append(item)
+    return result
 
 
 def record(one: Instance, name: str, seed: int, words: Sequence[str] = ()) -> list[int]:
     """Record all processes into profiles *name* while the training loads run; return where samples fall in the text."""
-    steps, found = one.example.steps, []
+    steps, result = one.example.steps, []
     for number, load in enumerate(one.example.server.serve["training"]):
         output = steps.directory("profiles") / f"{name}-{number}.data"
         steps.output(["rm", "-f", output])
         perf = ["perf", "record", "-N", "-e", "cpu-clock:u", "-F", "999", *words, "-p", one.processes(), "-o", output]
         steps.run([*perf, "--", *one.words(load, seed=seed)], log=f"{output.stem}-record", rights=perf_rights())
-        found += samples(steps, output, one.text())
-    return found
+        result += samples(steps, output, one.text())
+    return result
 
 
 def profile(example: Example, variant: str, sockets: Path) -> None:
     """Record the training loads on *variant*, unless that was done."""
 
     def make() -> None:
-        with running(instances(example, (variant,), sockets)) as (one,):
-            record(one, variant, 11, example.server.stacks.split())
+        with running(instances(example, (variant,), sockets)) as (item,):
+            record(item, variant, 11, example.server.stacks.split())
 
     example.steps.step(f"{variant}-record", f"{variant}: perf record, {example.server.trained}", make)
 
@@ -96,8 +96,8 @@ def make_order(example: Example, source: str, name: str) -> Order:
     def make() -> dict[str, Any]:
         return {"table": steps.shown(steps.output(command)), "report": steps.output([*command, "--json"])}
 
-    found = steps.step(f"{name}-order", f"{name}: hugealign order {' '.join(options)}".rstrip(), make)
-    report = json.loads(found["report"])
+    result = steps.step(f"{name}-order", f"{name}: hugealign order {' '.join(options)}".rstrip(), make)
+    report = json.loads(result["report"])
     ran: dict[str, int] = {}
     for entry in orderfile.load(str(path)).entries:
         if entry.kind != orderfile.FILL:
@@ -105,7 +105,7 @@ def make_order(example: Example, source: str, name: str) -> Order:
             for other in entry.aliases:
                 ran.setdefault(other, 0)
     share = 100 * report["samples"]["matched"] / max(1, report["samples"]["total"])
-    return Order(found["table"], share, report["functions"]["hot"], ran)
+    return Order(result["table"], share, report["functions"]["hot"], ran)
 
 
 def covered(fresh: Order, order: Order) -> float:
@@ -131,7 +131,7 @@ class Live:
 
     def calm(self) -> list[Round]:
         """Return the rounds that count: in which the machine did no other work."""
-        return [found for found, load in zip(self.rounds, self.load, strict=True) if load < BUSY]
+        return [result for result, load in zip(self.rounds, self.load, strict=True) if load < BUSY]
 
     def claimed(self) -> bool:
         """Tell whether changes may be claimed: at least half of the rounds count, and two."""
@@ -143,11 +143,11 @@ class Live:
         The intervals hold all ratios together with 95 %: each has 5 % divided by their number (Bonferroni).
         """
         rounds = self.calm()
-        names = {load: found for (load, variant), found in self.rounds[0].items() if variant == "plain"}
-        figures = [(load, name) for load, found in names.items() for name in found]
+        names = {load: result for (load, variant), result in self.rounds[0].items() if variant == "plain"}
+        figures = [(load, name) for load, result in names.items() for name in result]
         comparisons = len(figures) * (len(VARIANTS) - 1)
         for load, name in figures:
-            values = {variant: [found[load, variant][name] for found in rounds] for variant in VARIANTS}
+            values = {variant: [result[load, variant][name] for result in rounds] for variant in VARIANTS}
             for variant, mine in values.items():
                 judged = variant != "plain" and self.claimed()
                 yield load, name, variant, mine, paired(values["plain"], mine, comparisons) if judged else None
@@ -164,40 +164,40 @@ def interleaved(names: Sequence[str], rounds: int) -> list[list[str]]:
 def live(example: Example, sockets: Path) -> Live:
     """Run all servers at once; ask the kernel, record, measure in turn."""
     steps = example.steps
-    found = Live({variant: example.wanted(variant) for variant in VARIANTS})
+    result = Live({variant: example.wanted(variant) for variant in VARIANTS})
     with running(instances(example, VARIANTS, sockets)) as servers:
-        look(found, servers, 0)
-        for one in servers[1:]:
-            said = steps.output(["hugealign", "ps", one.pid], accept=ANY)
-            found.ps[one.variant] = steps.shown(said)
-            print(said, end="", flush=True)
-            steps.say(f"{one.variant}: a new profile")
-            found.samples[one.variant] = Samples(sorted(record(one, f"{one.variant}-new", 12)))
+        look(result, servers, 0)
+        for item in servers[1:]:
+            printed = steps.output(["hugealign", "ps", item.pid], accept=ANY)
+            result.ps[item.variant] = steps.shown(printed)
+            print(printed, end="", flush=True)
+            steps.say(f"{item.variant}: a new profile")
+            result.samples[item.variant] = Samples(sorted(record(item, f"{item.variant}-new", 12)))
         end = time.monotonic() + _PATIENCE
         for number, names in enumerate(interleaved(VARIANTS, example.rounds), 1):
             while (load := os.getloadavg()[0]) >= BUSY and time.monotonic() < end:
                 time.sleep(1)
             steps.say(f"round {number} of {example.rounds}: {', '.join(names)}; load average {load:.1f}")
             start_anew(servers)
-            look(found, servers, number)
-            by_name = {one.variant: one for one in servers}
+            look(result, servers, number)
+            by_name = {item.variant: item for item in servers}
             turns = [(name, by_name[variant]) for name in example.server.loads for variant in names]
             seed = 1000 + number
-            found.rounds.append({(name, one.variant): one.work(name, example.seconds, seed) for name, one in turns})
-            found.load.append(max(load, os.getloadavg()[0]))
-        for one in servers:
-            found.counters[one.variant] = counters(one)
-    return found
+            result.rounds.append({(name, item.variant): item.work(name, example.seconds, seed) for name, item in turns})
+            result.load.append(max(load, os.getloadavg()[0]))
+        for item in servers:
+            result.counters[item.variant] = counters(item)
+    return result
 
 
 def look(found: Live, servers: Sequence[Instance], seed: int) -> None:
     """Let all work for a second, which does not count; promise that as much of their text is huge as is to be."""
-    for one in servers:
-        one.work(next(iter(one.example.server.loads)), 1, 1 + seed)
-        text, wanted = one.text(), found.wanted[one.variant] * WINDOW
-        words = f"{one.variant}: the kernel maps {text} with PMDs, not {wanted >> 10} KiB"
-        one.example.steps.promise(text.huge >= wanted, words)
-        found.text[one.variant] = min(found.text.get(one.variant, text), text, key=lambda seen: seen.huge)
+    for item in servers:
+        item.work(next(iter(item.example.server.loads)), 1, 1 + seed)
+        text, wanted = item.text(), found.wanted[item.variant] * WINDOW
+        words = f"{item.variant}: the kernel maps {text} with PMDs, not {wanted >> 10} KiB"
+        item.example.steps.promise(text.huge >= wanted, words)
+        found.text[item.variant] = min(found.text.get(item.variant, text), text, key=lambda seen: seen.huge)
 
 
 def counters(one: Instance) -> Mapping[str, int] | None:

@@ -36,13 +36,13 @@ def read(directory: Path, into: Path) -> Reference | None:
     """Return the run kept in *directory*, its orders unpacked *into* another; None if there is none."""
     if not (directory / _COUNTS).exists():
         return None
-    found = json.loads((directory / _COUNTS).read_text(encoding="utf-8"))
+    result = json.loads((directory / _COUNTS).read_text(encoding="utf-8"))
     orders = {}
     for packed in sorted(directory.glob(f"*{_ENDING}")):
         name = packed.name.removesuffix(_ENDING)
         orders[name] = into / f"reference-{name}.order"
         orders[name].write_bytes(gzip.decompress(packed.read_bytes()))
-    return Reference(found["counts"], found["packages"], orders)
+    return Reference(result["counts"], result["packages"], orders)
 
 
 def write(directory: Path, counts: Counts, packages: Packages, orders: Orders) -> None:
@@ -88,15 +88,15 @@ def verdict(reference: Reference, counts: Counts, packages: Packages) -> tuple[b
     With other packages nothing is promised: a libc or a QEMU of another version runs other blocks.
     """
     names = reference.counts.keys() | counts.keys()
-    found = sorted(name for name in names if reference.counts.get(name) != counts.get(name))
-    if not found:
+    result = sorted(name for name in names if reference.counts.get(name) != counts.get(name))
+    if not result:
         return True, f"all {len(counts)} counts are those of the reference run, to the digit"
     others = [
         f"{name} {reference.packages.get(name, 'none')} there, {packages.get(name, 'none')} here"
         for name in sorted(reference.packages.keys() | packages.keys())
         if reference.packages.get(name) != packages.get(name)
     ]
-    words = f"{len(found)} of {len(names)} counts differ from those of the reference run, the first: {found[0]}"
+    words = f"{len(result)} of {len(names)} counts differ from those of the reference run, the first: {result[0]}"
     return bool(others), f"{words}; other packages: {'; '.join(others)}" if others else words
 
 
@@ -107,6 +107,6 @@ def shown(counts: Counts) -> str:
         what, layout, cpu, windows = name.split(" ")
         if what == "misses":
             misses.setdefault((layout, cpu), {})[int(windows)] = count
-    columns = sorted({windows for found in misses.values() for windows in found})
-    rows = [[*places, *(found.get(windows) for windows in columns)] for places, found in misses.items()]
+    columns = sorted({windows for result in misses.values() for windows in result})
+    rows = [[*places, *(result.get(windows) for windows in columns)] for places, result in misses.items()]
     return table(["layout", "processor", *map(str, columns)], rows)

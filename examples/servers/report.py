@@ -51,7 +51,7 @@ def report(example: Example, results: Results) -> tuple[str, list[str]]:
     for cpu in trace["cpus"]:
         both = (misses(replay, "original", cpu, 0) for replay in (first, second))
         repeated.append([f"misses, all 4 KiB, {cpu}", *both])
-    tests = [[name, found["passed"], found["failed"]] for name, found in results.tests.items()]
+    tests = [[name, result["passed"], result["failed"]] for name, result in results.tests.items()]
     times = [[*words, statistics.geometric_mean(v) if v else None, ratio] for *words, v, ratio in changes]
     fields = {
         **{name: getattr(server, name) for name in ("name", "title", "command", "trained", "stacks")},
@@ -100,7 +100,7 @@ def shown(live: Live) -> str:
     for _, _, name, _, ratio in live.changes():
         if ratio is not None:
             ratios.setdefault(name, []).append(ratio)
-    counts = {name: f"{sum(one.claim for one in found)} of {len(found)}" for name, found in ratios.items()}
+    counts = {name: f"{sum(item.claim for item in result)} of {len(result)}" for name, result in ratios.items()}
     alone = counts.pop("hugealign")
     orders = " and ".join(f"{count} ({name})" for name, count in counts.items())
     return f"Huge text alone changes {alone} figures measurably, huge text in the order of a profile {orders}."
@@ -125,16 +125,16 @@ def machine(example: Example) -> dict[str, str]:
 
 
 def _first(pattern: str, path: str) -> str:
-    found = re.search(pattern, Path(path).read_text(encoding="utf-8")) if Path(path).exists() else None
-    return found[1] if found else ""
+    match = re.search(pattern, Path(path).read_text(encoding="utf-8")) if Path(path).exists() else None
+    return match[1] if match else ""
 
 
 def servers(example: Example, results: Results) -> list[list[Any]]:
     """Return the table of the servers: a row for each figure."""
-    found, files = results.coverage, {name: example.program(name).stat() for name in VARIANTS}
+    result, files = results.coverage, {name: example.program(name).stat() for name in VARIANTS}
     return [
-        ["text", *(_kib(found[name]["text_bytes"]) for name in VARIANTS)],
-        ["  in whole windows", *(f"{100 * c['huge_bytes'] / c['text_bytes']:.1f} %" for c in found.values())],
+        ["text", *(_kib(result[name]["text_bytes"]) for name in VARIANTS)],
+        ["  in whole windows", *(f"{100 * c['huge_bytes'] / c['text_bytes']:.1f} %" for c in result.values())],
         ["windows that are to be huge", *(results.live.wanted[name] for name in VARIANTS)],
         ["live server: PMD-mapped, the least", *(results.live.text[name] for name in VARIANTS)],
         ["file: apparent size", *(_kib(files[name].st_size) for name in VARIANTS)],
@@ -147,15 +147,16 @@ def _kib(size: int) -> str:
 
 
 def _samples(results: Results, drawn: Callable[[Plot], str]) -> str:
-    found = results.live.samples
-    windows = range(1, 1 - (-max(int(one["text_bytes"]) for one in results.coverage.values()) // WINDOW))
-    shares = [[f"{one.share(at * WINDOW):.2f}" for at in windows] for one in found.values()]
+    result = results.live.samples
+    windows = range(1, 1 - (-max(int(item["text_bytes"]) for item in results.coverage.values()) // WINDOW))
+    shares = [[f"{item.share(at * WINDOW):.2f}" for at in windows] for item in result.values()]
     rows = [
-        [name, len(one.offsets), one.pages(), *share] for (name, one), share in zip(found.items(), shares, strict=True)
+        [name, len(item.offsets), item.pages(), *share]
+        for (name, item), share in zip(result.items(), shares, strict=True)
     ]
     columns = ["", "samples", "pages", *(f"to window {at}, %" for at in windows)]
     places = [*_PLACES, *range(5120, (windows[-1] * WINDOW >> 10) + 1, 1024)]
-    lines = {name: [(place, round(one.share(place << 10), 2)) for place in places] for name, one in found.items()}
+    lines = {name: [(place, round(item.share(place << 10), 2)) for place in places] for name, item in result.items()}
     return f"{table(columns, rows)}\n\n{drawn(Plot('KiB from the start of the text', '% of samples before', lines))}"
 
 
@@ -198,8 +199,8 @@ def _counters(live: Live) -> str:
         return "This machine has none: perf says that these events are not supported."
     names = ("instructions", "iTLB-load-misses")
     rows = [
-        [variant, *(one[name] for name in names), 1000 * one[names[1]] / max(1, one[names[0]])]
-        for variant, one in live.counters.items()
-        if one
+        [variant, *(item[name] for name in names), 1000 * item[names[1]] / max(1, item[names[0]])]
+        for variant, item in live.counters.items()
+        if item
     ]
     return table(["server", *names, "per 1000"], rows)

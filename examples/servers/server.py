@@ -87,10 +87,10 @@ class Example:
     def current(self) -> str:
         """The name of the source tree that is built."""
         first = self.sources[0]
-        found = [path.parts[-3] for path in (self.steps.build / "source").glob(f"{first.package}-*/debian/changelog")]
-        if not first.name and len(found) != 1:
-            raise Failed(f"{len(found)} sources of {first.package}; begin again with --clean")
-        return first.name or found[0]
+        result = [path.parts[-3] for path in (self.steps.build / "source").glob(f"{first.package}-*/debian/changelog")]
+        if not first.name and len(result) != 1:
+            raise Failed(f"{len(result)} sources of {first.package}; begin again with --clean")
+        return first.name or result[0]
 
     @property
     def older(self) -> tuple[str, ...]:
@@ -101,8 +101,8 @@ class Example:
     def version(self, name: str = "") -> str:
         """Return the version of a source tree, of the one that is built if *name* is empty, by Debian's changelog."""
         path = self.steps.build / "source" / (name or self.current) / "debian" / "changelog"
-        found = re.search(r"\((.*?)\)", path.read_text(encoding="utf-8", errors="replace"))
-        return found[1] if found else "unknown"
+        match = re.search(r"\((.*?)\)", path.read_text(encoding="utf-8", errors="replace"))
+        return match[1] if match else "unknown"
 
     # ---- commands ----------------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Example:
 
     def make(self, builds: Sequence[Mapping[str, Any]]) -> None:
         """Do *builds*, of older servers those that there are; promise that the wrapper had nothing to say."""
-        for build, variant, compiler in ((found, *item) for found in builds for item in found["variants"].items()):
+        for build, variant, compiler in ((result, *item) for result in builds for item in result["variants"].items()):
             if variant in {source.get("name") for source in self.server.sources[1:]} - {*self.older}:
                 continue
             names = {"variant": variant, "compiler": shlex.join(self.words(compiler, variant=variant))}
@@ -150,16 +150,16 @@ class Example:
                 self.steps.step(log, shown, partial(self.do, templates, log, cwd, **names))
                 if step.startswith(("configure", "make")):
                     text = self.steps.log(log).read_text(errors="replace")
-                    said = [line for line in text.splitlines() if "hugealign: " in line]
-                    self.steps.promise(not said, f"the wrapper printed something: {said[:1]} (log: {log})")
+                    output = [line for line in text.splitlines() if "hugealign: " in line]
+                    self.steps.promise(not output, f"the wrapper printed something: {output[:1]} (log: {log})")
 
     def verify(self, variant: str) -> dict[str, Any]:
         """Return what ``hugealign verify`` says of a server's coverage; promise that all but ``plain`` are clean."""
         words = ["hugealign", "verify", "--json", self.program(variant)]
-        found = json.loads(self.steps.output(words, accept=(0, 1)))["files"][0]
-        said = ", ".join(f"{wrong['code']} {wrong['message']}" for wrong in found["diagnoses"])
-        self.steps.promise(variant == "plain" or found["verdict"] == "ok", f"hugealign verify: {variant}: {said}")
-        return dict(found["coverage"])
+        result = json.loads(self.steps.output(words, accept=(0, 1)))["files"][0]
+        output = ", ".join(f"{wrong['code']} {wrong['message']}" for wrong in result["diagnoses"])
+        self.steps.promise(variant == "plain" or result["verdict"] == "ok", f"hugealign verify: {variant}: {output}")
+        return dict(result["coverage"])
 
     def wanted(self, variant: str) -> int:
         """Return how many windows are meant to be huge: all of the text, or what the order says."""
@@ -181,18 +181,18 @@ class Example:
         test, log = self.server.test, f"{variant}-check"
 
         def make() -> dict[str, int]:
-            one = Instance(self, variant, self.steps.directory("data") / "check", sockets / "check")
+            entry = Instance(self, variant, self.steps.directory("data") / "check", sockets / "check")
             created = self.server.serve["create"] if test["running"] else ["mkdir {data}"]
-            self.do(["rm -rf {data}", *created], log, **one.names)
-            with running([one] if test["running"] else []):
-                status = self.steps.run(self.words(test["command"], **one.names), log=log, accept=ANY)
-            said = self.steps.log(log).read_text(errors="replace")
-            return {"status": status, **{name: len(re.findall(test[name], said)) for name in ("passed", "failed")}}
+            self.do(["rm -rf {data}", *created], log, **entry.names)
+            with running([entry] if test["running"] else []):
+                status = self.steps.run(self.words(test["command"], **entry.names), log=log, accept=ANY)
+            output = self.steps.log(log).read_text(errors="replace")
+            return {"status": status, **{name: len(re.findall(test[name], output)) for name in ("passed", "failed")}}
 
-        found: dict[str, int] = self.steps.step(log, f"{variant}: {self.server.title}'s own tests", make)
-        good = found["status"] == found["failed"] == 0 and found["passed"] >= test["least"]
-        self.steps.promise(good, f"{variant}: {self.server.title}'s own tests: {found} (log: {self.steps.log(log)})")
-        return found
+        result: dict[str, int] = self.steps.step(log, f"{variant}: {self.server.title}'s own tests", make)
+        good = result["status"] == result["failed"] == 0 and result["passed"] >= test["least"]
+        self.steps.promise(good, f"{variant}: {self.server.title}'s own tests: {result} (log: {self.steps.log(log)})")
+        return result
 
 
 def _elf(path: Path) -> bool:
@@ -232,8 +232,8 @@ class Instance:
         if self.variant in VARIANTS[1:]:
             command = ["hugealign", "warm", self.example.program(self.variant)]
             status = steps.run(command, log=f"{self.variant}-warm", accept=ANY)
-            said = steps.log(f"{self.variant}-warm").read_text(errors="replace").strip()
-            steps.promise(not status, f"hugealign warm {self.variant}: {said}")
+            output = steps.log(f"{self.variant}-warm").read_text(errors="replace").strip()
+            steps.promise(not status, f"hugealign warm {self.variant}: {output}")
         steps.output(["mkdir", "-p", self.socket])
         words = [*steps.as_user("--pdeathsig", server.ending), *self.words(server.serve["start"])]
         with Path(f"{self.data}.log").open("ab") as log:
@@ -277,13 +277,13 @@ class Instance:
 
     def work(self, load: str, seconds: int, seed: int) -> dict[str, float]:
         """Do a load for some *seconds*; return transactions per second, and processor time where it can be told."""
-        before, said = self._cpu(), self.example.steps.output(self.load(load, seconds, seed))
+        before, output = self._cpu(), self.example.steps.output(self.load(load, seconds, seed))
         used, form = self._cpu() - before, self.example.server.serve
-        if re.search(form["wrong"], said) or not (found := re.search(form["rate"], said)):
-            raise Failed(f"{self.variant}: {load}: {said}")
-        figures = {"transactions/s": float(found[1])}
-        if "transactions" in form and (found := re.search(form["transactions"], said)):
-            figures["CPU µs/transaction"] = used * 1e6 / int(found[1])
+        if re.search(form["wrong"], output) or not (match := re.search(form["rate"], output)):
+            raise Failed(f"{self.variant}: {load}: {output}")
+        figures = {"transactions/s": float(match[1])}
+        if "transactions" in form and (match := re.search(form["transactions"], output)):
+            figures["CPU µs/transaction"] = used * 1e6 / int(match[1])
         return figures
 
     def load(self, load: str, seconds: int, seed: int) -> list[str]:
@@ -300,12 +300,12 @@ class Instance:
 def running(instances: Sequence[Instance]) -> Iterator[Sequence[Instance]]:
     """Run *instances*; stop them however this ends."""
     try:
-        for one in instances:
-            one.start()
+        for entry in instances:
+            entry.start()
         yield instances
     finally:
-        for one in instances:
-            one.stop()
+        for entry in instances:
+            entry.stop()
 
 
 def start_anew(instances: Sequence[Instance]) -> None:
@@ -314,9 +314,9 @@ def start_anew(instances: Sequence[Instance]) -> None:
     Where memory and files happen to lie can make more of a difference than what is compared (Mytkowicz et al.,
     "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009); so none keeps its place.
     """
-    for one in instances:
-        one.stop()
-    data = [one.data for one in instances]
-    for one, of_next in zip(instances, [*data[1:], data[0]], strict=True):
-        one.data = of_next
-        one.start()
+    for entry in instances:
+        entry.stop()
+    data = [entry.data for entry in instances]
+    for entry, of_next in zip(instances, [*data[1:], data[0]], strict=True):
+        entry.data = of_next
+        entry.start()

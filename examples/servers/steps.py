@@ -82,8 +82,8 @@ class Steps:
 
     def seconds(self) -> dict[str, int]:
         """Return the seconds of the finished steps, in the order in which they were done."""
-        found = sorted((self.build / "stamps").glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)
-        return {path.name: int(path.read_text().split("\n", 1)[0]) for path in found}
+        values = sorted((self.build / "stamps").glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)
+        return {path.name: int(path.read_text().split("\n", 1)[0]) for path in values}
 
     def step(self, name: str, words: str, make: Callable[[], Any]) -> Any:
         """Return what *make* returns, as JSON has it, or returned in an earlier run: the stamp keeps it."""
@@ -106,8 +106,8 @@ class Steps:
         """Return what comes before a command that the user is to run, with *rights* in setpriv's words."""
         who: tuple[str, ...] = ()
         if os.geteuid() == 0:
-            found = pwd.getpwnam(self.user)
-            who = ("--reuid", str(found.pw_uid), "--regid", str(found.pw_gid), "--clear-groups")
+            values = pwd.getpwnam(self.user)
+            who = ("--reuid", str(values.pw_uid), "--regid", str(values.pw_gid), "--clear-groups")
         return ["setpriv", *who, *rights, "--"] if who or rights else []
 
     def run(
@@ -137,15 +137,15 @@ class Steps:
         words = [*self.as_user(), *map(str, command)]
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, cwd=self.build, check=False)
         if done.returncode not in accept:
-            said = (done.stderr or done.stdout).decode(errors="replace").strip()
-            raise Failed(f"{said}\n{' '.join(map(str, command))}: status {done.returncode}")
+            printed = (done.stderr or done.stdout).decode(errors="replace").strip()
+            raise Failed(f"{printed}\n{' '.join(map(str, command))}: status {done.returncode}")
         return done.stdout.decode(errors="replace")
 
 
 def version() -> str:
     """Return what tells this hugealign, with its examples, from others."""
-    found = hashlib.sha256()
+    values = hashlib.sha256()
     for path in sorted(path for name in _OURS for path in (ROOT / name).rglob("*")):
         if path.suffix in _TEXTS and path.is_file():
-            found.update(b"%b\0%b\0" % (os.fsencode(path.relative_to(ROOT)), path.read_bytes()))
-    return found.hexdigest()
+            values.update(b"%b\0%b\0" % (os.fsencode(path.relative_to(ROOT)), path.read_bytes()))
+    return values.hexdigest()

@@ -58,8 +58,8 @@ class Samples:
 
 def samples(steps: Steps, profile: Path, text: Text) -> list[int]:
     """Return where the samples of *profile* fall in the text that lay at *text*, as it does in forks of the process."""
-    said = steps.output(["perf", "script", "-i", profile, "-G", "-F", "ip"])
-    addresses = (int(word, 16) for word in said.split())
+    output = steps.output(["perf", "script", "-i", profile, "-G", "-F", "ip"])
+    addresses = (int(word, 16) for word in output.split())
     return [address - text.start for address in addresses if text.start <= address < text.end]
 
 
@@ -83,11 +83,11 @@ def perf_rights() -> list[str]:
 
 def counts(text: str) -> Mapping[str, int] | None:
     """Return the counters that ``perf stat -x,`` printed, by event, or None if the machine lacks one of them."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for line in text.splitlines():
         fields = line.split(",")
         if len(fields) > 3:
             if not fields[0].isdigit():
                 return None
-            found[fields[2].partition(":")[0]] = int(fields[0])
-    return found or None
+            result[fields[2].partition(":")[0]] = int(fields[0])
+    return result or None

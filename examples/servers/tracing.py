@@ -62,25 +62,25 @@ def trace(example: Example, home: Path, orders: Mapping[str, Path]) -> Traced:
         asked = [word for layout in layouts for word in ("--layout", layout)]
         asked += [word for cpu in part["cpus"] for word in ("--cpu", cpu)]
         asked += f"--from {part['begin']} --until {part['end']} --windows 0-{part['windows']} --json".split()
-        found = steps.output(["hugealign", "simulate", output, "--binary", example.program(variant), *asked])
-        return dict(json.loads(found))
+        result = steps.output(["hugealign", "simulate", output, "--binary", example.program(variant), *asked])
+        return dict(json.loads(result))
 
     first = recorded("hugealign", None, replayed)
     second = recorded("hugealign-2", max(os.sched_getaffinity(0)), replayed)
-    found = differences(first, second)
-    steps.promise(not found, f"two recordings of the same job differ in {len(found)} counts: {found[:1]}")
+    result = differences(first, second)
+    steps.promise(not result, f"two recordings of the same job differ in {len(result)} counts: {result[:1]}")
     linked = {name: recorded(name, None, ["original"]) for name in server.orders}
     versions = debian.versions(server.counting.split()) | {"source": example.version()}
-    told = reference.check(steps, kept, first, {name: orders[name] for name in server.orders}, versions)
-    return Traced((first, second), linked, layouts, told)
+    reported = reference.check(steps, kept, first, {name: orders[name] for name in server.orders}, versions)
+    return Traced((first, second), linked, layouts, reported)
 
 
 def differences(first: Replay, second: Replay) -> list[str]:
     """Return which counts of two recordings of one server differ: blocks, instructions, misses and walks."""
     names = [name for name in ("blocks", "instructions") if first[name] != second[name]]
-    rows = [{(row["layout"], row["cpu"], row["windows"]): row for row in found["rows"]} for found in (first, second)]
+    rows = [{(row["layout"], row["cpu"], row["windows"]): row for row in result["rows"]} for result in (first, second)]
     for key in rows[0].keys() | rows[1].keys():
-        one, two = (found.get(key, {}) for found in rows)
+        one, two = (result.get(key, {}) for result in rows)
         names += [
             f"{what}, {', '.join(map(str, key))}" for what in ("misses", "walks") if one.get(what) != two.get(what)
         ]

@@ -76,7 +76,7 @@ def programs(work: Path) -> list[Program]:
     for name, source in (("c", _C), ("cc", _CXX)):
         words = ["gcc", "-E", "-x", "c" if name == "c" else "c++", "-", "-o", str(work / f"bulk.{name}")]
         subprocess.run(words, input=source, text=True, check=True)
-    found = (
+    result = (
         Program("gzip", ("gzip", "-c", str(text))),
         Program("xz", ("xz", "-c", "-3", str(text))),
         Program("awk", ("gawk" if shutil.which("gawk") else "mawk", "-f", str(work / "sum.awk"), str(text))),
@@ -92,7 +92,7 @@ def programs(work: Path) -> list[Program]:
         Program("node", ("node", "--jitless", str(work / "work.js"))),
         Program("readelf", ("readelf", "-sW", "/usr/bin/python3.11")),
     )
-    return [program for program in found if shutil.which(program.words[0])]
+    return [program for program in result if shutil.which(program.words[0])]
 
 
 def _cc1(name: str) -> str:
@@ -113,8 +113,8 @@ def sampled(words: Sequence[str]) -> "Counter[Page]":
 def misses(program: Program, trace: str) -> dict[str, tuple[float, float]]:
     """Return for each processor the misses for a thousand instructions with all text small, and with all of it huge."""
     record(program.words, trace, LIMIT)
-    found = simulated(trace, layouts=("all-4k", "all-2m"), cpus=CPUS)
-    by = {(row.layout, row.cpu): found.done.mpki(row) for row in found.done.rows}
+    result = simulated(trace, layouts=("all-4k", "all-2m"), cpus=CPUS)
+    by = {(row.layout, row.cpu): result.done.mpki(row) for row in result.done.rows}
     return {cpu: (by["all-4k", cpu], by["all-2m", cpu]) for cpu in CPUS}
 
 

@@ -30,7 +30,7 @@ def gawk(program: Program) -> list[Command]:
 def clang(program: Program) -> list[Command]:
     """Return the commands that compile a few of clang's sources."""
     members = sorted(path.stem for path in program.directory.glob("*-*.o"))
-    known = {llvm.stem(member): found for member, found in llvm.commands(llvm.LLVM_19).items()}
+    known = {llvm.stem(member): result for member, result in llvm.commands(llvm.LLVM_19).items()}
     step = len(members) // _SOURCES
     chosen = [known[member] for member in members[step // 2 :: step][:_SOURCES]]
     return [([*words, "-O2", "-w", "-o", os.devnull], Path(place)) for words, place in chosen]
@@ -61,13 +61,13 @@ def main() -> None:
     links = [partial(cost, plain, directory), partial(cost, divided, directory)]
     for title, ways in ((f"compile {program.name} with a list of blocks", compiles), (f"link {program.name}", links)):
         costs = in_turn(ways, ROUNDS)
-        show(title, *([one.wall * 1000 for one in those] for those in costs))
-        show("  processor time", *([one.cpu * 1000 for one in those] for those in costs))
+        show(title, *([item.wall * 1000 for item in those] for those in costs))
+        show("  processor time", *([item.cpu * 1000 for item in those] for those in costs))
 
 
 def _all(commands: list[Command], before: list[str], flag: list[str]) -> Cost:
     spent = [cost([*before, *words, *flag], place) for words, place in commands]
-    return Cost(sum(one.wall for one in spent), sum(one.cpu for one in spent))
+    return Cost(sum(item.wall for item in spent), sum(item.cpu for item in spent))
 
 
 if __name__ == "__main__":

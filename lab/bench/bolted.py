@@ -40,15 +40,15 @@ def did(program: Program, file: Path) -> dict[str, Work]:
     if program.name != "clang":
         runs = {"train": program.train, "test": program.test}
         return {name: ran(file, arguments, program.directory) for name, arguments in runs.items()}
-    found = {}
+    result = {}
     target = program.directory / "source.o"
     for source in preprocessed(program.directory / "cxx"):
         target.unlink(missing_ok=True)
         arguments = [*program.train[:-1], str(source)]  # its last word is the source
         arguments[arguments.index("/dev/null")] = str(target)
         done = ran(file, tuple(arguments), program.directory)
-        found[source.name] = Work(done.status, done.output + (target.read_bytes() if target.exists() else b""))
-    return found
+        result[source.name] = Work(done.status, done.output + (target.read_bytes() if target.exists() else b""))
+    return result
 
 
 @cache
@@ -73,8 +73,8 @@ def ran(file: Path, arguments: tuple[str, ...], directory: Path) -> Work:
 
 def asked(command: str, file: Path) -> dict[str, Any]:
     """Return the only file in the answer of `hugealign COMMAND --json FILE`."""
-    (found,) = json.loads(run(HUGEALIGN, command, "--json", file).stdout)["files"]
-    return dict(found)
+    (result,) = json.loads(run(HUGEALIGN, command, "--json", file).stdout)["files"]
+    return dict(result)
 
 
 def three(program: Program) -> dict[str, Path]:
@@ -94,9 +94,9 @@ def three(program: Program) -> dict[str, Path]:
 
 def ready(file: Path) -> tuple[str, str, str]:
     """Warm *file* and return its windows, the findings of `verify`, and how many windows are huge now."""
-    found, warmed = asked("verify", file), asked("warm", file)
-    rules = ", ".join(sorted({one["code"] for one in found["diagnoses"]})) or "--"
-    return str(found["coverage"]["windows"]), rules, f"{warmed['windows_huge']} of {warmed['windows']}"
+    result, warmed = asked("verify", file), asked("warm", file)
+    rules = ", ".join(sorted({item["code"] for item in result["diagnoses"]})) or "--"
+    return str(result["coverage"]["windows"]), rules, f"{warmed['windows_huge']} of {warmed['windows']}"
 
 
 def show(*cells: str) -> None:
@@ -110,7 +110,7 @@ def measure(program: Program) -> bool:
     for title, file in three(program).items():
         cells = ready(file)
         work = did(program, file)
-        different = [name for name, one in reference.items() if work[name] != one]
+        different = [name for name, item in reference.items() if work[name] != item]
         same = same and not different
         seen = live.look(file, program.test, program.directory, warm=True)
         mapped = "--" if seen.why else str(seen.huge // (PAGE >> 10))

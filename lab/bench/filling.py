@@ -52,13 +52,13 @@ def with_callers(ran: Matched, flat: Matched) -> Matched:
     for (caller, callee, offset), count in ran.arcs.items():
         callers.setdefault(callee, Counter())[caller, offset] += count
     chance = random.Random(flat.total)
-    found = Matched(dict(flat.samples), {}, flat.total, flat.hits)
+    result = Matched(dict(flat.samples), {}, flat.total, flat.hits)
     for callee, samples in flat.samples.items():
         if callee in callers:
             for caller, offset in chance.choices(*zip(*callers[callee].items(), strict=True), k=samples):
-                found.samples.setdefault(caller, 0)
-                found.arcs[caller, callee, offset] = found.arcs.get((caller, callee, offset), 0) + 1
-    return found
+                result.samples.setdefault(caller, 0)
+                result.arcs[caller, callee, offset] = result.arcs.get((caller, callee, offset), 0) + 1
+    return result
 
 
 def changed(scales: dict[str, float]) -> dict[str, Any]:
@@ -76,16 +76,16 @@ def tried(
     functions: Functions, ran: Matched, calls: Calls, references: References
 ) -> Iterator[tuple[str, int, list[int]]]:
     """Yield the name of each variant, a number of windows, and its order for that number."""
-    alone, found = sort(ran, functions), sort(ran, functions, calls)
+    alone, result = sort(ran, functions), sort(ran, functions, calls)
     for count in COUNTS:
         room = WindowRoom(WINDOW, count)
-        for name, order in (("what was sampled", alone), ("and the code's calls", found)):
+        for name, order in (("what was sampled", alone), ("and the code's calls", result)):
             plan = of_sorted(Problem(ran, functions, room), order, count)
             yield name, count, [placed.index for placed in plan.placed]
         for name, scales in ways():
             with mock.patch.multiple(knapsack, **changed(scales)):
                 given = references if scales.get("_REFERRED", 1.0) else None
-                plan = of_sorted(Problem(ran, functions, room, fill=calls, references=given), found, count)
+                plan = of_sorted(Problem(ran, functions, room, fill=calls, references=given), result, count)
             yield name, count, [placed.index for placed in plan.placed]
 
 
@@ -120,16 +120,16 @@ def main() -> None:
     print(f"| program, samples | order of | {' | '.join(map(str, COUNTS))} |")
     print(f"|---|---|{'--:|' * len(COUNTS)}")
     for program in programs:
-        one = Loaded(program)
+        item = Loaded(program)
         for samples, stacks in ((samples, stacks) for samples in SAMPLES for stacks in (False, True)):
-            flat = one.sampled(samples)
+            flat = item.sampled(samples)
             title = f"{program}, {samples:,}{' with callers' if stacks else ''}"
-            seen = with_callers(one.ran, flat) if stacks else flat
+            seen = with_callers(item.ran, flat) if stacks else flat
             layouts: list[tuple[Placement, list[int]]] = [
-                (one.placed(name, order), [count])
-                for name, count, order in tried(one.functions, seen, one.calls, one.references)
+                (item.placed(name, order), [count])
+                for name, count, order in tried(item.functions, seen, item.calls, item.references)
             ]
-            misses = {(row.layout, row.windows): row.misses for row in simulate(one.test, layouts, [skylake]).rows}
+            misses = {(row.layout, row.windows): row.misses for row in simulate(item.test, layouts, [skylake]).rows}
             most = layouts[0][0].windows  # of the text
             for name in dict.fromkeys(placement.name for placement, _ in layouts):
                 cells = " | ".join(f"{misses[name, min(count, most)]:,}" for count in COUNTS)

@@ -101,8 +101,8 @@ def measure(name: str) -> None:
     """Build, trace and simulate one program, and print its lines."""
     directory = WORK / name
     directory.mkdir(parents=True, exist_ok=True)
-    found, libraries, train, test = _PROGRAMS[name]
-    files, flags = found(directory)
+    result, libraries, train, test = _PROGRAMS[name]
+    files, flags = result(directory)
     scalar = ("-fno-tree-loop-vectorize", "-fno-tree-slp-vectorize") if name == "sqlite" else ()
     plain = (*flags, "-g1", "-gdwarf-4", *scalar)
 

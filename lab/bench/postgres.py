@@ -72,10 +72,10 @@ def three() -> dict[str, Path]:
 
 def _passed(said: str) -> str:
     """Return how many tests passed according to the suite's output *said*; exit unless all did."""
-    found = re.search(r"All (\d+) tests passed", said)
-    if found is None:
+    match = re.search(r"All (\d+) tests passed", said)
+    if match is None:
         raise SystemExit(f"the regression suite says nothing of tests that passed:\n{said[-2000:]}")
-    return f"{found[1]} of {found[1]} tests"
+    return f"{match[1]} of {match[1]} tests"
 
 
 def tested(server: Path) -> str:

@@ -26,9 +26,9 @@ def main() -> None:
     print(f"| program | {' | '.join(f'{samples:,} samples' for samples in SAMPLES)} | full |")
     print(f"|---|{'---|' * (len(SAMPLES) + 1)}")
     for program in parser.parse_args().programs:
-        one = Loaded(program)
-        profiles = [*map(one.sampled, SAMPLES), one.ran]
-        print(f"| {program} | {' | '.join(ratios(one, seen) for seen in profiles)} |", flush=True)
+        item = Loaded(program)
+        profiles = [*map(item.sampled, SAMPLES), item.ran]
+        print(f"| {program} | {' | '.join(ratios(item, seen) for seen in profiles)} |", flush=True)
 
 
 def ratios(one: Loaded, seen: Matched) -> str:
@@ -42,8 +42,8 @@ def ratios(one: Loaded, seen: Matched) -> str:
     misses: dict[str, list[int]] = {"without": [], "with": []}
     for row in sorted(simulate(one.test, layouts, cpus).rows, key=lambda row: (row.cpu, row.windows)):
         misses[row.layout].append(row.misses)
-    found = [max(1, after) / max(1, before) for before, after in zip(*misses.values(), strict=True)]
-    return f"{geometric_mean(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+    result = [max(1, after) / max(1, before) for before, after in zip(*misses.values(), strict=True)]
+    return f"{geometric_mean(result):.2f} ({min(result):.2f} to {max(result):.2f})"
 
 
 if __name__ == "__main__":

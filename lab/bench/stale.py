@@ -56,14 +56,14 @@ def _rows(program: Program, path: Path) -> Iterator[str]:
             budget = budget_of(windows=0)
             made = order_of_trace(trace, [], str(path), budget=budget, blocks=blocks, old_binary=other)
             title = f"{'blocks' if blocks else 'functions'}, of {'the old' if other else 'its own'} profile"
-            found = ""
-            if again := made.carried:
-                found = f"{again.kept} of {again.ran} functions"
-                if moved := again.moved:
-                    found = f"{moved.kept:,} of {moved.ran:,} blocks"
+            result = ""
+            if repeated := made.carried:
+                result = f"{repeated.kept} of {repeated.ran} functions"
+                if moved := repeated.moved:
+                    result = f"{moved.kept:,} of {moved.ran:,} blocks"
             sequence = [placed.index for placed in made.plan.placed]
             placement = ordered(test, file, "order", functions, sequence, made.blocks)
-            yield f"{title} | {found} | {' | '.join(map(cell, misses_of(test, file, placement, functions.text)))}"
+            yield f"{title} | {result} | {' | '.join(map(cell, misses_of(test, file, placement, functions.text)))}"
 
 
 if __name__ == "__main__":

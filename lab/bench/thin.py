@@ -56,8 +56,8 @@ def _rows(program: str, cpus: Sequence[Geometry]) -> Iterator[str]:
     where, weights = list(spots), list(spots.values())
 
     def misses(layout: Placement, counts: Sequence[int]) -> list[list[int]]:
-        found, _ = missed(drawn(test, file, layout, functions.text), test, counts, cpus)
-        return [found[cpu.name] for cpu in cpus]
+        result, _ = missed(drawn(test, file, layout, functions.text), test, counts, cpus)
+        return [result[cpu.name] for cpu in cpus]
 
     linked = misses(original(test, file), COUNTS)
     for samples in SAMPLES:
@@ -69,10 +69,10 @@ def _rows(program: str, cpus: Sequence[Geometry]) -> Iterator[str]:
             for at, count in enumerate(COUNTS):
                 problem = Problem(ran, functions, WindowRoom(WINDOW, count), calls, calls)
                 order = [placed.index for placed in plan(problem).placed]
-                found = misses(ordered(test, file, "ordered", functions, order), [count])
-                for cpu, (times,) in enumerate(found):
+                result = misses(ordered(test, file, "ordered", functions, order), [count])
+                for cpu, (times,) in enumerate(result):
                     ratios[cpu * len(COUNTS) + at].append(times / max(1, linked[cpu][at]))
-        cells = [f"{min(found):.2f} to {max(found):.2f}" for found in ratios]
+        cells = [f"{min(result):.2f} to {max(result):.2f}" for result in ratios]
         yield f"| {program} | {samples} | {' | '.join(cells)} |"
 
 

@@ -33,8 +33,8 @@ def tracing(work: Path) -> None:
         for name in ("skylake", "zen3"):
             print(f"  simulated on {name}, {windows} windows: {_rate(trace, [name], [windows]):8.0f} million blocks/s")
     names, counts = ["skylake", "zen3"], range(9)
-    found = original(trace, trace.description.program)
-    variants = len({min(count, found.windows) for count in counts})
+    result = original(trace, trace.description.program)
+    variants = len({min(count, result.windows) for count in counts})
     rate = _rate(trace, names, counts)
     print(f"  {variants} numbers of windows on both, at once:  {rate:8.0f} million blocks/s, each of them counted once")
 

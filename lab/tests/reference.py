@@ -70,14 +70,14 @@ def calls(
 
     With *branches*, also by any of the same function.
     """
-    found: dict[tuple[int, int], int] = {}
+    result: dict[tuple[int, int], int] = {}
     for stream in streams:
         own = [block for block in stream if owners[block] != NO_FUNCTION]
         for before, block in pairwise(own):
             known = ELSEWHERE not in (owners[before], owners[block])
             if known and (branches if owners[before] == owners[block] else entries[block]):
-                found[before, block] = found.get((before, block), 0) + 1
-    return found
+                result[before, block] = result.get((before, block), 0) + 1
+    return result
 
 
 def decode(trace: Trace, chunks: Sequence[Chunk]) -> Iterator[list[int]]:

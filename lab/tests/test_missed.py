@@ -54,20 +54,20 @@ def test_what_is_missed_is_what_was_said(name: str, tmp_path: Path) -> None:
     ends, total = list(accumulate(samples)), sum(samples)
     chance = random.Random(27)
     for drawn in (1000, 10_000):
-        within, said = 0, []
+        within, output = 0, []
         for _ in range(DRAWS):
             hits = Counter(bisect.bisect_right(ends, chance.randrange(total)) for _ in range(drawn))
             true = 1 - sum(samples[index] for index in hits) / total
-            found = unseen(hits.values())
-            within += found.low <= true <= found.high
-            said.append(halving(hits.values()) or 1.0)
+            result = unseen(hits.values())
+            within += result.low <= true <= result.high
+            output.append(halving(hits.values()) or 1.0)
         assert within >= DRAWS * 0.85, (drawn, within)
         goal, needed = _missed(samples, drawn) / 2, 1.0
         while _missed(samples, drawn * needed) > goal:
             needed *= 1.02
-        middle = sorted(said)[DRAWS // 2]
+        middle = sorted(output)[DRAWS // 2]
         print(f"\n{name}, {drawn} samples: {_missed(samples, drawn):.2%} missed; {within} of {DRAWS} within; halved by")
-        print(f"{needed:.2f} times as many; said {min(said):.2f} to {max(said):.2f}, {middle:.2f} in the middle")
+        print(f"{needed:.2f} times as many; said {min(output):.2f} to {max(output):.2f}, {middle:.2f} in the middle")
         assert needed / 1.8 < middle < needed * 1.8, (drawn, middle, needed)
 
 

@@ -49,11 +49,11 @@ def test_windows_and_simulation_agree(
     ran = data.draw(st.permutations(range(len(sizes))))[: data.draw(st.integers(1, len(sizes)))]
     path = tmp_path_factory.mktemp("agree") / "t"
     trace = open_trace(str(write_trace(path, [(starts[index], 1, 1, 1) for index in ran], [[[1]]])))
-    found = ordered(trace, 1, "order", functions, ran)
+    result = ordered(trace, 1, "order", functions, ran)
     plan = of_sorted(Problem(Matched(dict.fromkeys(ran, 1)), functions, WindowRoom(WINDOW, 9)), Sorted(ran))
-    addresses = list(found.addresses)[1:]
-    assert [placed.window for placed in plan.placed] == [address // WINDOW - found.first + 1 for address in addresses]
-    assert sum(window.used for window in plan.windows) == addresses[-1] + sizes[ran[-1]] - found.first * WINDOW
+    addresses = list(result.addresses)[1:]
+    assert [placed.window for placed in plan.placed] == [address // WINDOW - result.first + 1 for address in addresses]
+    assert sum(window.used for window in plan.windows) == addresses[-1] + sizes[ran[-1]] - result.first * WINDOW
 
 
 # The command, with a program of several windows and a trace made by hand.
@@ -69,9 +69,9 @@ def _traced(program: Path, path: Path, order: Sequence[int]) -> Path:
         numbers = struct.pack(f"<{len(order)}I", *(n + 1 for n in order))
         tracefile.write_chunk(out, 1, tracefile.LAST | tracefile.RAW, len(order), numbers)
         files = (tracefile.File(""), describe(str(program)))
-        found = tracefile.Description(("program",), "x86_64", files, 1, len(order))
+        result = tracefile.Description(("program",), "x86_64", files, 1, len(order))
         table = b"".join(tracefile.BLOCK.pack(starts[f"f{n}"], 1, 16, 4) for n in range(COUNT))
-        tracefile.write_end(out, found, bytes(16) + table)
+        tracefile.write_end(out, result, bytes(16) + table)
     return path
 
 
@@ -123,10 +123,10 @@ def test_a_trace_of_another_build(trace: Path, program: Path, tmp_path: Path) ->
     jsonschema.validate(report, REPORT)
     assert report["old_binary"] == {"path": str(program), "ran": 4, "matched": 4, "blocks": None}
     assert (report["simulation"], report["samples"]["total"]) == (None, 4804)
-    known, found = (orderfile.load(str(tmp_path / name)) for name in ("old.order", "o"))
-    hot = [[(entry.name, entry.samples) for entry in order.entries if entry.kind == "hot"] for order in (known, found)]
+    known, result = (orderfile.load(str(tmp_path / name)) for name in ("old.order", "o"))
+    hot = [[(entry.name, entry.samples) for entry in order.entries if entry.kind == "hot"] for order in (known, result)]
     assert {*hot[0]} == {*hot[1]}
-    assert found.header["build-id"] == read_functions(tmp_path / "program").build_id != known.header["build-id"]
+    assert result.header["build-id"] == read_functions(tmp_path / "program").build_id != known.header["build-id"]
     assert old.stderr == done.stderr == ""
 
 
@@ -136,11 +136,11 @@ def test_other_windows_than_the_rule_has(trace: Path, program: Path, tmp_path: P
     report = json.loads(run(*words, check=True).stdout)
     jsonschema.validate(report, REPORT)
     assert report["unit"] == "instructions"
-    found = report["simulation"]
-    assert [row["windows"] for row in found["misses"]] == list(range(len(found["misses"])))
-    best = min(range(1, len(found["misses"])), key=lambda count: (sum(found["misses"][count]["misses"]), count))
+    result = report["simulation"]
+    assert [row["windows"] for row in result["misses"]] == list(range(len(result["misses"])))
+    best = min(range(1, len(result["misses"])), key=lambda count: (sum(result["misses"][count]["misses"]), count))
     assert report["huge"] == best < 7
-    assert found["rule"] == 7  # four functions of 3 MiB and a bit
+    assert result["rule"] == 7  # four functions of 3 MiB and a bit
     done = run(HUGEALIGN, "order-trace", trace, "--cpu=4k=64,2m=8", "-o", tmp_path / "o", check=True)
     assert "min(needed, budget): " in done.stdout
 
@@ -153,7 +153,7 @@ def test_several_processors(trace: Path) -> None:
     both = json.loads(run(*words, small, large, check=True).stdout)
     jsonschema.validate(both, REPORT)
     assert both["simulation"]["cpus"] == ["4k=1,2m=3", "skylake"]
-    rows = [[row["misses"] for row in one["simulation"]["misses"]] for one in (*alone, both)]
+    rows = [[row["misses"] for row in item["simulation"]["misses"]] for item in (*alone, both)]
     assert [a + b for a, b in zip(rows[0], rows[1], strict=False)] == rows[2][: len(rows[0])]
     assert both["budget"]["windows"] == 2
     assert alone[1]["budget"]["windows"] == 7

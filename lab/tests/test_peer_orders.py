@@ -56,70 +56,70 @@ def document(**lines: dict[str, int]) -> dict[str, Any]:
 
 
 def test_a_peer_that_misses_less_is_told() -> None:
-    found = document(
+    result = document(
         peer={"0": 50, "1": 9}, peer_learned={"0": 60, "1": 80}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10}
     )
-    assert report.violations(found, "cpu", "few") == {1: (9, 10, "peer")}
-    assert report.factors(found, "cpu", "few") == {0: 1.0, 1: 3.0}
-    text = "\n".join(report._goal(found))
+    assert report.violations(result, "cpu", "few") == {1: (9, 10, "peer")}
+    assert report.factors(result, "cpu", "few") == {0: 1.0, 1: 3.0}
+    text = "\n".join(report._goal(result))
     assert "| cpu | few | 1 | at most 1.11 times as many: 10 to 9 of peer |  |" in text
     assert "| cpu | 1.0 | 3.0 |" in text
 
 
 def test_budgets_are_told_in_order() -> None:
-    found = document(peer={"1": 5, "0": 5}, bare={"1": 40, "0": 40}, ours={"1": 40, "0": 40})
-    assert list(report.violations(found, "cpu", "few")) == [0, 1]
+    result = document(peer={"1": 5, "0": 5}, bare={"1": 40, "0": 40}, ours={"1": 40, "0": 40})
+    assert list(report.violations(result, "cpu", "few")) == [0, 1]
 
 
 def test_within_a_budget_each_has_as_many_windows_as_are_best_for_it() -> None:
     """More huge windows than a processor has entries can be worse than few."""
-    found = document(peer={"0": 50, "1": 9}, bare={"0": 30, "1": 60}, ours={"0": 8, "1": 20})
-    assert report.violations(found, "cpu", "few") == {}
-    assert report.factors(found, "cpu", "few") == {0: 30 / 8, 1: 30 / 8}
-    found = document(peer={"0": 5, "1": 9}, bare={"0": 30, "1": 60}, ours={"0": 8, "1": 7})
-    assert report.violations(found, "cpu", "few") == {0: (5, 8, "peer"), 1: (5, 7, "peer")}
+    result = document(peer={"0": 50, "1": 9}, bare={"0": 30, "1": 60}, ours={"0": 8, "1": 20})
+    assert report.violations(result, "cpu", "few") == {}
+    assert report.factors(result, "cpu", "few") == {0: 30 / 8, 1: 30 / 8}
+    result = document(peer={"0": 5, "1": 9}, bare={"0": 30, "1": 60}, ours={"0": 8, "1": 7})
+    assert report.violations(result, "cpu", "few") == {0: (5, 8, "peer"), 1: (5, 7, "peer")}
 
 
 def test_what_a_better_profile_would_give() -> None:
     """Where that is not ten times, no order of the samples is to be expected to be."""
-    found = document(bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
-    found["rows"].append({**found["rows"][1], "learned": "all", "misses": {"cpu": {"0": 20, "1": 2}}})
-    found["sampled"] = {"few": 3, "all": 9}
-    assert report.factors(found, "cpu", "few", "all") == {0: 2.0, 1: 15.0}
-    text = "\n".join(report._goal(found))
+    result = document(bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
+    result["rows"].append({**result["rows"][1], "learned": "all", "misses": {"cpu": {"0": 20, "1": 2}}})
+    result["sampled"] = {"few": 3, "all": 9}
+    assert report.factors(result, "cpu", "few", "all") == {0: 2.0, 1: 15.0}
+    text = "\n".join(report._goal(result))
     assert text.index("| cpu | 1.0 | 3.0 |") < text.index("of the full profile") < text.index("| cpu | 2.0 | 15.0 |")
 
 
 def test_what_moves_blocks_is_told_apart() -> None:
-    found = document(peer={"0": 50, "1": 90}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
-    found["rows"][0]["title"] = "BOLT, blocks"
-    found["rows"][0]["misses"]["cpu"]["1"] = 1
-    assert report.violations(found, "cpu", "few") == {}
-    assert report.violations(found, "cpu", "few", blocks=True) == {1: (1, 10, "BOLT, blocks")}
-    assert "| cpu | few | none |  | 1 |" in "\n".join(report._goal(found))
+    result = document(peer={"0": 50, "1": 90}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
+    result["rows"][0]["title"] = "BOLT, blocks"
+    result["rows"][0]["misses"]["cpu"]["1"] = 1
+    assert report.violations(result, "cpu", "few") == {}
+    assert report.violations(result, "cpu", "few", blocks=True) == {1: (1, 10, "BOLT, blocks")}
+    assert "| cpu | few | none |  | 1 |" in "\n".join(report._goal(result))
 
 
 def test_blocks_are_held_against_blocks() -> None:
-    found = document(peer={"0": 50, "1": 9}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
-    assert "against hugealign's" not in "\n".join(report._table(found))
-    found["rows"][0]["title"], found["rows"][1]["title"] = "BOLT, blocks", "hugealign, blocks"
-    text = "\n".join(report._table(found))
+    result = document(peer={"0": 50, "1": 9}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
+    assert "against hugealign's" not in "\n".join(report._table(result))
+    result["rows"][0]["title"], result["rows"][1]["title"] = "BOLT, blocks", "hugealign, blocks"
+    text = "\n".join(report._table(result))
     assert "| BOLT's blocks, full, against hugealign's | 1 | 1 | 1 | 0 |" in text
     assert "| BOLT's blocks, full, against whole functions | 0 | 0 | 0 | 0 |" in text  # of another profile
-    found["rows"][1]["misses"]["cpu"]["1"] = 9
-    assert "| BOLT's blocks, full, against hugealign's | 1 | 0 | 1 | 0 |" in "\n".join(report._table(found))
+    result["rows"][1]["misses"]["cpu"]["1"] = 9
+    assert "| BOLT's blocks, full, against hugealign's | 1 | 0 | 1 | 0 |" in "\n".join(report._table(result))
 
 
 def test_equal_is_not_less() -> None:
-    found = document(peer={"0": 40, "1": 10}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
-    assert report.violations(found, "cpu", "few") == {}
-    assert "| cpu | few | none |  |  |" in "\n".join(report._goal(found))
+    result = document(peer={"0": 40, "1": 10}, bare={"0": 40, "1": 30}, ours={"0": 40, "1": 10})
+    assert report.violations(result, "cpu", "few") == {}
+    assert "| cpu | few | none |  |  |" in "\n".join(report._goal(result))
 
 
 def test_lines_of_one_budget_each_are_one() -> None:
-    found = document(ours={"0": 4, "1": 3})
-    found["rows"].append({**found["rows"][0], "misses": {"cpu": {"0": 5, "2": 1}}})
-    assert report.series(found, "cpu") == {("ours", "few", True, True): {0: 4, 1: 3, 2: 1}}
+    result = document(ours={"0": 4, "1": 3})
+    result["rows"].append({**result["rows"][0], "misses": {"cpu": {"0": 5, "2": 1}}})
+    assert report.series(result, "cpu") == {("ours", "few", True, True): {0: 4, 1: 3, 2: 1}}
 
 
 @pytest.fixture
@@ -208,24 +208,24 @@ MAP = """\
 
 def test_a_map_says_where_sections_come_from(tmp_path: Path) -> None:
     (tmp_path / "map").write_text(MAP)
-    found = list(llvm._sections(tmp_path / "map"))
-    assert found == [
+    result = list(llvm._sections(tmp_path / "map"))
+    assert result == [
         (0x401000, 0x25, "/usr/lib/crt1.o"),
         (0x401030, 0x1F, "/usr/lib/llvm-14/lib/libLLVMCore.a(Value.cpp.o)"),
     ]
-    member = llvm._MEMBER.search(found[1][2])
+    member = llvm._MEMBER.search(result[1][2])
     assert member
     assert member.groups() == ("LLVMCore", "Value.cpp.o")
     assert llvm.stem(("LLVMCore", "Value.cpp.o")) == "LLVMCore-Value"
-    assert not llvm._MEMBER.search(found[0][2])
+    assert not llvm._MEMBER.search(result[0][2])
 
 
 def test_whose_member_is_asked_for_all_the_same() -> None:
-    said = (
+    output = (
         "/usr/bin/ld.bfd: /usr/lib/llvm-14/lib/libLLVMCore.a(Dominators.cpp.o): in function `f()':\n(.text._Z1fv+0x0): "
         "multiple definition of `f()'; LLVMCore-Dominators.o:Dominators.cpp:(.text._Z1fv+0x0): first defined here\n"
     )
-    assert llvm._DEFINED.findall(said) == ["LLVMCore-Dominators.o"]
+    assert llvm._DEFINED.findall(output) == ["LLVMCore-Dominators.o"]
     assert llvm._GENERATED.findall("a/X.inc: CUSTOM_COMMAND\nb/y.o: CXX_COMPILER\nc/z.h: CUSTOM_COMMAND\n") == [
         "a/X.inc",
         "c/z.h",

@@ -58,9 +58,9 @@ def _traced(path: Path, addresses: Sequence[int], to: Path) -> tracefile.Trace:
         numbers = b"".join(number.to_bytes(4, "little") for number in range(1, len(addresses) + 1))
         tracefile.write_chunk(out, 1, tracefile.LAST | tracefile.RAW, len(addresses), numbers)
         files = (tracefile.File(""), describe(str(path)))
-        found = tracefile.Description(("before",), "x86_64", files, 1, len(addresses))
+        result = tracefile.Description(("before",), "x86_64", files, 1, len(addresses))
         rows = b"".join(tracefile.BLOCK.pack(address, 1, 4, 1) for address in addresses)
-        tracefile.write_end(out, found, bytes(16) + rows)
+        tracefile.write_end(out, result, bytes(16) + rows)
     return tracefile.open_trace(str(to))
 
 
@@ -85,19 +85,19 @@ def test_blocks_move_with_their_functions(
     assert len(wanted) == 5
     plt = _section(before, ".plt")
     trace = _traced(before, [*(here[key] + 3 for key in wanted), plt + 4], tmp_path / "t")
-    found = relinked_file(trace, 1, "x", str(before), str(after))
+    result = relinked_file(trace, 1, "x", str(before), str(after))
     region = original(trace, 1).addresses[1] - here[wanted[0]] - 3
-    assert [address - region for address in found.addresses[1:-1]] == [there[key] + 3 for key in wanted]
-    assert found.addresses[-1] - region == _section(after, ".plt") + 4
+    assert [address - region for address in result.addresses[1:-1]] == [there[key] + 3 for key in wanted]
+    assert result.addresses[-1] - region == _section(after, ".plt") + 4
     text = read_functions(after).image.text_segments[0]
-    assert found.first - region // WINDOW == text.p_vaddr // WINDOW
+    assert result.first - region // WINDOW == text.p_vaddr // WINDOW
 
 
 def test_the_same_file_is_the_original(place: Path, tmp_path: Path) -> None:
     before = place / "before"
     trace = _traced(before, sorted(_functions(before).values()), tmp_path / "t")
-    found = relinked_file(trace, 1, "original", str(before), str(before))
-    assert found == original(trace, 1)
+    result = relinked_file(trace, 1, "original", str(before), str(before))
+    assert result == original(trace, 1)
 
 
 def test_command(place: Path, tmp_path: Path) -> None:

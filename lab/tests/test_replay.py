@@ -36,9 +36,9 @@ def test_c_counts_as_the_definition_does(data: st.DataObject, cpu: Geometry, win
     streams = data.draw(st.lists(st.lists(ids, min_size=1, max_size=2), min_size=1, max_size=3))
     trace = open_trace(str(write_trace(tmp_path / "t", blocks, streams)))
     placement = original(trace, 1)
-    found = pages(trace, placement)
+    result = pages(trace, placement)
     plain = [[n for part in decode(trace, chunks) for n in part] for chunks in trace.streams]
-    expected = reference(plain, found, keys(found, placement, windows), cpu)
+    expected = reference(plain, result, keys(result, placement, windows), cpu)
     (row,) = simulate(trace, [(placement, [windows])], [cpu]).rows
     assert (row.misses, row.walks) == expected
 
@@ -54,9 +54,9 @@ def test_c_counts_a_part_as_the_definition_does(data: st.DataObject, cpu: Geomet
     marks = bytes([0, *data.draw(st.lists(mark, min_size=len(blocks), max_size=len(blocks)))])
     trace = open_trace(str(write_trace(tmp_path / "t", blocks, streams)))
     placement = original(trace, 1)
-    found = pages(trace, placement)
+    result = pages(trace, placement)
     plain = [part([n for chunk in decode(trace, chunks) for n in chunk], marks) for chunks in trace.streams]
-    expected = reference((ids for ids, _ in plain if ids is not None), found, keys(found, placement, 1), cpu)
+    expected = reference((ids for ids, _ in plain if ids is not None), result, keys(result, placement, 1), cpu)
     done = simulate(trace, [(placement, [1])], [cpu], marks=marks)
     assert (done.rows[0].misses, done.rows[0].walks) == expected
     assert done.events == sum(len(ids) for ids, _ in plain if ids is not None)
@@ -73,7 +73,7 @@ def test_c_counts_calls_as_the_definition_does(data: st.DataObject, tmp_path: Pa
     trace = open_trace(str(write_trace(tmp_path / "t", [(0x1000, 1, 16, 4)] * count, streams)))
     owners = [ELSEWHERE, *data.draw(st.lists(st.integers(ELSEWHERE, FUNCTION + 3), min_size=count, max_size=count))]
     chosen = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
-    entries = [0, *(int(owner >= FUNCTION and one) for owner, one in zip(owners[1:], chosen, strict=True))]
+    entries = [0, *(int(owner >= FUNCTION and item) for owner, item in zip(owners[1:], chosen, strict=True))]
     plain = [[n for part in decode(trace, chunks) for n in part] for chunks in trace.streams]
     branches = data.draw(st.booleans())
     with Replay(trace) as replay:
@@ -97,10 +97,10 @@ def test_calls_beyond_the_room_are_told(tmp_path: Path) -> None:
     with Replay(trace) as replay:
         replay.count_calls(array("I", [0, *[FUNCTION] * half, *[FUNCTION + 1] * half]), bytes(half + 1) + b"\1" * half)
         replay.run()
-        found, uncounted = replay.calls()
-    assert len(found) == 1 << 20
-    assert set(found.values()) == {1}
-    assert len(found) + uncounted == half * half
+        result, uncounted = replay.calls()
+    assert len(result) == 1 << 20
+    assert set(result.values()) == {1}
+    assert len(result) + uncounted == half * half
 
 
 def _trace(path: Path, addresses: list[int], order: list[int]) -> Path:
@@ -182,11 +182,11 @@ def test_a_trace_as_a_profile(tmp_path: Path) -> None:
     ]
     order = [1, 2, 3, 2, 3, 2, 5, 3, 4, 6, 3, 6]
     trace = open_trace(str(write_trace(tmp_path / "t", blocks, [[order]])))
-    found, uncounted = profile(trace, 1, _functions([0x1000, 0x1100], [32, 32]))
-    assert (found.samples, uncounted) == ({0: 4 + 3 * 2 + 1, 1: 4 * 4}, 0)
-    assert (found.total, found.hits, found.foreign) == (28, 27, 8)
-    assert found.missing == [("(no function)", 1)]
-    assert found.arcs == {(0, 1, 0x17): 3}
+    result, uncounted = profile(trace, 1, _functions([0x1000, 0x1100], [32, 32]))
+    assert (result.samples, uncounted) == ({0: 4 + 3 * 2 + 1, 1: 4 * 4}, 0)
+    assert (result.total, result.hits, result.foreign) == (28, 27, 8)
+    assert result.missing == [("(no function)", 1)]
+    assert result.arcs == {(0, 1, 0x17): 3}
 
 
 def test_a_file_without_text(tmp_path: Path) -> None:
@@ -244,9 +244,9 @@ def test_c_copies_what_it_is_given(tmp_path: Path) -> None:
     trace = open_trace(str(_trace(tmp_path / "t", [0x1000 * n for n in range(1, 9)], [*range(1, 9)] * 3)))
     with Replay(trace) as replay:
         placement = original(trace, 1)
-        found = pages(trace, placement)
-        machine = replay.machine(replay.variant(replay.layout(found), keys(found, placement, 0)), parse("any=4,l2=8"))
-        del found
+        result = pages(trace, placement)
+        machine = replay.machine(replay.variant(replay.layout(result), keys(result, placement, 0)), parse("any=4,l2=8"))
+        del result
         assert sum(array("I", [7] * 100_000)) == 700_000
         replay.run()
         assert replay.counts(machine) == (24, 8)

@@ -130,8 +130,8 @@ def traced(program: Path, tmp_path: Path) -> Path:
     with path.open("wb") as out:
         out.write(tracefile.MAGIC)
         tracefile.write_chunk(out, 1, tracefile.LAST | tracefile.RAW, 1, (1).to_bytes(4, "little"))
-        found = tracefile.Description(("program",), "x86_64", (tracefile.File(""), file), 1, 1)
-        tracefile.write_end(out, found, bytes(16) + tracefile.BLOCK.pack(text.p_vaddr, 1, 4, 1))
+        result = tracefile.Description(("program",), "x86_64", (tracefile.File(""), file), 1, 1)
+        tracefile.write_end(out, result, bytes(16) + tracefile.BLOCK.pack(text.p_vaddr, 1, 4, 1))
     return path
 
 
@@ -189,13 +189,13 @@ def test_an_order_needs_the_program_as_it_was(traced: Path, tmp_path: Path) -> N
     raw = traced.read_bytes()
     assert raw
     (tmp_path / "order").write_text("a\n")
-    found = tracefile.open_trace(str(traced)).description.files[1]
-    kept = Path(found.path).read_bytes()
+    result = tracefile.open_trace(str(traced)).description.files[1]
+    kept = Path(result.path).read_bytes()
     try:
-        Path(found.path).write_bytes(Path(found.path).with_name("other").read_bytes())
+        Path(result.path).write_bytes(Path(result.path).with_name("other").read_bytes())
         done = run(HUGEALIGN, "simulate", traced, "--layout", f"order:{tmp_path / 'order'}")
     finally:
-        Path(found.path).write_bytes(kept)
+        Path(result.path).write_bytes(kept)
     assert (done.returncode, "is another build" in done.stderr) == (3, True), done.stderr
 
 
@@ -233,11 +233,11 @@ def threads(program: Path, tmp_path: Path) -> Path:
 )
 def test_a_part_of_each_thread(words: list[str], blocks: int, counted: int, threads: Path) -> None:
     done = run(HUGEALIGN, "simulate", threads, SMALL, *words, "--json")
-    found = json.loads(done.stdout)
-    jsonschema.validate(found, json.loads((ROOT / "lab/src/hugealign_lab/simulate-1.schema.json").read_text()))
-    assert (found["blocks"], found["instructions"], found["threads"]) == (blocks, blocks, counted)
+    result = json.loads(done.stdout)
+    jsonschema.validate(result, json.loads((ROOT / "lab/src/hugealign_lab/simulate-1.schema.json").read_text()))
+    assert (result["blocks"], result["instructions"], result["threads"]) == (blocks, blocks, counted)
     asked = dict(zip(words[::2], words[1::2], strict=True))
-    assert (found["from"], found["until"]) == (asked.get("--from"), asked.get("--until"))
+    assert (result["from"], result["until"]) == (asked.get("--from"), asked.get("--until"))
 
 
 def test_the_table_says_which_part(threads: Path) -> None:

@@ -224,10 +224,10 @@ def test_calls(link: str, tmp_path: Path) -> None:
 
     def counted(file: int, path: Path) -> dict[tuple[str, str], int]:
         functions = read_functions(path)
-        found, uncounted = profile(trace, file, functions)
+        result, uncounted = profile(trace, file, functions)
         assert not uncounted
         calls: dict[tuple[str, str], int] = {}
-        for (caller, callee, offset), times in found.arcs.items():
+        for (caller, callee, offset), times in result.arcs.items():
             assert offset is not None
             assert 0 < offset < functions.sizes[caller]
             pair = functions.names[caller], functions.names[callee]
@@ -245,7 +245,7 @@ def test_calls(link: str, tmp_path: Path) -> None:
     if link == "static":
         assert (calls["main", "far_away"], calls["far_away", "inside"]) == (70, 70)
     else:  # `inside` through the library's own PLT, the first time by way of the dynamic linker
-        (file,) = (n for n, one in enumerate(trace.description.files) if one.path.endswith("libfar.so"))
+        (file,) = (n for n, item in enumerate(trace.description.files) if item.path.endswith("libfar.so"))
         assert counted(file, tmp_path / "libfar.so")["far_away", "inside"] == 69
         assert not any("far_away" in pair for pair in calls)
 

@@ -61,8 +61,10 @@ def test_predicted_and_traced(name: str, before: tuple[Path, list[str], Trace]) 
     (directory / "reverse").write_text("".join(f"f{number}\n" for number in range(relinking.FUNCTIONS - 1, -1, -1)))
     subprocess.run(["gcc", *words, *objects, "-o", "after"], cwd=directory, check=True)
     after = _trace(directory, "after")
-    told = relinked_file(trace, trace.description.program, name, str(directory / "before"), str(directory / "after"))
-    predicted = simulate(trace, [(told, WINDOWS)], CPUS)
+    reported = relinked_file(
+        trace, trace.description.program, name, str(directory / "before"), str(directory / "after")
+    )
+    predicted = simulate(trace, [(reported, WINDOWS)], CPUS)
     there = placement.original(after, after.description.program)
     rows = {(row.cpu, row.windows): row for row in simulate(after, [(there, WINDOWS)], CPUS).rows}
     assert {(row.cpu, row.windows) for row in predicted.rows} == set(rows)

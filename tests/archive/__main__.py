@@ -66,7 +66,7 @@ def main() -> int:
             )
     records = load()
     (STATE.with_suffix(".md")).write_text(page(every, records), encoding="utf-8")
-    unexplained = [one.name for one in every if records.get(one.name, {}).get("differences") and not one.cause]
+    unexplained = [item.name for item in every if records.get(item.name, {}).get("differences") and not item.cause]
     print(f"{len(records)} packages, differences without a cause in: {', '.join(unexplained) or 'none'}")
     return int(bool(unexplained))
 
@@ -108,8 +108,8 @@ def rebuilt(name: str, hugealign: Path, seconds: int) -> dict[str, Any]:
     with building(name, hugealign, seconds) as (status, results), tempfile.TemporaryDirectory(dir=results) as scratch:
         if not (results / "hugealign.status").exists():
             log = (results / "ready.log").read_text(encoding="utf-8", errors="replace").splitlines()
-            said = next((line for line in log if line.startswith("E: ")), log[-1] if log else "")
-            return record | {"unready": f"not in {seconds} s" if status == 124 else f"status {status}: {said}"}
+            output = next((line for line in log if line.startswith("E: ")), log[-1] if log else "")
+            return record | {"unready": f"not in {seconds} s" if status == 124 else f"status {status}: {output}"}
         keep_logs(name, results)
         plain, ours = (read(results, which, Path(scratch, which)) for which in ("plain", "hugealign"))
         if plain.status:  # two builds that fail are no proof
@@ -124,7 +124,7 @@ def rebuilt(name: str, hugealign: Path, seconds: int) -> dict[str, Any]:
             "files": len(plain.files),
             "programs": len(plain.programs),
             "large": len(large),
-            "windows": [sum(one.windows for one in build.programs.values()) for build in (plain, ours)],
+            "windows": [sum(item.windows for item in build.programs.values()) for build in (plain, ours)],
             "differences": differences(plain, ours),
         }
 

@@ -65,10 +65,10 @@ def _programs(tree: Path) -> Iterator[tuple[str, Program]]:
     if not tree.exists():
         return
     done = run(HUGEALIGN, "verify", "--json", "--config=/dev/null", "--recursive", "--allow-empty", tree)
-    for said in json.loads(done.stdout)["files"]:
-        if "coverage" not in said:
+    for output in json.loads(done.stdout)["files"]:
+        if "coverage" not in output:
             continue
-        path = said["path"]
+        path = output["path"]
         fd = os.open(path, os.O_RDONLY)
         try:
             guards = read_guards(fd, read_image(fd))
@@ -76,34 +76,34 @@ def _programs(tree: Path) -> Iterator[tuple[str, Program]]:
             continue
         finally:
             os.close(fd)
-        findings = tuple(sorted({one["code"] for one in said["diagnoses"] if one["severity"] == "error"}))
+        findings = tuple(sorted({item["code"] for item in output["diagnoses"] if item["severity"] == "error"}))
         yield (
             os.path.relpath(path, tree),
-            Program(guards, said["coverage"]["windows"], not said["small"], findings),
+            Program(guards, output["coverage"]["windows"], not output["small"], findings),
         )
 
 
 def differences(plain: Build, ours: Build) -> list[str]:
     """Return what *ours* has different from *plain*, in words, and each finding that is left in it."""
-    found = []
+    result = []
     if plain.status != ours.status:
-        found.append(f"status: {plain.status} → {ours.status}")
+        result.append(f"status: {plain.status} → {ours.status}")
     for what, before, after in (
         ("test suite", plain.suite, ours.suite),
         ("control field", plain.fields, ours.fields),
         ("file", plain.files, ours.files),
     ):
-        found += _lists(what, before, after)
+        result += _lists(what, before, after)
     for path, program in ours.programs.items():
         if path in plain.programs and (why := weaker(program.guards, plain.programs[path].guards)):
-            found.append(f"weaker: {path}: {why}")
+            result.append(f"weaker: {path}: {why}")
         if program.findings:
-            found.append(f"verify: {path}: {', '.join(program.findings)}")
-    return found
+            result.append(f"verify: {path}: {', '.join(program.findings)}")
+    return result
 
 
 def _lists(what: str, before: Sequence[str], after: Sequence[str]) -> list[str]:
     gone, new = Counter(before) - Counter(after), Counter(after) - Counter(before)
-    found = [f"{what}: - {line}" for line in gone.elements()] + [f"{what}: + {line}" for line in new.elements()]
-    rest = len(found) - _SHOWN
-    return found if rest <= 0 else [*found[:_SHOWN], f"{what}: {rest} more"]
+    result = [f"{what}: - {line}" for line in gone.elements()] + [f"{what}: + {line}" for line in new.elements()]
+    rest = len(result) - _SHOWN
+    return result if rest <= 0 else [*result[:_SHOWN], f"{what}: {rest} more"]

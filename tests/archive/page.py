@@ -54,15 +54,15 @@ def page(packages: Sequence[Package], records: Mapping[str, Mapping[str, Any]]) 
         if "unready" in record:
             rows.append(f"| {package.name} | {package.system} | not run: {_cell(record['unready'])} | | | | | | |\n")
             continue
-        found = record["differences"]
+        result = record["differences"]
         before, after = record["windows"]
         rows.append(
             f"| {package.name} {record['version']} | {package.system} | {record['how']} | {len(record['suite'])} "
             f"| {record['files']} | {record['programs']} | {record['large']} | {before} → {after} "
-            f"| {len(found) or ''} |\n"
+            f"| {len(result) or ''} |\n"
         )
-        if found:
-            listed = "".join(f"- `{line}`\n" for line in found)
+        if result:
+            listed = "".join(f"- `{line}`\n" for line in result)
             causes.append(f"\n### {package.name}\n\n{listed}\n{package.cause or 'The cause is not known yet.'}\n")
     built = [record for record in records.values() if "unready" not in record]
     different = sum(bool(record["differences"]) for record in built)

@@ -31,11 +31,11 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 def summaries(log: str) -> list[str]:
     """Return the summaries in *log*, sorted, since builds run suites at the same time."""
-    found = []
+    result = []
     for raw in log.splitlines():
         line = _BEFORE.sub("", _COLOUR.sub("", raw))
         for pattern in _SUMMARIES:
             if match := pattern.match(line):
-                found.append(" ".join(match[0].split()))
+                result.append(" ".join(match[0].split()))
                 break
-    return sorted(found)
+    return sorted(result)

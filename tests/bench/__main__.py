@@ -94,11 +94,11 @@ def costs() -> None:
         large_programs()
         tracing(work)
 
-        found = postgres_link()
-        if found is None:
+        result = postgres_link()
+        if result is None:
             print("PostgreSQL: not built (make test-postgres); its link and configure are not measured")
             return
-        command, directory = found
+        command, directory = result
         command[command.index("-o") + 1] = str(work / "postgres")
         compare("link postgres, 5 MiB text", command, [str(HUGEALIGN), *command], 20, directory)
         source = POSTGRES / "source" / "current" / "configure"

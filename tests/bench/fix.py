@@ -53,14 +53,14 @@ def large_programs() -> None:
         fix = [str(HUGEALIGN), "fix"]
         both = f"{HUGEALIGN} fix --in-place {bfd} && {HUGEALIGN} fix --undo {bfd}"
         (times,) = in_turn([lambda: cost(["sh", "-c", both], work)], ROUNDS)
-        alone("fix and undo 1 GiB in place", [one.wall * 1000 for one in times])
-        alone("  processor time", [one.cpu * 1000 for one in times])
+        alone("fix and undo 1 GiB in place", [item.wall * 1000 for item in times])
+        alone("  processor time", [item.cpu * 1000 for item in times])
         for title, program in (("move", lld), ("stay", bfd)):
             plain = ["sh", "-c", f"cp --sparse=always {program} out && sync out"]
             commands = [fresh(plain, work), fresh([*fix, str(program), "-o", "out"], work)]
             costs = in_turn(commands, ROUNDS)
-            show(f"fix -o, contents {title}; cp, sync", *([one.wall * 1000 for one in those] for those in costs))
-            show("  processor time", *([one.cpu * 1000 for one in those] for those in costs))
+            show(f"fix -o, contents {title}; cp, sync", *([item.wall * 1000 for item in those] for those in costs))
+            show("  processor time", *([item.cpu * 1000 for item in those] for those in costs))
 
 
 def output_of_bolt() -> None:
@@ -70,8 +70,8 @@ def output_of_bolt() -> None:
         plain = ["sh", "-c", f"cp --sparse=always {program.name} out && sync out"]
         costs = in_turn([fresh(plain, program.parent), fresh(command, program.parent)], ROUNDS)
         title = f"fix BOLT's {program.parent.name}, {program.stat().st_size >> 20} MiB"
-        show(title, *([one.wall * 1000 for one in those] for those in costs))
-        show("  processor time", *([one.cpu * 1000 for one in those] for those in costs))
+        show(title, *([item.wall * 1000 for item in those] for those in costs))
+        show("  processor time", *([item.cpu * 1000 for item in those] for those in costs))
 
 
 def alone(title: str, milliseconds: list[float]) -> None:

@@ -60,12 +60,12 @@ def hosts(directory: Path, number: int, functions: Sequence[Function] | None = N
     chance = random.Random(27)
     functions = functions or made_up()
     lines = [
-        [counts.function(one.address + release, one.name, "", one.code) for one in functions]
+        [counts.function(item.address + release, item.name, "", item.code) for item in functions]
         for release in range(RELEASES)
     ]
     calls = [[_call(functions, n, release) for n in range(len(functions))] for release in range(RELEASES)]
     heads = [counts.head(f"{release:040x}", "server") for release in range(RELEASES)]
-    weights = list(accumulate(one.weight for one in functions))
+    weights = list(accumulate(item.weight for item in functions))
     releases = [1 / (n + 1) for n in range(RELEASES)]
     every = range(len(functions))
     pool = [Counter(chance.choices(every, cum_weights=weights, k=draws // 2)) for _ in range(_POOL)]
@@ -84,7 +84,7 @@ def hosts(directory: Path, number: int, functions: Sequence[Function] | None = N
 def _call(functions: Sequence[Function], number: int, release: int) -> bytes:
     """Return the key of a call that one function makes."""
     pair = functions[number], functions[7 * number % len(functions)]
-    ends = [counts.end(one.address + release, "", "") for one in pair]
+    ends = [counts.end(item.address + release, "", "") for item in pair]
     return counts.call(ends[0], number % 90, ends[1])
 
 

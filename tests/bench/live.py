@@ -82,11 +82,11 @@ def main() -> None:
         with crowd(work):
             used = share(["top", "--watch", "5"], 60)
             print(f"top --watch 5 beside 2,000 processes: {100 * used:.2f} % of one processor")
-        found = re.search(r"adapt --watch (\d+)", _UNIT.read_text(encoding="utf-8"))
-        assert found
+        match = re.search(r"adapt --watch (\d+)", _UNIT.read_text(encoding="utf-8"))
+        assert match
         with arena(work) as child:
-            used = share(["adapt", "--watch", found[1], "--windows", str(WINDOWS), str(child.pid)], 2 * int(found[1]))
-        print(f"adapt --watch {found[1]}: {100 * used:.2f} % of one processor")
+            used = share(["adapt", "--watch", match[1], "--windows", str(WINDOWS), str(child.pid)], 2 * int(match[1]))
+        print(f"adapt --watch {match[1]}: {100 * used:.2f} % of one processor")
         for _ in range(ROUNDS):
             with arena(work) as child:
                 without, during = gaps(child, adapting=False), gaps(child, adapting=True)

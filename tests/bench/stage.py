@@ -46,7 +46,7 @@ def starts(work: Path) -> None:
             return took
 
         costs = in_turn([copied, lambda: cost([*run, "--how=stage", "--", str(program)], work)], RUNS)
-        show(f"first start, staged, {size} MiB; cp", *([one.wall * 1000 for one in side] for side in costs))
+        show(f"first start, staged, {size} MiB; cp", *([item.wall * 1000 for item in side] for side in costs))
         small, store = work / "small", memory / "store"
         words = "gcc -fuse-ld=bfd main.c small.s -o small -Wl,-z,max-page-size=0x200000 -Wl,-z,separate-code"
         (work / "small.s").write_text(".text\n.balign 0x200000\n.fill 1 << 20, 4, 0xcccccccc\n", encoding="ascii")
@@ -56,10 +56,10 @@ def starts(work: Path) -> None:
         in_place.chmod(0o755)
         subprocess.run([HUGEALIGN, "stage", "--store", store, small], check=True)
         there = [*run, "--how=in-place", "--", str(in_place)]
-        again = [*run, "--how=stage", "--store", str(store), "--", str(small)]
+        repeated = [*run, "--how=stage", "--store", str(store), "--", str(small)]
         try:
-            costs = in_turn([lambda: cost(there, work), lambda: cost(again, work)], RUNS)
-            show("second start, staged; in place", *([one.wall * 1000 for one in side] for side in costs))
+            costs = in_turn([lambda: cost(there, work), lambda: cost(repeated, work)], RUNS)
+            show("second start, staged; in place", *([item.wall * 1000 for item in side] for side in costs))
         finally:
             subprocess.run(["umount", store], check=True)
 

@@ -129,14 +129,14 @@ def compare(title: str, plain: list[str], ours: list[str], runs: int, cwd: Path)
     A command that always ran second would always find what the first left behind, such as pages to write back.
     """
     costs = in_turn([lambda: cost(plain, cwd), lambda: cost(ours, cwd)], runs)
-    show(title, *([one.wall * 1000 for one in side] for side in costs))
+    show(title, *([item.wall * 1000 for item in side] for side in costs))
 
 
 def show(title: str, plain: Sequence[float], ours: Sequence[float]) -> None:
     """Print the line of *title*: milliseconds of both, taken in turn."""
     a, b = statistics.median(plain), statistics.median(ours)
-    found = paired(plain, ours)
-    within = f"{found.low:.3f} to {found.high:.3f}{'' if found.claim else ', no claim'}"
+    result = paired(plain, ours)
+    within = f"{result.low:.3f} to {result.high:.3f}{'' if result.claim else ', no claim'}"
     low = min(ours) / min(plain)
     print(f"{title:34} {a:9.1f} {b:9.1f} {b - a:+8.1f} {b / a:8.3f} {low:8.3f}  {within}", flush=True)
 

@@ -13,17 +13,17 @@ MANY, FEW, SMALL = 1500, 10, 60_000
 
 def system_files(count: int) -> list[str]:
     """Return *count* programs and libraries of this system, in the order of discovery."""
-    found: list[str] = []
+    result: list[str] = []
     for top in SYSTEM:
         for directory, directories, names in os.walk(top):
             directories.sort()
             for name in sorted(names):
                 path = Path(directory, name)
                 if not path.is_symlink() and path.is_file() and is_program(path):
-                    found.append(str(path))
-                    if len(found) == count:
-                        return found
-    return found
+                    result.append(str(path))
+                    if len(result) == count:
+                        return result
+    return result
 
 
 def small_files(top: Path) -> Path:

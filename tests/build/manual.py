@@ -54,9 +54,9 @@ class Block:
 def blocks(path: Path) -> Iterator[Block]:
     """Yield the blocks of shell commands in the document at *path*."""
     text = path.read_text(encoding="utf-8")
-    for found in _BLOCK.finditer(text):
-        line = text.count("\n", 0, found.start(3))
-        yield Block(str(path.relative_to(ROOT)), line, found[1] or "", found[2] or "", found[3])
+    for match in _BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start(3))
+        yield Block(str(path.relative_to(ROOT)), line, match[1] or "", match[2] or "", match[3])
 
 
 # A server as each build system builds it.  Its hot functions lie apart from one another.

@@ -106,10 +106,10 @@ def functions(path: Path, section: str | None = None) -> list[str]:
     index = None
     if section is not None:
         listed = run("readelf", "-SW", path, check=True).stdout
-        found = re.search(rf"\[ *(\d+)\] {re.escape(section)} ", listed)
-        if not found:
+        match = re.search(rf"\[ *(\d+)\] {re.escape(section)} ", listed)
+        if not match:
             return []
-        index = found[1]
+        index = match[1]
     rows = [line.split() for line in run("readelf", "-sW", path, check=True).stdout.splitlines()]
     named = {(int(r[1], 16), r[7]) for r in rows if len(r) == 8 and r[3] == "FUNC" and index in (None, r[6])}
     return [name.partition(".llvm.")[0] for _, name in sorted(named)]

@@ -86,12 +86,12 @@ def test_what_depends_on_text_is_linked_in_whole_windows(workspace: Path) -> Non
 
 def test_an_order_is_followed(workspace: Path) -> None:
     assert bazel(workspace, "build", "//:hot").returncode == 0
-    found = run("nm", "-n", "--defined-only", workspace / "bazel-bin" / "hot", check=True).stdout.splitlines()
-    assert [line[19:] for line in found if line[19:] in ("warm", "cold", "main")] == ["warm", "cold", "main"]
+    result = run("nm", "-n", "--defined-only", workspace / "bazel-bin" / "hot", check=True).stdout.splitlines()
+    assert [line[19:] for line in result if line[19:] in ("warm", "cold", "main")] == ["warm", "cold", "main"]
     (workspace / "server.order").write_text(ORDER.replace("warm\ncold", "cold\nwarm"))  # a declared input
     assert bazel(workspace, "build", "//:hot").returncode == 0
-    found = run("nm", "-n", "--defined-only", workspace / "bazel-bin" / "hot", check=True).stdout.splitlines()
-    assert [line[19:] for line in found if line[19:] in ("warm", "cold", "main")] == ["cold", "warm", "main"]
+    result = run("nm", "-n", "--defined-only", workspace / "bazel-bin" / "hot", check=True).stdout.splitlines()
+    assert [line[19:] for line in result if line[19:] in ("warm", "cold", "main")] == ["cold", "warm", "main"]
 
 
 def test_the_link_sees_nothing_of_this_checkout_but_its_inputs(workspace: Path) -> None:

@@ -43,9 +43,9 @@ def built(directory: Path, *flags: str, compiler: str = "gcc") -> Path:
 )
 def test_files_of_one_name(compiler: str, flags: tuple[str, ...], sources: Path) -> None:
     """a.c is in two directories, and is none that could be meant."""
-    found = read_units(built(sources, *flags, compiler=compiler))
-    assert {name: found[name] for name in ("main.c", "b.c")} == {"main.c": "main.c", "b.c": "two/b.c"}
-    assert "a.c" not in found
+    result = read_units(built(sources, *flags, compiler=compiler))
+    assert {name: result[name] for name in ("main.c", "b.c")} == {"main.c": "main.c", "b.c": "two/b.c"}
+    assert "a.c" not in result
 
 
 def test_without_debug_information(sources: Path) -> None:

@@ -12,8 +12,8 @@ MANIFESTS = sorted((ROOT / "examples" / "containers").glob("*.yaml"))
 
 
 def manifest(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return found
+    result: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return result
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)

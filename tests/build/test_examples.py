@@ -31,8 +31,10 @@ def test_the_script_links_the_same_objects(tmp_path: Path) -> None:
     shown = tmp_path / "shown"
     shown.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     shown.chmod(0o755)
-    said = subprocess.run([script, tmp_path / "out", shown, "-x y"], capture_output=True, text=True, check=True).stdout
-    assert said.splitlines() == ["-x y", "-Wl,-z,relro", "CMakeFiles/main.o", "-o", str(tmp_path / "out"), "-lm"]
+    output = subprocess.run(
+        [script, tmp_path / "out", shown, "-x y"], capture_output=True, text=True, check=True
+    ).stdout
+    assert output.splitlines() == ["-x y", "-Wl,-z,relro", "CMakeFiles/main.o", "-o", str(tmp_path / "out"), "-lm"]
     assert subprocess.run([script], capture_output=True, check=False).returncode == 2
 
 

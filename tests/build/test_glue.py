@@ -157,15 +157,15 @@ def test_pytest_helper(built: Path, tmp_path: Path) -> None:
     ]
     run(*words, cwd=tmp_path, PYTHONPATH=str(ROOT))
     cases = ET.parse(tmp_path / "junit.xml").getroot().iter("testcase")  # noqa: S314
-    told = {case.attrib["name"]: "".join(failure.text or "" for failure in case) for case in cases}
-    assert list(told) == ["test_good", "test_plain", "test_too_few", "test_absent", "test_no_windows_of_that_size"]
-    assert told["test_good"] == ""
-    assert "text is not on huge pages" in told["test_plain"]
-    assert "error[HA001]" in told["test_plain"]
-    assert "2 windows, not 3: 100 % of 2.9 MiB of text" in told["test_too_few"]
-    assert f"absent: could not check: {worded('file.unreadable', error='ENOENT')}" in told["test_absent"]
-    assert "error[HA001]" in told["test_no_windows_of_that_size"]
-    assert "hugealign/testing.py" not in told["test_plain"]  # the failure is where the caller stands
+    reported = {case.attrib["name"]: "".join(failure.text or "" for failure in case) for case in cases}
+    assert list(reported) == ["test_good", "test_plain", "test_too_few", "test_absent", "test_no_windows_of_that_size"]
+    assert reported["test_good"] == ""
+    assert "text is not on huge pages" in reported["test_plain"]
+    assert "error[HA001]" in reported["test_plain"]
+    assert "2 windows, not 3: 100 % of 2.9 MiB of text" in reported["test_too_few"]
+    assert f"absent: could not check: {worded('file.unreadable', error='ENOENT')}" in reported["test_absent"]
+    assert "error[HA001]" in reported["test_no_windows_of_that_size"]
+    assert "hugealign/testing.py" not in reported["test_plain"]  # the failure is where the caller stands
 
 
 # -- pre-commit

@@ -65,8 +65,8 @@ def holds(program: Path) -> bool:
 @pytest.mark.parametrize("mode", ["", "-buildmode=pie"])
 def test_go_links(mode: str, tmp_path: Path) -> None:
     need("go", "gcc")
-    said = typed(GO_LINKED.replace("go build", f"go build {mode}"), GO, tmp_path)
-    assert "server: ok  100 %" in said
+    output = typed(GO_LINKED.replace("go build", f"go build {mode}"), GO, tmp_path)
+    assert "server: ok  100 %" in output
     assert holds(tmp_path / "server")
 
 
@@ -80,7 +80,7 @@ def test_go_that_is_fixed(tmp_path: Path) -> None:
 
 def test_cargo(tmp_path: Path) -> None:
     need("cargo", "rustc")
-    said = typed(CARGO, RUST, tmp_path)
-    assert "server: ok  100 %" in said
+    output = typed(CARGO, RUST, tmp_path)
+    assert "server: ok  100 %" in output
     (program,) = tmp_path.glob("target/*/release/server")
     assert holds(program)

@@ -158,7 +158,7 @@ def test_ports(number: int, tmp_path: Path, request: pytest.FixtureRequest) -> N
         libraries = run("rustc", f"--target={program.parts[-3]}", "--print=target-libdir").stdout.strip()
         if not Path(libraries).exists():
             pytest.skip("rustc has no library for riscv64: rustup target add riscv64gc-unknown-linux-gnu")
-    said = typed_block(block, place, **settings)
-    assert number == 2 or "server: ok  100 %" in said
-    for one in (program, place / "main")[: 2 - bool(number)]:
-        works(one, machine, qemu, root)
+    output = typed_block(block, place, **settings)
+    assert number == 2 or "server: ok  100 %" in output
+    for item in (program, place / "main")[: 2 - bool(number)]:
+        works(item, machine, qemu, root)

@@ -56,10 +56,10 @@ def test_run(block: Block, places: dict[str, Path], tmp_path: Path) -> None:
         start_new_session=True,
     ) as shell:
         try:
-            said, _ = shell.communicate(timeout=250)
+            output, _ = shell.communicate(timeout=250)
         finally:
             if shell.poll() is None:
                 os.killpg(shell.pid, signal.SIGKILL)
-    print(f"{block}\n{said}")  # `make test-fresh` keeps it, to be read
-    assert shell.returncode == 0, said
-    assert "warning" not in said, said
+    print(f"{block}\n{output}")  # `make test-fresh` keeps it, to be read
+    assert shell.returncode == 0, output
+    assert "warning" not in output, output

@@ -112,9 +112,9 @@ def text_of(package: Path, where: Path) -> str:
 
 @pytest.mark.skipif(not shutil.which("dh"), reason="debhelper is not installed")
 def test_debhelper(source: Path, tmp_path: Path) -> None:
-    status, said = debian_build(source)
-    assert status == 0, said
-    assert "dh_hugealign" in said
+    status, output = debian_build(source)
+    assert status == 0, output
+    assert "dh_hugealign" in output
     (package,) = tmp_path.glob("server_1.0_*.deb")
     assert "server: ok  100 %" in text_of(package, tmp_path / "with")
     assert run(tmp_path / "with/usr/bin/server").returncode == 0
@@ -124,13 +124,13 @@ def test_debhelper(source: Path, tmp_path: Path) -> None:
 def test_debhelper_judges_what_is_in_the_package(source: Path, tmp_path: Path) -> None:
     """A program that the build links by ld itself, or by another linker, is found."""
     override = "override_dh_auto_build:\n\tenv -u COMPILER_PATH $(MAKE)\n"
-    status, said = debian_build(source, override)
+    status, output = debian_build(source, override)
     assert status != 0
-    assert "error[HA004]" in said
+    assert "error[HA004]" in output
     never = override + "override_dh_hugealign:\n\tdh_hugealign -- --fail-on never\n"
-    status, said = debian_build(source, never)
-    assert status == 0, said
-    assert "error[HA004]" in said
+    status, output = debian_build(source, never)
+    assert status == 0, output
+    assert "error[HA004]" in output
     (package,) = tmp_path.glob("server_1.0_*.deb")
     assert "server: FAILED" in text_of(package, tmp_path / "without")
 

@@ -116,13 +116,13 @@ def test_hot_functions_lie_first(
     exact = linker != "gold"
     lies_first(tmp_path / "ordered", HOT, 4096 if exact else 1 << 20)
     assert Elf(tmp_path / "ordered").faults(exact=exact) == []
-    note, found = note_of(tmp_path / "ordered"), symbols(tmp_path / "ordered")
+    note, result = note_of(tmp_path / "ordered"), symbols(tmp_path / "ordered")
     assert note is not None
-    assert note.hot_start == found["gamma_"][0]
-    last = max(at for at in found["alpha"])
+    assert note.hot_start == result["gamma_"][0]
+    last = max(at for at in result["alpha"])
     assert last < note.hot_end <= last + 64
     # What is there to fill room has stayed where it was, beside what it was compiled with.
-    behind = [name for name, at in sorted(found.items(), key=lambda item: item[1]) if at[0] >= note.hot_end]
+    behind = [name for name, at in sorted(result.items(), key=lambda item: item[1]) if at[0] >= note.hot_end]
     assert behind.index("_start") < behind.index("unused_one") == behind.index("thrower") - 1
     assert run(tmp_path / "ordered").stdout == run(tmp_path / "plain").stdout == OUTPUT
     assert run(HUGEALIGN, "verify", tmp_path / "ordered").returncode == 0
@@ -148,10 +148,10 @@ def test_aarch64(linker: str, newest: Built, tmp_path: Path) -> None:
     link = (driver, *linker_words(linker), "f.o", "-o", "out")
     done = run(HUGEALIGN, *link, cwd=tmp_path, check=True, **settings)
     assert done.stderr == ""
-    found = symbols(tmp_path / "out")
-    places = [found[name][0] for name in wanted]
+    result = symbols(tmp_path / "out")
+    places = [result[name][0] for name in wanted]
     assert places == sorted(places)
-    assert max(places) < min(at for name in names if name not in wanted for at in found[name])
+    assert max(places) < min(at for name in names if name not in wanted for at in result[name])
     if shutil.which("qemu-aarch64"):
         assert run("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", tmp_path / "out").returncode == 42
 
@@ -219,10 +219,10 @@ class Lto:
 
     def first(self) -> list[str]:
         """Link, and return the functions between the marks, without the numbers in lld's names, in order."""
-        found = self.link()
+        result = self.link()
         lies_first(self.directory / "out", ("__hugealign_hot_start",), 4096, together=False)
-        start, end = (found[f"__hugealign_hot_{mark}"][0] for mark in ("start", "end"))
-        inside = sorted((at, name) for name, places in found.items() for at in places if start <= at < end)
+        start, end = (result[f"__hugealign_hot_{mark}"][0] for mark in ("start", "end"))
+        inside = sorted((at, name) for name, places in result.items() for at in places if start <= at < end)
         return [name.partition(".")[0] for _, name in inside if not name.startswith("__hugealign")]
 
     def order(self, *names: str) -> list[str]:
@@ -404,8 +404,8 @@ def test_a_compiler_that_is_replaced(built: Built, newest: Built, work: Work) ->
     (work.directory / "lib").unlink()
     (work.directory / "lib").symlink_to(other.parent.parent / "lib")
     assert work.compile(clang, **settings) == FLAG
-    said = "hugealign: debug: the plugin for this compiler is out of date; run: hugealign plugin build"
-    assert work.compile(clang, said=said, HUGEALIGN_DEBUG="1", **settings) == FLAG
+    output = "hugealign: debug: the plugin for this compiler is out of date; run: hugealign plugin build"
+    assert work.compile(clang, said=output, HUGEALIGN_DEBUG="1", **settings) == FLAG
 
 
 def test_list_says_what_is_out_of_date(newest: Built, tmp_path: Path) -> None:
@@ -417,8 +417,8 @@ def test_list_says_what_is_out_of_date(newest: Built, tmp_path: Path) -> None:
     place.write_text("")
     listed = run(HUGEALIGN, "plugin", "list", check=True, **settings).stdout
     assert f"  out of date; run: hugealign plugin build {newest.prefix}/bin/clang\n" in listed
-    again = run(HUGEALIGN, "plugin", "build", newest.clang, check=True, **settings).stdout
-    assert f"{again}" in run(HUGEALIGN, "plugin", "list", check=True, **settings).stdout
+    repeated = run(HUGEALIGN, "plugin", "build", newest.clang, check=True, **settings).stdout
+    assert f"{repeated}" in run(HUGEALIGN, "plugin", "list", check=True, **settings).stdout
     assert [path.name for path in place.parent.iterdir() if path.suffix != ".so"] == ["tools"]
 
 
@@ -490,8 +490,8 @@ def test_a_bad_order_is_no_error(data: bytes, said: str, built: Built, work: Wor
 
 
 def test_a_missing_order_is_no_error(built: Built, work: Work) -> None:
-    said = "{}: compiled without -ffunction-sections; make one: hugealign order"
-    missing, other = said.format("no such file"), said.format("not an order file")
+    output = "{}: compiled without -ffunction-sections; make one: hugealign order"
+    missing, other = output.format("no such file"), output.format("not an order file")
     assert work.compile(built.clang, "-Werror", said=missing, HUGEALIGN_PROFILE="/nowhere") == {".text"}
     assert work.compile(built.clang, said=other, HUGEALIGN_PROFILE=str(work.directory)) == {".text"}
 
@@ -528,9 +528,9 @@ class Cached:
 
     def compile(self, *words: object, hit: bool, **settings: Any) -> set[str]:
         before = self.hits()
-        found = self.work.compile(*words, **(self.settings | settings))
+        result = self.work.compile(*words, **(self.settings | settings))
         assert self.hits() - before == hit
-        return found
+        return result
 
     def hits(self) -> int:
         printed = run("ccache", "--print-stats", check=True, **self.settings).stdout

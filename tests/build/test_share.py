@@ -22,10 +22,10 @@ SHARE = ROOT / "share"
 
 
 def needs(tool: str) -> str:
-    found = shutil.which(tool)
-    if not found:
+    result = shutil.which(tool)
+    if not result:
         pytest.skip(f"{tool} is not installed")
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")

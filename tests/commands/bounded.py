@@ -66,8 +66,8 @@ def run(*words: object, cwd: Path | None = None, file_size: int = resource.RLIM_
             )
         status, peak = cost.read_text().split()
         with out.open("rb") as stdout, err.open("rb") as stderr:
-            said, complained = (stream.read(1 << 20).decode("utf-8", "replace") for stream in (stdout, stderr))
-    return Ended(int(status), said, complained, int(peak))
+            output, complained = (stream.read(1 << 20).decode("utf-8", "replace") for stream in (stdout, stderr))
+    return Ended(int(status), output, complained, int(peak))
 
 
 def refused(ended: Ended, reason: str) -> None:

@@ -53,8 +53,8 @@ def load(path: Path, binary: Path, form: str | None = None) -> tuple[Profile, Ma
     """Read one profile and match it."""
     profile = Profile()
     functions = functions_of(binary)
-    found = read.add(str(path), profile, functions, str(binary), form)
-    return profile, match(profile, functions), found
+    values = read.add(str(path), profile, functions, str(binary), form)
+    return profile, match(profile, functions), values
 
 
 def named(samples: dict[int, int], functions: Functions) -> dict[str, int]:

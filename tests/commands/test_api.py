@@ -51,15 +51,15 @@ def test_fix_and_back(tmp_path: Path) -> None:
 def test_verify_and_compare(tmp_path: Path) -> None:
     fixed = tmp_path / "fixed"
     hugealign.fix(PYTHON, hugealign.FixOptions(output=str(fixed)))
-    found = hugealign.verify(
+    result = hugealign.verify(
         [fixed, tmp_path / "absent"], hugealign.Policy(2 << 20), hugealign.Selection(fail_on="error")
     )
-    assert [file.verdict for file in found.files] == ["ok", "unknown"]
-    assert found.status == 3
-    problem = found.files[1].problem
+    assert [file.verdict for file in result.files] == ["ok", "unknown"]
+    assert result.status == 3
+    problem = result.files[1].problem
     assert problem
     assert (problem.code, problem.facts) == ("file.unreadable", {"error": "ENOENT"})
-    assert found.coverage().windows
+    assert result.coverage().windows
     assert hugealign.compare(fixed, PYTHON).status == 1
     assert hugealign.compare(PYTHON, fixed).status == 0
 
@@ -88,16 +88,16 @@ def test_warm_and_cool(tmp_path: Path) -> None:
     whole = str(tmp_path / "whole")
     hugealign.fix(PYTHON, hugealign.FixOptions(output=whole))
     assert hugealign.warm(whole, hugealign.WarmOptions(check=True)).offsets
-    told: list[tuple[int, int]] = []
-    done = hugealign.warm(whole, progress=lambda *of: told.append(of))
+    reported: list[tuple[int, int]] = []
+    done = hugealign.warm(whole, progress=lambda *of: reported.append(of))
     assert len(done.warmth.huge) == len(done.offsets)
     assert (done.huge == len(done.offsets)) == (done.diagnosis is None)
     assert hugealign.cool(whole).huge == 0 or done.huge
 
 
 def test_diagnose(tmp_path: Path) -> None:
-    found = hugealign.diagnose([str(tmp_path)])
-    assert {"machine.kernel", "process.thp-allowed"} <= {one.diagnosis.code for one in found}
+    result = hugealign.diagnose([str(tmp_path)])
+    assert {"machine.kernel", "process.thp-allowed"} <= {item.diagnosis.code for item in result}
 
 
 def test_name_that_is_none() -> None:

@@ -52,7 +52,7 @@ def names(reports: list[FileReport]) -> list[str]:
 def reasons(reports: list[FileReport]) -> str:
     """Return code and facts of each problem, in a line each."""
     problems = [report.problem for report in reports if report.problem]
-    return "\n".join(" ".join((found.code, *map(str, found.facts.values()))) for found in problems)
+    return "\n".join(" ".join((result.code, *map(str, result.facts.values()))) for result in problems)
 
 
 @pytest.mark.parametrize("kind", archives.COMMANDS)
@@ -452,12 +452,12 @@ def test_nothing_is_left_when_killed(tmp_path: Path) -> None:
 
 
 def open_below(pid: int, directory: Path) -> list[str]:
-    found = []
+    result = []
     with contextlib.suppress(OSError):
         for fd in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(OSError):
-                found.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
-    return [target for target in found if target.startswith(str(directory))]
+                result.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return [target for target in result if target.startswith(str(directory))]
 
 
 def test_temporary_place_that_is_full(tmp_path: Path) -> None:

@@ -43,24 +43,24 @@ def called(path: Path, functions: Functions) -> dict[str, list[str]]:
 
 def by_objdump(path: Path, prefix: str) -> dict[str, list[str]]:
     text = subprocess.run([f"{prefix}objdump", "-d", path], capture_output=True, text=True, check=True).stdout
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     name = ""
     for line in text.splitlines():
         if begins := re.match(r"[0-9a-f]+ <(\w+)>:", line):
             name = begins[1]
-            found[name] = []
+            result[name] = []
         elif (call := re.search(r"\t(?:call|bl)\s+[0-9a-f]+ <(\w+)>", line)) and call[1] != name:
-            found[name].append(call[1])
-    numbers = {name: index for index, name in enumerate(found)}
-    return {name: sorted(set(callees), key=numbers.__getitem__) for name, callees in found.items()}
+            result[name].append(call[1])
+    numbers = {name: index for index, name in enumerate(result)}
+    return {name: sorted(set(callees), key=numbers.__getitem__) for name, callees in result.items()}
 
 
 def test_the_same_calls_as_objdump(program: tuple[Path, str]) -> None:
     path, prefix = program
-    found = called(path, read_functions(path))
-    assert found == by_objdump(path, prefix)
-    assert found["both"] == ["leaf", "again"]
-    assert found["indirect"] == []
+    result = called(path, read_functions(path))
+    assert result == by_objdump(path, prefix)
+    assert result["both"] == ["leaf", "again"]
+    assert result["indirect"] == []
 
 
 def test_a_file_without_symbols(program: tuple[Path, str]) -> None:
@@ -105,9 +105,9 @@ def test_code_behind_a_function_is_not_its_own(program: tuple[Path, str]) -> Non
     path, _ = program
     functions = read_functions(path)
     functions.sizes[functions.names.index("both")] = 1
-    found = called(path, functions)
-    assert found["both"] == []
-    assert found["again"] == ["leaf"]
+    result = called(path, functions)
+    assert result["both"] == []
+    assert result["again"] == ["leaf"]
 
 
 def test_instructions_of_aarch64_lie_on_four_bytes() -> None:
@@ -142,9 +142,9 @@ def test_real_code() -> None:
         if caller >= 0 and callee in starts and functions.starts[caller] != callee:
             wanted.add((caller, functions.at(callee)))
     seen, everyone = Calls(path, functions), range(len(functions))
-    found = {(index, callee) for index in everyone for callee in seen.callees(index)}
+    result = {(index, callee) for index in everyone for callee in seen.callees(index)}
     assert len(wanted) > 1000
-    assert wanted <= found
-    assert len(found - wanted) * 1000 <= len(wanted)
-    assert found == {(caller, index) for index in everyone for caller in seen.callers(index)}
+    assert wanted <= result
+    assert len(result - wanted) * 1000 <= len(wanted)
+    assert result == {(caller, index) for index in everyone for caller in seen.callers(index)}
     assert all(len(set(callers)) == len(callers) for callers in map(seen.callers, everyone))

@@ -23,10 +23,10 @@ DIAGNOSES = [
 @pytest.mark.parametrize("one", DIAGNOSES, ids=lambda one: one.code)
 def test_form(one: Diagnosis) -> None:
     schema = json.loads((CHECKOUT / "hugealign/diagnosis/diagnosis.schema.json").read_text(encoding="utf-8"))
-    found = render.document(one)
-    jsonschema.validate(found, schema)
+    result = render.document(one)
+    jsonschema.validate(result, schema)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**(found or {}), "code": "what?"}, schema)
+        jsonschema.validate({**(result or {}), "code": "what?"}, schema)
 
 
 @pytest.mark.parametrize("one", [None, *DIAGNOSES], ids=str)

@@ -40,10 +40,10 @@ def test_what_the_windows_hold(order: Path, program: Path, tmp_path: Path) -> No
     now.write_text("f1 10\nf6 20\nf3 940\nf4 30\n")
     for threshold, status in ((None, 1), ("94.5%", 0)):
         done = run(*words, *([f"--threshold={threshold}"] if threshold else []), "--json")
-        found = json.loads(done.stdout)
-        jsonschema.validate(found, SCHEMA)
-        assert (done.returncode, found["out_of_date"]) == (status, bool(status))
-        assert (found["current"], found["new"], found["windows"]) == (0.03, 0.97, 2)
+        result = json.loads(done.stdout)
+        jsonschema.validate(result, SCHEMA)
+        assert (done.returncode, result["out_of_date"]) == (status, bool(status))
+        assert (result["current"], result["new"], result["windows"]) == (0.03, 0.97, 2)
     done = run(*words)
     assert "out of date: link again (lost 94.00 %, threshold 5.00 %)" in done.stdout
 

@@ -26,30 +26,30 @@ def ours(path: Path) -> tuple[Dynamic, Notes]:
 
 
 def theirs(path: Path) -> dict[str, object]:
-    found: dict[str, object] = {"needed": [], "soname": "", "versions": set(), "build_id": "", "interpreter": ""}
+    result: dict[str, object] = {"needed": [], "soname": "", "versions": set(), "build_id": "", "interpreter": ""}
     tags: dict[str, int] = {}
     with path.open("rb") as stream:
         elf = ELFFile(stream)
         for segment in elf.iter_segments():
             if segment["p_type"] == "PT_INTERP":
-                found["interpreter"] = segment.get_interp_name()
+                result["interpreter"] = segment.get_interp_name()
             if segment["p_type"] == "PT_DYNAMIC":
                 for tag in segment.iter_tags():
                     tags.setdefault(tag.entry.d_tag, tag.entry.d_val)
                     if tag.entry.d_tag == "DT_NEEDED":
-                        found["needed"].append(tag.needed)  # type: ignore[attr-defined]
+                        result["needed"].append(tag.needed)  # type: ignore[attr-defined]
                     if tag.entry.d_tag == "DT_SONAME":
-                        found["soname"] = tag.soname
+                        result["soname"] = tag.soname
         for section in elf.iter_sections():
             if isinstance(section, GNUVerNeedSection):
                 for _, versions in section.iter_versions():
-                    found["versions"] |= {version.name for version in versions}  # type: ignore[operator]
+                    result["versions"] |= {version.name for version in versions}  # type: ignore[operator]
             if isinstance(section, NoteSection):
                 ids = [note["n_desc"] for note in section.iter_notes() if note["n_type"] == "NT_GNU_BUILD_ID"]
-                found["build_id"] = found["build_id"] or (ids[0] if ids else "")
-    found["textrel"] = "DT_TEXTREL" in tags or bool(tags.get("DT_FLAGS", 0) & 4)
-    found["pie"] = bool(tags.get("DT_FLAGS_1", 0) & 0x08000000)
-    return found
+                result["build_id"] = result["build_id"] or (ids[0] if ids else "")
+    result["textrel"] = "DT_TEXTREL" in tags or bool(tags.get("DT_FLAGS", 0) & 4)
+    result["pie"] = bool(tags.get("DT_FLAGS_1", 0) & 0x08000000)
+    return result
 
 
 def test_agrees_with_pyelftools() -> None:

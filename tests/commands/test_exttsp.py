@@ -19,9 +19,9 @@ def graphs(draw: st.DrawFn) -> FlowGraph:
 
 @given(st.lists(graphs(), max_size=4))
 def test_c_orders_as_the_definition_does(many: list[FlowGraph]) -> None:
-    found = orders(many)
-    assert found == exttsp.orders(many)
-    for graph, order in zip(many, found, strict=True):
+    result = orders(many)
+    assert result == exttsp.orders(many)
+    for graph, order in zip(many, result, strict=True):
         assert sorted(order) == list(range(len(graph.sizes)))
         assert order[0] == 0
 
@@ -29,13 +29,13 @@ def test_c_orders_as_the_definition_does(many: list[FlowGraph]) -> None:
 def test_the_hot_way_falls_through() -> None:
     """0 goes to 2 nearly always, 2 to 4; 1 and 3 are what seldom happens."""
     jumps = {(0, 1): 1, (0, 2): 99, (1, 2): 1, (2, 3): 1, (2, 4): 99, (3, 4): 1}
-    (found,) = orders([FlowGraph([16] * 5, [100, 1, 100, 1, 100], jumps)])
-    assert found[:3] == [0, 2, 4]
+    (result,) = orders([FlowGraph([16] * 5, [100, 1, 100, 1, 100], jumps)])
+    assert result[:3] == [0, 2, 4]
 
 
 def test_a_loop_is_turned() -> None:
     """The test of a loop is at its end: the body falls into it, and it jumps back."""
     jumps = {(0, 1): 1, (1, 2): 100, (2, 1): 99, (1, 3): 1}
-    (found,) = orders([FlowGraph([16] * 4, [1, 100, 100, 1], jumps)])
-    assert found[0] == 0
-    assert abs(found.index(1) - found.index(2)) == 1
+    (result,) = orders([FlowGraph([16] * 4, [1, 100, 100, 1], jumps)])
+    assert result[0] == 0
+    assert abs(result.index(1) - result.index(2)) == 1

@@ -87,7 +87,7 @@ def section(field: int, form: str, value: int, name: str = ".comment") -> Step:
 
     def make(at: Path) -> None:
         image = read_file(at / "plain")
-        index = next(index for index, one in enumerate(image.sections) if one.name == name)
+        index = next(index for index, item in enumerate(image.sections) if item.name == name)
         patch = patched((image.e_shoff + 64 * index + field, form, value))
         assert callable(patch)
         patch(at)
@@ -201,7 +201,7 @@ def dynamic(tag: int, value: int) -> Step:
 
     def make(at: Path) -> None:
         image = read_file(at / "plain")
-        where = next(one for one in image.segments if one.p_type == 2)
+        where = next(item for item in image.segments if item.p_type == 2)
         data = (at / "plain").read_bytes()[where.p_offset : where.p_offset + where.p_filesz]
         index = next(index for index in range(0, len(data), 16) if struct.unpack_from("<Q", data, index) == (tag,))
         patch = patched((where.p_offset + index + 8, "Q", value))
@@ -212,7 +212,7 @@ def dynamic(tag: int, value: int) -> Step:
 
 
 def without_dynamic(at: Path) -> None:
-    header = next(one.header for one in read_file(at / "plain").segments if one.p_type == 2)
+    header = next(item.header for item in read_file(at / "plain").segments if item.p_type == 2)
     patch = patched((header, "I", 0))
     assert callable(patch)
     patch(at)
@@ -221,7 +221,7 @@ def without_dynamic(at: Path) -> None:
 def relocated(at: Path) -> None:
     """Make ``plain`` with a relocation of a type that nobody knows."""
     image = read_file(at / "plain")
-    table = next(one for one in image.sections if one.name == ".rela.dyn")
+    table = next(item for item in image.sections if item.name == ".rela.dyn")
     patch = patched((table.sh_offset + 8, "I", 9999))
     assert callable(patch)
     patch(at)
@@ -343,7 +343,7 @@ def asked(words: tuple[str, ...], at: Path) -> dict[str, Any]:
     """Return the diagnoses in the answer, by code; small text counts, too."""
     done = run(HUGEALIGN, *words, "made", cwd=at, HUGEALIGN_MIN_TEXT="1")
     assert "Traceback" not in done.stderr
-    return {one["code"]: one for one in diagnoses(json.loads(done.stdout))}
+    return {item["code"]: item for item in diagnoses(json.loads(done.stdout))}
 
 
 @pytest.mark.parametrize("code", ROWS)
@@ -356,9 +356,9 @@ def test_what_is_recommended_helps(built: Path, tmp_path: Path, code: str) -> No
     do(row.make, tmp_path)
     made = tmp_path / "made"
     before = made.read_bytes() if made.is_file() and made.stat().st_size < 1 << 27 else b""
-    found = asked(row.ask, tmp_path)
-    assert code in found
-    remedy = found[code]["remedy"]
+    result = asked(row.ask, tmp_path)
+    assert code in result
+    remedy = result[code]["remedy"]
     assert (remedy and remedy["kind"]) == row.kind
     if before:
         assert made.read_bytes() == before
@@ -387,7 +387,7 @@ def test_what_go_has_linked_is_linked_in_its_own_way(built: Path, tmp_path: Path
     """Go starts a compiler for the link only if it is told to, so CC alone would change nothing."""
     made = tmp_path / "made"
     run("objcopy", "--add-section", f".go.buildinfo={built / 'main.c'}", built / "plain", made, check=True)
-    kinds = {one["remedy"]["kind"] for one in asked(VERIFY, tmp_path).values()}
+    kinds = {item["remedy"]["kind"] for item in asked(VERIFY, tmp_path).values()}
     assert "fix-or-relink-go" in kinds
     assert "fix-or-relink" not in kinds
 

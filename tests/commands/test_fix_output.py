@@ -94,8 +94,8 @@ def test_a_file_that_goes_while_it_is_waited_for(tmp_path: Path) -> None:
                 time.sleep(0.01)
             gone.unlink()
             fcntl.flock(held, fcntl.LOCK_UN)
-            said, _ = waiting.communicate()
-    document = json.loads(said)
+            output, _ = waiting.communicate()
+    document = json.loads(output)
     (error,) = document["errors"]
     assert (waiting.returncode, error["target"]) == (3, str(gone))
     assert error["diagnosis"]["facts"] == {"error": "ENOENT"}

@@ -47,10 +47,10 @@ def objects(tmp_path: Path) -> Path:
 
 def test_find(objects: Path) -> None:
     command = parse([str(objects / name) for name in ("a.o", "whole.o", "lib.a", "b.o")])
-    found = find(command, [b"f", b"g", b"member", b"absent"], {(b"g", b"src/a.c"), (b"nothing", b"a.c")})
-    assert [found.choices.of(name) for name in (b"f", b"g", b"member", b"absent")] == [[F], [G], [b".text.member"], []]
-    assert found.complete
-    assert found.objects == {(b"g", b"src/a.c"): [(b"a.o", G), (b"a-name-of-more-than-16-a.o", G)]}
+    result = find(command, [b"f", b"g", b"member", b"absent"], {(b"g", b"src/a.c"), (b"nothing", b"a.c")})
+    assert [result.choices.of(name) for name in (b"f", b"g", b"member", b"absent")] == [[F], [G], [b".text.member"], []]
+    assert result.complete
+    assert result.objects == {(b"g", b"src/a.c"): [(b"a.o", G), (b"a-name-of-more-than-16-a.o", G)]}
     assert whole(command) == ([str(objects / "whole.o")], 3)
 
 
@@ -65,8 +65,8 @@ def test_local_functions_have_sections_by_object(tmp_path: Path) -> None:
         (tmp_path / f"{name}.c").write_text(text % (attribute, name) + (cold_part if name == "a" else ""))
         run("gcc", "-O2", "-ffunction-sections", "-c", f"{name}.c", cwd=tmp_path, check=True)
     command = parse([str(tmp_path / name) for name in ("a.o", "b.o")])
-    found = find(command, [b"g"], {(b"g", b"a.c"), (b"g", b"b.c")})
-    assert found.objects == {(b"g", b"a.c"): [(b"a.o", G)], (b"g", b"b.c"): [(b"b.o", b".text.unlikely.g")]}
+    result = find(command, [b"g"], {(b"g", b"a.c"), (b"g", b"b.c")})
+    assert result.objects == {(b"g", b"a.c"): [(b"a.o", G)], (b"g", b"b.c"): [(b"b.o", b".text.unlikely.g")]}
 
 
 def test_pieces(objects: Path) -> None:
@@ -74,12 +74,12 @@ def test_pieces(objects: Path) -> None:
     run("gcc", "-O1", "-Df=member", "-c", "a.c", "-o", "member.o", cwd=objects, check=True)
     run("ar", "rc", "lib.a", "member.o", cwd=objects, check=True)
     command = parse([str(objects / name) for name in ("a.o", "whole.o", "b.o", "lib.a")])
-    found = pieces(in_one_piece(command), {b"f", b"g", b"member", b"data", b"absent"})
-    assert [(str(piece), piece.names) for piece in found] == [
+    result = pieces(in_one_piece(command), {b"f", b"g", b"member", b"data", b"absent"})
+    assert [(str(piece), piece.names) for piece in result] == [
         (f"{objects}/whole.o", {b"f", b"g"}),
         (f"{objects}/lib.a(member.o)", {b"member", b"g"}),
     ]
-    assert [piece.pattern().decode() for piece in found] == [f"{objects}/whole.[o]", f"{objects}/lib.a:member.[o]"]
+    assert [piece.pattern().decode() for piece in result] == [f"{objects}/whole.[o]", f"{objects}/lib.a:member.[o]"]
     assert pieces(in_one_piece(command), set()) == []
     (objects / "who*le.o").write_bytes((objects / "whole.o").read_bytes())
     assert pieces(in_one_piece(parse([str(objects / "who*le.o")])), {b"f"})[0].pattern() == b""
@@ -191,7 +191,7 @@ def test_inputs_that_hide_their_sections(name: str, objects: Path) -> None:
     (objects / "cut.o").write_bytes((objects / "a.o").read_bytes()[:-200])
     (objects / "cut.a").write_bytes((objects / "lib.a").read_bytes()[:-2000])
     command = parse([str(objects / name), str(objects / "a.o"), str(objects / "absent.o"), str(objects)])
-    found = find(command, [b"f"])
-    assert F in found.choices.of(b"f")
-    assert not found.complete
+    result = find(command, [b"f"])
+    assert F in result.choices.of(b"f")
+    assert not result.complete
     assert whole(command)[0] == []

@@ -21,10 +21,10 @@ NEXT = [str(path) for suite in newer.SUITES for path in sorted((newer.TARGET / s
 def test_every_option_of_a_linker_is_in_the_table(linker: str) -> None:
     if linker not in NEXT:
         need(linker)
-    found = named(linker)
-    assert len(found) > 100
-    assert [o.name for o in found if not o.keyword and options.effect(o.name) == options.UNKNOWN] == []
-    assert [o.keyword for o in found if o.keyword and options.z_effect(o.keyword) == options.UNKNOWN] == []
+    result = named(linker)
+    assert len(result) > 100
+    assert [o.name for o in result if not o.keyword and options.effect(o.name) == options.UNKNOWN] == []
+    assert [o.keyword for o in result if o.keyword and options.z_effect(o.keyword) == options.UNKNOWN] == []
 
 
 @pytest.mark.parametrize("linker", [f"{path}/ld.lld" for path in LLVM.values()])
@@ -88,8 +88,8 @@ def test_options_that_get_the_plain_link(words: str) -> None:
 def test_no_word_of_the_table_is_there_twice() -> None:
     text = Path(options.__file__).read_text()
     for begin in ("_HARMLESS", "_Z_HARMLESS"):
-        found = re.search(rf'^{begin} = """(.*?)"""', text, re.DOTALL | re.MULTILINE)
-        assert found
-        words = [word.rstrip("=") for word in found[1].split()]
+        match = re.search(rf'^{begin} = """(.*?)"""', text, re.DOTALL | re.MULTILINE)
+        assert match
+        words = [word.rstrip("=") for word in match[1].split()]
         assert len(words) == len(set(words))
     assert shutil.which("ld.bfd")

@@ -82,15 +82,15 @@ def test_deleted_working_directory_is_named(tmp_path: Path) -> None:
 
 
 def test_output_keeps_mode_and_owner_of_the_file_it_replaces(tmp_path: Path) -> None:
-    found = tmp_path / "report"
-    found.write_text("old")
-    found.chmod(0o640)
+    result = tmp_path / "report"
+    result.write_text("old")
+    result.chmod(0o640)
     if not os.geteuid():
-        os.chown(found, 1, 1)
-    before = found.stat()
-    assert run(HUGEALIGN, "verify", "--json", "-o", found, "/bin/true").returncode in (0, 1)
-    after = found.stat()
-    assert found.read_text() != "old"
+        os.chown(result, 1, 1)
+    before = result.stat()
+    assert run(HUGEALIGN, "verify", "--json", "-o", result, "/bin/true").returncode in (0, 1)
+    after = result.stat()
+    assert result.read_text() != "old"
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
 
 

@@ -39,12 +39,12 @@ def test_command(prog: Path, tmp_path: Path) -> None:
     assert re.fullmatch("[0-9a-f]{40}", order.header["build-id"])
     assert {e.name for e in order.entries} >= {"hot", "main", "work", r"odd name\(x)"}
     assert {(e.name, e.file) for e in order.entries} >= {("helper", "main.c"), ("helper", "other.c")}
-    again = tmp_path / "again"
-    run(HUGEALIGN, *words[:5], again, *words[6:], check=True)
-    assert again.read_bytes() == (tmp_path / "o").read_bytes()
+    repeated = tmp_path / "again"
+    run(HUGEALIGN, *words[:5], repeated, *words[6:], check=True)
+    assert repeated.read_bytes() == (tmp_path / "o").read_bytes()
     # An order file is a profile, and nothing is lost.
-    done = run(HUGEALIGN, "order", tmp_path / "o", "-b", prog, "-o", again, check=True)
-    assert run(HUGEALIGN, "diff", tmp_path / "o", again).returncode == 0
+    done = run(HUGEALIGN, "order", tmp_path / "o", "-b", prog, "-o", repeated, check=True)
+    assert run(HUGEALIGN, "diff", tmp_path / "o", repeated).returncode == 0
 
 
 def _valid(text: str, name: str) -> dict[str, Any]:
@@ -103,10 +103,10 @@ def test_an_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
 def test_several_profiles_are_added_up(prog: Path, tmp_path: Path) -> None:
     (tmp_path / "list").write_text("never\n")
     done = run(HUGEALIGN, "order", SAMPLES / "prog.fdata", tmp_path / "list", "-b", prog, "--json", check=True)
-    one = json.loads(run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "--json", check=True).stdout)
+    item = json.loads(run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "--json", check=True).stdout)
     both = json.loads(done.stdout)
-    assert both["samples"]["total"] == one["samples"]["total"] + 1
-    assert both["functions"]["hot"] == one["functions"]["hot"] + 1
+    assert both["samples"]["total"] == item["samples"]["total"] + 1
+    assert both["functions"]["hot"] == item["functions"]["hot"] + 1
     assert [p["format"] for p in both["profiles"]] == ["fdata", "symbols"]
 
 
@@ -265,14 +265,14 @@ def test_the_same_as_a_function(prog: Path, tmp_path: Path) -> None:
     """What another program gets is what the command writes."""
     (tmp_path / "p").write_text("main;hot;helper 9\nhot 1\nnowhere 1\nno count\n")
     words = ["--windows=1", "--page-size=64K", "-o", tmp_path / "order"]
-    told = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, *words)
-    said: list[str] = []
+    reported = run(HUGEALIGN, "order", tmp_path / "p", "-b", prog, *words)
+    output: list[str] = []
     options = hugealign.OrderOptions(page_size=1 << 16, budget=hugealign.budget_of(windows=1))
-    made = hugealign.order(str(prog), [str(tmp_path / "p")], options, warn=said.append)
+    made = hugealign.order(str(prog), [str(tmp_path / "p")], options, warn=output.append)
     assert orderfile.write(made.file()) == (tmp_path / "order").read_text()
-    assert report.text(made) == told.stdout
-    assert [f"hugealign: warning: {line}" for line in said] == told.stderr.splitlines()
-    assert len(said) == 1
+    assert report.text(made) == reported.stdout
+    assert [f"hugealign: warning: {line}" for line in output] == reported.stderr.splitlines()
+    assert len(output) == 1
     assert made.plan.count == 1
     with pytest.raises(HugealignError, match="absent: No such file"):
         hugealign.order(str(prog), [str(tmp_path / "absent")])

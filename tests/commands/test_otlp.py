@@ -98,7 +98,7 @@ def backwards(message: Message) -> bytes:
     parts = []
     for descriptor, value in message.ListFields():
         if descriptor.message_type and descriptor.is_repeated:
-            parts.append(b"".join(_piece(descriptor.number, backwards(one)) for one in value))
+            parts.append(b"".join(_piece(descriptor.number, backwards(item)) for item in value))
         elif descriptor.message_type:
             parts.append(_piece(descriptor.number, backwards(value)))
         else:
@@ -252,8 +252,8 @@ def test_other_builds_by_their_debug_files(layout: str, older: Path, prog: Path,
     assert f"build    100.00 % of 30 of build {read_functions(older).build_id}\n" in done.stdout
     assert "\nwork\t" in (tmp_path / "o").read_text() or "\nwork " in (tmp_path / "o").read_text()
     run(HUGEALIGN, "profile", "reduce", profile, "-b", prog, *words, "-o", tmp_path / "c", check=True)
-    found = counts.parse((tmp_path / "c").read_bytes())
-    ids = {head.partition(b"\t")[0].decode(): mine for head, mine in found.items()}
+    result = counts.parse((tmp_path / "c").read_bytes())
+    ids = {head.partition(b"\t")[0].decode(): mine for head, mine in result.items()}
     assert set(ids) == {functions_of(prog).build_id, read_functions(older).build_id}
     (work,) = (key for key in ids[read_functions(older).build_id] if key.startswith(b"f\t"))
     assert work.split(b"\t")[2] == b"work"
@@ -263,8 +263,8 @@ def test_other_builds_by_their_debug_files(layout: str, older: Path, prog: Path,
 def test_both_builds_here_count_once(older: Path, prog: Path, tmp_path: Path) -> None:
     profile = _of_older(older, prog, tmp_path)
     run(HUGEALIGN, "profile", "reduce", profile, "-b", prog, "-b", older, "-o", tmp_path / "c", check=True)
-    found = counts.parse((tmp_path / "c").read_bytes())
-    assert sorted(samples_of(mine) for mine in found.values()) == [12, 30]
+    result = counts.parse((tmp_path / "c").read_bytes())
+    assert sorted(samples_of(mine) for mine in result.values()) == [12, 30]
 
 
 def test_a_build_without_names_is_told(older: Path, prog: Path, tmp_path: Path) -> None:

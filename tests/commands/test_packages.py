@@ -17,9 +17,9 @@ PYTHON = os.path.realpath("/usr/bin/python3")
 def test_packages_own_what_dpkg_says(tmp_path: Path) -> None:
     need("dpkg")
     for path in (PYTHON, os.path.realpath("/bin/sh"), str(tmp_path), "/usr/bin/no such"):
-        said = subprocess.run(["dpkg", "-S", path], check=False, capture_output=True)
+        output = subprocess.run(["dpkg", "-S", path], check=False, capture_output=True)
         merged = subprocess.run(["dpkg", "-S", path.removeprefix("/usr")], check=False, capture_output=True)
-        assert packaged(path) is (0 in (said.returncode, merged.returncode)), path
+        assert packaged(path) is (0 in (output.returncode, merged.returncode)), path
 
 
 def test_a_file_of_a_package_is_fixed_elsewhere(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_file_of_a_package_is_fixed_elsewhere(tmp_path: Path) -> None:
     shutil.copy(PYTHON, tmp_path / "python3")
     words = {}
     for path in (PYTHON, str(tmp_path / "python3")):
-        found = json.loads(run(HUGEALIGN, "verify", "--json", path).stdout)["files"][0]["diagnoses"]
-        words[path] = {word for one in found for word in (one["remedy"] or {"argv": []})["argv"]}
+        result = json.loads(run(HUGEALIGN, "verify", "--json", path).stdout)["files"][0]["diagnoses"]
+        words[path] = {word for item in result for word in (item["remedy"] or {"argv": []})["argv"]}
     assert "--in-place" not in words[PYTHON]
     assert "--in-place" in words[str(tmp_path / "python3")]

@@ -138,7 +138,7 @@ def test_nothing_leaves_a_host_but_names_of_symbols(prog: Path, tmp_path: Path) 
 def test_a_recording_of_two_builds(tmp_path: Path) -> None:
     """Two builds that ran are two sections; each has its own build-id and addresses."""
     source = "static volatile long x; __attribute__((noinline)) void spin(void){for(long i=0;i<100000000;i++)x+=i;}"
-    found = []
+    result = []
     for number in (1, 2):
         text = source + f"int main(void){{spin();return {number}-{number};}}"
         subprocess.run(
@@ -147,12 +147,12 @@ def test_a_recording_of_two_builds(tmp_path: Path) -> None:
         )  # fmt: skip
         words = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "999", "-o", f"{tmp_path}/{number}.data"]
         subprocess.run([*words, f"{tmp_path}/server{number}"], check=True)
-        found.append(read_functions(tmp_path / f"server{number}").build_id)
+        result.append(read_functions(tmp_path / f"server{number}").build_id)
     data = [tmp_path / "1.data", tmp_path / "2.data"]
     run(HUGEALIGN, "profile", "reduce", *data, "-o", tmp_path / "host", check=True)
     made = counts.parse((tmp_path / "host").read_bytes())
     ours = {head: mine for head, mine in made.items() if b"server" in head}
-    assert sorted(head.split(b"\t")[0].decode() for head in ours) == sorted(found)
+    assert sorted(head.split(b"\t")[0].decode() for head in ours) == sorted(result)
     for head, mine in ours.items():
         functions = read_functions(tmp_path / head.split(b"\t")[1].decode())
         spin = functions.starts[functions.by_name["spin"][0]]

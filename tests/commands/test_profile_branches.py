@@ -92,8 +92,10 @@ def test_of_this_build_with_a_short_build_id(prog: Path, tmp_path: Path) -> None
     """perf before 5.12 fills it up with zeros; LLD's usual one is of 8 bytes."""
     program = linked(prog, tmp_path / "short", "0x572ac72487ae1966")
     record(tmp_path / "data", program, "572ac72487ae1966")
-    said = subprocess.run(["perf", "buildid-list", "-i", tmp_path / "data"], capture_output=True, text=True, check=True)
-    assert said.stdout.startswith("572ac72487ae1966" + "0" * 24)
+    output = subprocess.run(
+        ["perf", "buildid-list", "-i", tmp_path / "data"], capture_output=True, text=True, check=True
+    )
+    assert output.stdout.startswith("572ac72487ae1966" + "0" * 24)
     assert check(tmp_path / "data", program) == []
     other = linked(prog, tmp_path / "other", "0x572ac72487ae196600ff")
     assert "by name" in load(tmp_path / "data", other)[0].notes[0]

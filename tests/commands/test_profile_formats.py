@@ -510,9 +510,9 @@ def test_lines_that_mean_nothing_are_counted(prog: Path, tmp_path: Path, form: s
 def test_cycles(prog: Path, functions: Functions, tmp_path: Path, form: str, text: str) -> None:
     """Functions that call each other, and themselves: each is placed once."""
     (tmp_path / "p").write_text(text)
-    _, matched, found = load(tmp_path / "p", prog)
+    _, matched, result = load(tmp_path / "p", prog)
     calls = arcs(matched, functions)
-    assert found == form
+    assert result == form
     assert calls["hot", "main"] == 2
     assert calls["main", "hot"] in (2, 5)
     assert all(caller != callee for caller, callee in calls)
@@ -643,7 +643,9 @@ def test_long_hostile_lines_take_no_long_time(prog: Path, tmp_path: Path, form: 
         ";",
     ):
         line, short = (piece * (length // len(piece)) for length in (300_000, 300))
-        whole, many = (f"{one}\nmain {one}!\n\t{one}\n{one} 5\n7 e: {one}!\n{one}:1:1\n" for one in (line, short))
+        whole, many = (
+            f"{item}\nmain {item}!\n\t{item}\n{item} 5\n7 e: {item}!\n{item}:1:1\n" for item in (line, short)
+        )
         assert took(whole) < 200 * took(many * 1000), piece
 
 

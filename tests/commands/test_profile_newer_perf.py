@@ -29,10 +29,10 @@ def perf(request: pytest.FixtureRequest) -> Iterator[Path]:
     """Put the perf of a newer suite in front of PATH."""
     if reason := newer.unavailable(request.param):
         pytest.skip(reason)
-    found = newer.TARGET / request.param / "perf"
+    result = newer.TARGET / request.param / "perf"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(found), prepend=os.pathsep)
-        yield found / "perf"
+        patch.setenv("PATH", str(result), prepend=os.pathsep)
+        yield result / "perf"
 
 
 @pytest.fixture(scope="module")

@@ -58,10 +58,10 @@ def stream(name: str, prog: Path) -> tuple[str, str, int]:
 )
 def test_a_stream_larger_than_memory(prog: Path, tmp_path: Path, name: str) -> None:
     """Through a FIFO, so that all of it is nowhere at once; every sample is counted."""
-    begin, again, samples = stream(name, prog)
-    fifo, times = tmp_path / "fifo", SIZE // len(again)
+    begin, repeated, samples = stream(name, prog)
+    fifo, times = tmp_path / "fifo", SIZE // len(repeated)
     os.mkfifo(fifo)
-    with subprocess.Popen([sys.executable, "-c", WRITER, fifo, begin, again, str(times)]) as writer:
+    with subprocess.Popen([sys.executable, "-c", WRITER, fifo, begin, repeated, str(times)]) as writer:
         done = subprocess.run(
             [HUGEALIGN, "order", fifo, "-b", prog, "--json"],
             capture_output=True, text=True, check=False,

@@ -53,8 +53,8 @@ def test_perf_data_flat(made: Path, name: str) -> None:
     # How many of the samples land in so short a function, and not in its caller, differs much from run to run.
     assert min(samples["helper@main.c"], samples["helper@other.c"]) > 0
     assert matched.rate > 0.99
-    said = subprocess.run(["perf", "script", "-i", data, "-F", "ip"], capture_output=True, check=True).stdout
-    assert matched.total + matched.foreign == len(said.splitlines())
+    output = subprocess.run(["perf", "script", "-i", data, "-F", "ip"], capture_output=True, check=True).stdout
+    assert matched.total + matched.foreign == len(output.splitlines())
 
 
 @pytest.mark.parametrize("name", ["prog", "fixed"])
@@ -218,8 +218,8 @@ def test_perf_data_and_a_fixed_program(made: Path, tmp_path: Path, chains: list[
         )
         (tmp_path / "pprof").write_bytes(pprof(functions_of(running), (first, last, offset), running))
         for binary in (plain, fixed, debug):
-            found = named(load(tmp_path / "pprof", binary)[1].samples, functions_of(binary))
-            assert found == {"hot": 12, "main": 0}
+            result = named(load(tmp_path / "pprof", binary)[1].samples, functions_of(binary))
+            assert result == {"hot": 12, "main": 0}
     fixed.unlink()
     assert ["another place in the file" in note for note in load(data, plain)[0].notes] == [True]
     separated = tmp_path / "separated"

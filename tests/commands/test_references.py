@@ -109,10 +109,10 @@ def test_an_adrp_and_the_add_behind_it(tmp_path: Path) -> None:
             if register == low[2]:
                 wanted.add((int(site, 16), int(page, 16) + int(low[3], 16)))
     assert wanted
-    found = set()
+    result = set()
     for code, start in calls.pieces(path, functions.image):
-        found |= set(references._taken(code, start, functions.image))
-    assert wanted <= found
+        result |= set(references._taken(code, start, functions.image))
+    assert wanted <= result
 
 
 def test_the_work_is_bounded(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_the_work_is_bounded(tmp_path: Path) -> None:
         f"int (*const table[])(int) = {{{table}}};\n{users}\nint main(void) {{ return 0; }}\n",
     )
     functions = read_functions(path)
-    found: list[int] = []
-    assert steps(lambda: found.extend(References(path, functions).had(functions.by_name["first"][0]))) < 3_000_000
-    assert len(found) >= 300
+    result: list[int] = []
+    assert steps(lambda: result.extend(References(path, functions).had(functions.by_name["first"][0]))) < 3_000_000
+    assert len(result) >= 300
 
 
 def test_relocations_that_name_no_symbol(tmp_path: Path) -> None:

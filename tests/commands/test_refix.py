@@ -20,8 +20,8 @@ def test_file_names_are_never_options(tmp_path: Path) -> None:
     (tmp_path / "list").write_text("\n".join(["# a comment", "", *names, f"{tmp_path}/plain", "missing"]))
     done = run("sh", whole, tmp_path / "list", cwd=tmp_path, env=environment(PATH=f"{recorder.parent}:/usr/bin:/bin"))
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
-    said = (tmp_path / "said").read_text().splitlines()
+    output = (tmp_path / "said").read_text().splitlines()
     expected = []
     for name in [*(f"./{name}" for name in names), f"{tmp_path}/plain"]:
         expected += [f"fix --in-place {name}", *([f"warm {name}"] if name != "./-bad" else [])]
-    assert said == expected
+    assert output == expected

@@ -48,16 +48,16 @@ def _build(directory: Path, release: int, cc: str = "gcc") -> Path:
 
 @pytest.mark.parametrize("cc", COMPILERS)
 def test_code_is_the_same_wherever_it_lies(cc: str, tmp_path: Path) -> None:
-    found = []
+    result = []
     for release in (1, 2):
         program = _build(tmp_path / str(release), release, cc)
         functions = read_functions(program)
         of = digests(program, functions, range(len(functions)))
-        found.append({functions.names[index]: digest for index, digest in of.items()})
+        result.append({functions.names[index]: digest for index, digest in of.items()})
     for n in range(FUNCTIONS):
-        old, new = found[0][f"work{n}"], found[1][f"work{n}" if n % 2 else f"renamed{n}"]
+        old, new = result[0][f"work{n}"], result[1][f"work{n}" if n % 2 else f"renamed{n}"]
         assert old == new, n
-    assert len(set(found[0].values())) == len(found[0])
+    assert len(set(result[0].values())) == len(result[0])
 
 
 def test_a_new_release_is_ordered_by_an_old_ones_counts(tmp_path: Path) -> None:
@@ -105,11 +105,11 @@ def test_two_functions_that_do_the_same_are_nobody(tmp_path: Path) -> None:
     functions = read_functions(new)
     code = digests(new, functions, range(len(functions)))
     index = functions.by_name["work1"][0]
-    for keys, found in (
+    for keys, result in (
         ([counts.function(1, "gone", "", code[index])], 1),
         ([counts.function(1, "gone", "", code[index]), counts.function(2, "gone2", "", code[index])], 0),
     ):
         profile = Profile()
         made = counts.write({counts.head("ab" * 20, "server"): dict.fromkeys(keys, 5)})
         read(ProfileSource(io.BytesIO(made), "c", functions, str(new)), profile)
-        assert sum(place == index for place in profile.samples) == found
+        assert sum(place == index for place in profile.samples) == result

@@ -67,9 +67,9 @@ def test_frames_of_a_stripped_file(tmp_path: Path, cc: str) -> None:
     assert functions.source == ".eh_frame and .dynsym"
     frames = output("readelf", "--debug-dump=frames", tmp_path / "a")
     ranges = {(int(a, 16), int(b, 16)) for a, b in re.findall(r"FDE cie=\S+ pc=(\w+)\.\.(\w+)", frames)}
-    found = {(a, a + s) for a, s in zip(functions.starts, functions.sizes, strict=True)}
+    result = {(a, a + s) for a, s in zip(functions.starts, functions.sizes, strict=True)}
     assert ranges
-    assert found == {(a, b) for a, b in ranges if b > a}
+    assert result == {(a, b) for a, b in ranges if b > a}
 
 
 def test_a_library_of_gcc() -> None:

@@ -234,10 +234,10 @@ CONFIGURATIONS = {
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
 def test_configurations(kind: str, tmp_path: Path) -> None:
-    text, said = CONFIGURATIONS[kind]
+    text, output = CONFIGURATIONS[kind]
     assert len(text) < 1 << 18
     (tmp_path / "hugealign.toml").write_text(text)
     ended = run("verify", "/bin/sh", cwd=tmp_path)
     assert ended.status == 2, ended
-    assert said in ended.line
+    assert output in ended.line
     assert ended.peak < MEMORY

@@ -72,13 +72,13 @@ def until(condition: Callable[[], object], seconds: float = 100) -> None:
 
 def busy(pid: int) -> list[int]:
     """The processes below *pid* that have used a tenth of a second."""
-    found = []
+    result = []
     for child in below(pid):
         with contextlib.suppress(OSError):
             fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
             if int(fields[11]) + int(fields[12]) > os.sysconf("SC_CLK_TCK") // 10:
-                found.append(child)
-    return found
+                result.append(child)
+    return result
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
@@ -96,13 +96,13 @@ def test_interrupted(slow: Path, jobs: str) -> None:
 
 
 def session(number: int) -> list[str]:
-    found = []
+    result = []
     for directory in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             fields = (directory / "stat").read_text().rpartition(")")[2].split()
             if int(fields[3]) == number and fields[0] != "Z":
-                found.append(directory.name)
-    return found
+                result.append(directory.name)
+    return result
 
 
 def test_parent_that_is_killed(slow: Path) -> None:

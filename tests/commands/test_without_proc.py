@@ -19,10 +19,10 @@ def without_proc(script: str, place: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("words", ["fix --dry-run", "warm --check", "verify --config=/dev/null"])
 def test_a_file_to_read(words: str, tmp_path: Path) -> None:
     done = without_proc(f"{HUGEALIGN} {words} {PYTHON}", tmp_path)
-    said = done.stdout + done.stderr
-    assert "No such file" not in said
+    output = done.stdout + done.stderr
+    assert "No such file" not in output
     if not words.startswith("verify"):  # which needs no /proc
-        assert (done.returncode, said) == (3, f"hugealign: error: {PYTHON}: {worded('machine.no-proc')}\n")
+        assert (done.returncode, output) == (3, f"hugealign: error: {PYTHON}: {worded('machine.no-proc')}\n")
 
 
 def test_a_file_to_write(tmp_path: Path) -> None:

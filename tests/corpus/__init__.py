@@ -122,9 +122,9 @@ class Case:
             if linker in self.toolchain.name and word in words:
                 return reason
         for value in self.source.all("SkipLinker"):
-            found = re.fullmatch(r"(\S+)(?: (\S+))? \((.*)\)", value)
-            assert found, f"{self.source.path}: SkipLinker without a reason"
-            linker, word, reason = found.groups()
+            match = re.fullmatch(r"(\S+)(?: (\S+))? \((.*)\)", value)
+            assert match, f"{self.source.path}: SkipLinker without a reason"
+            linker, word, reason = match.groups()
             if linker in self.toolchain.name and (word is None or word in words):
                 return reason
         return None

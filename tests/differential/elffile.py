@@ -90,7 +90,7 @@ class Layout:
     def code(self) -> list[tuple[int, int]]:
         """The ranges of addresses that hold code, as far as the file tells."""
         if self.sections:
-            return [one for p in self.parts for one in p.code]
+            return [item for p in self.parts for item in p.code]
         return [(p.address, p.end) for p in self.texts]
 
 
@@ -228,8 +228,8 @@ def write(layout: Layout, path: Path, program: bytes) -> None:
     names, sections = b"\0", [(0,) * 10]
     if layout.sections:
         for name, flags, ranges in (
-            (b".text\0", 6, [(one, p) for p in layout.parts for one in p.code]),
-            (b".rodata\0", 2, [(one, p) for p in layout.parts for one in p.data]),
+            (b".text\0", 6, [(item, p) for p in layout.parts for item in p.code]),
+            (b".rodata\0", 2, [(item, p) for p in layout.parts for item in p.data]),
         ):
             for (low, high), part in ranges:
                 at = part.offset + low - part.address

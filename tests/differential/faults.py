@@ -195,7 +195,7 @@ class Fault:
 def faults(name: str, count: int, seed: int) -> list[str]:
     """Run the command *name* with *count* faults, or with all if there are not so many; return what went wrong."""
     command = COMMANDS[name]
-    found = []
+    result = []
     with tempfile.TemporaryDirectory(prefix="hugealign-faults-", dir="/var/tmp") as top:
         work = Work(Path(top))
         try:
@@ -207,10 +207,10 @@ def faults(name: str, count: int, seed: int) -> list[str]:
             for fault in cases[:count]:
                 work.reset()
                 if problem := _problem(work, command, fault, (before, after)):
-                    found.append(f"{name}: {fault}: {problem}")
+                    result.append(f"{name}: {fault}: {problem}")
         finally:
             work.close()
-    return found
+    return result
 
 
 def _python(work: Work, command: Command, trace: str, *options: str) -> list[str]:
@@ -285,9 +285,9 @@ def main() -> int:
     status = 0
     for name in args.command or COMMANDS:
         began = time.monotonic()
-        found = faults(name, args.count, args.seed)
-        print(f"{name}: {len(found)} findings, {time.monotonic() - began:.0f} s", *found, sep="\n  ", flush=True)
-        status |= bool(found)
+        result = faults(name, args.count, args.seed)
+        print(f"{name}: {len(result)} findings, {time.monotonic() - began:.0f} s", *result, sep="\n  ", flush=True)
+        status |= bool(result)
     return status
 
 

@@ -118,9 +118,9 @@ class Differ:
             path = place / "probe"
             write(layout, path, self.program)
             self.warm(path)
-            found = self.look(layout, path, [str(path)]).code
+            result = self.look(layout, path, [str(path)]).code
             path.unlink()
-            if found != 2:
+            if result != 2:
                 return False
         return True
 
@@ -191,16 +191,16 @@ class Differ:
     def case(self, seed: str, number: int, run: bool) -> list[str]:
         """Return the differences of one layout."""
         layout = generate(random.Random(f"{seed}/{number}"))
-        found = []
+        result = []
         for name, place in self.places.items():
             path = place / f"layout-{number}"
             try:
                 write(layout, path, self.program)
-                found += [f"{seed}/{number} on {name}: {line}" for line in self._judge(layout, path, run)]
+                result += [f"{seed}/{number} on {name}: {line}" for line in self._judge(layout, path, run)]
             finally:
                 for made in place.glob(f"layout-{number}*"):
                     made.unlink()
-        return [f"{line}\n{layout}" for line in found]
+        return [f"{line}\n{layout}" for line in result]
 
     def _judge(self, layout: Layout, path: Path, run: bool) -> Iterator[str]:
         command = [str(self.host), str(path)] if layout.kind == LIBRARY else [str(path)]
@@ -247,9 +247,9 @@ class Differ:
             self.counts["explained: on the grid by chance"] += 1
         else:
             self.warm(path)
-            again = self.look(layout, path, command)
-            if again.partial or again.code != claimed:
-                yield f"verify: {claimed} windows, {sorted(rules)}; smaps: {again.code}{again.what}"
+            repeated = self.look(layout, path, command)
+            if repeated.partial or repeated.code != claimed:
+                yield f"verify: {claimed} windows, {sorted(rules)}; smaps: {repeated.code}{repeated.what}"
 
     def _differs(self, layout: Layout, path: Path, command: list[str], seen: Seen) -> bool:
         """Whether another run has other windows: of those that are aligned to 1 MiB, each second one is on the grid."""

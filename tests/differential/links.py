@@ -221,7 +221,9 @@ def words_of(option: Option, chance: random.Random) -> list[str]:
     if option.keyword:
         name, equals, value = option.keyword.partition("=")
         if equals:
-            named = [one for one in value.strip("[]").replace("|", ",").split(",") if one.isalpha() and one.islower()]
+            named = [
+                item for item in value.strip("[]").replace("|", ",").split(",") if item.isalpha() and item.islower()
+            ]
             value = "=" + chance.choice(VALUES.get(name) or named or _NUMBERS)
         return ["-z", name.rstrip("-") + value]
     dashes = "-" if len(option.name) == 1 or option.name[0] in "TBd" else "--"
@@ -290,11 +292,11 @@ def judge(case: Line, made: Path) -> Line:
         if plain[0]:
             return case
         ours = outcome([str(HUGEALIGN), *case.words, "-o", "ours"], work, **case.settings)
-        said = ours[2].decode("utf-8", "replace")
+        output = ours[2].decode("utf-8", "replace")
         if ours[0]:
-            case.differences.append(f"the link ends with status {ours[0]}: {said.strip()[-300:]}")
-        if "hugealign failed" in said or "Traceback" in said:
-            case.differences.append(said.strip()[-300:])
+            case.differences.append(f"the link ends with status {ours[0]}: {output.strip()[-300:]}")
+        if "hugealign failed" in output or "Traceback" in output:
+            case.differences.append(output.strip()[-300:])
         if (work / "plain").exists() != (work / "ours").exists():
             case.differences.append("one of the links wrote no file")
         if case.differences or not (work / "plain").exists():
@@ -309,7 +311,7 @@ def judge(case: Line, made: Path) -> Line:
         if results[0][0] == 124:
             results[1] = results[0]  # it waits for ever, whatever for
         if results[0] != results[1]:
-            case.differences.append(f"plain: {results[0]}; with hugealign: {results[1]}; {said.strip()[-300:]}")
+            case.differences.append(f"plain: {results[0]}; with hugealign: {results[1]}; {output.strip()[-300:]}")
     return case
 
 

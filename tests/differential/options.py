@@ -26,7 +26,7 @@ class Option:
 def options(linker: str) -> tuple[Option, ...]:
     """Return the options that *linker* names in its help."""
     done = subprocess.run((linker, "--help"), capture_output=True, text=True, check=True)
-    found = {}
+    result = {}
     for line in _OTHER_TARGETS.sub("", done.stdout).expandtabs().splitlines():
         entry = re.match(r" {2,4}(-.*)", line)
         if not entry:
@@ -34,7 +34,7 @@ def options(linker: str) -> tuple[Option, ...]:
         spec = re.split(r"\s{2,}", entry[1])[0]
         for part in re.split(r",\s+(?=-)", spec):
             if keyword := re.match(r"-z ([a-z0-9_-]+(?:=\S+)?)", part):
-                found["z", keyword[1]] = Option("z", keyword[1])
+                result["z", keyword[1]] = Option("z", keyword[1])
             elif not part.startswith("-z ") and (option := re.match(r"--?([^\s=\[<,]+)\s*(.*)", part)):
-                found[option[1], option[2]] = Option(option[1], option[2])
-    return tuple(found.values())
+                result[option[1], option[2]] = Option(option[1], option[2])
+    return tuple(result.values())

@@ -153,7 +153,7 @@ def upgrade(ground: Ground, count: int, generator: random.Random) -> Iterator[st
     path, fresh = ground.top / "upgraded", ground.top / "upgraded.dpkg-new"
     path.write_bytes(bytes(100))
     reading, writing = os.pipe()
-    done, told = os.pipe()
+    done, reported = os.pipe()
     child = os.fork()
     if not child:
         with contextlib.suppress(OSError):
@@ -161,7 +161,7 @@ def upgrade(ground: Ground, count: int, generator: random.Random) -> Iterator[st
             while data := os.read(reading, 8):
                 fresh.write_bytes(data)
                 fresh.rename(path)
-                os.write(told, data)
+                os.write(reported, data)
         os._exit(0)
     try:
         for number in range(count):
@@ -176,7 +176,7 @@ def upgrade(ground: Ground, count: int, generator: random.Random) -> Iterator[st
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        for fd in (reading, writing, done, told):
+        for fd in (reading, writing, done, reported):
             os.close(fd)
 
 
@@ -215,15 +215,15 @@ RACES: dict[str, Callable[[Ground, int, random.Random], Iterator[str]]] = {
 
 def races(names: list[str], count: int, seed: int) -> list[str]:
     """Run the races *names*, *count* tries for each component, and return what happened that must not."""
-    found: list[str] = []
+    result: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hugealign-races-", dir="/var/tmp") as top:
         for name in names:
             with tempfile.TemporaryDirectory(dir=top) as work:
                 try:
-                    found += RACES[name](Ground(_reachable(Path(work))), count, random.Random(seed))
+                    result += RACES[name](Ground(_reachable(Path(work))), count, random.Random(seed))
                 finally:
                     _unmount(Path(work))
-    return found
+    return result
 
 
 def _reachable(work: Path) -> Path:
@@ -298,10 +298,10 @@ def main() -> int:
     status = 0
     for name in args.race or RACES:
         began = time.monotonic()
-        found = races([name], args.count, args.seed)
-        outcome = f"{name}: {len(found)} findings, {time.monotonic() - began:.0f} s"
-        print(outcome, *found[:3], sep="\n  ", flush=True)
-        status |= bool(found)
+        result = races([name], args.count, args.seed)
+        outcome = f"{name}: {len(result)} findings, {time.monotonic() - began:.0f} s"
+        print(outcome, *result[:3], sep="\n  ", flush=True)
+        status |= bool(result)
     return status
 
 

@@ -89,11 +89,11 @@ def _batch(runner: Runner, cases: list[Case], task: Task) -> Result:
     findings: dict[str, Path] = {}
     problems = runner.run(cases)
     result = Result(len(cases), runner.peak, runner.slowest, findings)
-    for one, problem in zip(cases, problems, strict=True):
+    for item, problem in zip(cases, problems, strict=True):
         if problem and problem not in findings:
-            findings[problem] = keep(problem, one, task.keep)  # at once: making it smaller may take long
-            small = smaller(runner, one, problem, until=task.until)
-            if small != one:
+            findings[problem] = keep(problem, item, task.keep)  # at once: making it smaller may take long
+            small = smaller(runner, item, problem, until=task.until)
+            if small != item:
                 _remove(findings[problem])
                 findings[problem] = keep(problem, small, task.keep)
     return result
@@ -124,12 +124,12 @@ def _remove(path: Path) -> None:
 
 def corpus() -> list[tuple[Path, Case]]:
     """Return what is kept, each with the command that it broke."""
-    found = []
+    entries = []
     for note in sorted(CORPUS.glob("*/*.txt")):
         command = tuple(note.read_text().splitlines()[0].split(" "))
         path = note.with_suffix("")
-        found.append((path, Case(note.parent.name, command, path.read_bytes())))
-    return found
+        entries.append((path, Case(note.parent.name, command, path.read_bytes())))
+    return entries
 
 
 def _here(kinds: list[str]) -> list[str]:
@@ -174,9 +174,9 @@ def main() -> int:
     args = parser.parse_args()
     kinds = list(KINDS) if args.kind == "all" else args.kind.split(",")
     if args.only is not None:
-        one = case(kinds[0], args.seed, args.only)
-        print(*one.command, file=sys.stderr)
-        sys.stdout.buffer.write(one.data)
+        item = case(kinds[0], args.seed, args.only)
+        print(*item.command, file=sys.stderr)
+        sys.stdout.buffer.write(item.data)
         return 0
     began = time.monotonic()
     print(f"Python {sys.version.split()[0]}, {args.jobs} processes, seed {args.seed}, {_commit()}")
@@ -198,9 +198,11 @@ def main() -> int:
         for problem, path in result.findings.items():
             command = path.with_suffix(".txt").read_text().partition("\n")[0]
             print(f"  {problem}: {path} ({path.stat().st_size} bytes): {command}")
-    total, found = (sum(values) for values in zip(*((r.count, len(r.findings)) for r in results.values()), strict=True))
-    print(f"{total} inputs of {len(kinds)} kinds in {time.monotonic() - began:.0f} s: {found} findings")
-    return 1 if found else 0
+    total, entries = (
+        sum(values) for values in zip(*((r.count, len(r.findings)) for r in results.values()), strict=True)
+    )
+    print(f"{total} inputs of {len(kinds)} kinds in {time.monotonic() - began:.0f} s: {entries} findings")
+    return 1 if entries else 0
 
 
 if __name__ == "__main__":

@@ -91,12 +91,12 @@ class Subject:
 
 def subjects(files: dict[str, bytes]) -> list[Subject]:
     """Put the files of the corpus into memory."""
-    found = []
+    result = []
     for name, data in files.items():
         fd = os.memfd_create(name)
         os.write(fd, data)
-        found.append(Subject(name, data, read_image(fd), fd))
-    return found
+        result.append(Subject(name, data, read_image(fd), fd))
+    return result
 
 
 class Mutator:

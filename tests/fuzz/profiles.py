@@ -150,20 +150,20 @@ def mutate(data: bytes, other: bytes, chance: random.Random) -> bytes:
 def check(path: Path, functions: Functions, form: str | None = None) -> str:
     """Read a profile without its tools, match it, and make all that comes of it; return its format, or ``refused``."""
     with path.open("rb") as file:
-        found = form or detect(file.read(1 << 16))
-    if found in ("gzip", "zstd") or (found in FORMATS and FORMATS[found].tool):
+        result = form or detect(file.read(1 << 16))
+    if result in ("gzip", "zstd") or (result in FORMATS and FORMATS[result].tool):
         return "tool"
     profile = Profile()
     try:
-        found = read.add(str(path), profile, functions, "/srv/prog", form)
+        result = read.add(str(path), profile, functions, "/srv/prog", form)
     except HugealignError as error:
         if not str(error).isprintable():
             raise ValueError(f"prints {str(error)!r}") from None
         return "refused"
     matched = match(profile, functions)
     assert 0 <= matched.hits <= matched.total
-    made_of(path.name, found, matched, functions)
-    return found
+    made_of(path.name, result, matched, functions)
+    return result
 
 
 class _Halves(Calls):
@@ -188,13 +188,13 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     made = Order(ran, Budget(7, "test", 8), plan)
     order = made.file()
     text = orderfile.write(order)
-    again = orderfile.parse(text.encode())
-    assert [e.key for e in again.entries] == [e.key for e in order.entries]
-    assert diff.compare(order, again).same
+    repeated = orderfile.parse(text.encode())
+    assert [e.key for e in repeated.entries] == [e.key for e in order.entries]
+    assert diff.compare(order, repeated).same
     symbol_list(order)
     layouts = (layout.before(functions, matched, _PAGE, None), layout.after(functions, matched, plan))
     shown = layout.Map(ran, made.budget, plan, "", None, layouts)
-    assert all(found.uncovered()[-1] == 0 for found in layouts)
+    assert all(result.uncovered()[-1] == 0 for result in layouts)
     printed = report.text(made) + report.to_json(made) + heat.text(shown) + heat.to_json(shown) + picture.svg(shown)
     bad = {c for c in printed if not c.isprintable() and c != "\n"}
     assert not bad, f"prints {bad}"

@@ -53,7 +53,7 @@ def _good() -> tuple[Description, list[tuple[int, int, int, int]]]:
 def trace(chance: random.Random) -> bytes:
     """Return a trace whose parts fit together, with odd parts, or damaged anywhere."""
     description, blocks = _good()
-    found = json.loads(json.dumps(asdict(description)))
+    result = json.loads(json.dumps(asdict(description)))
     rows = [b"\0" * BLOCK.size, *(BLOCK.pack(*block) for block in blocks)]
     ran = [
         [chance.randrange(1, len(rows)) for _ in range(chance.randrange(1, 300))] for _ in range(chance.randint(1, 3))
@@ -65,8 +65,8 @@ def trace(chance: random.Random) -> bytes:
         if chance.random() < 0.2:
             payload = profiles.mutate(payload, payload, chance)
         tracefile.write_chunk(out, owner, LAST, len(ids), payload)
-    found["events"] = sum(map(len, ran))
-    parts = [found, found["files"][1], found["files"][1]["segments"][-1]]
+    result["events"] = sum(map(len, ran))
+    parts = [result, result["files"][1], result["files"][1]["segments"][-1]]
     for _ in range(chance.randrange(3) if chance.random() < 0.5 else 0):
         part = chance.choice(parts)
         part[chance.choice(sorted(part))] = chance.choice(_ODD)
@@ -75,7 +75,7 @@ def trace(chance: random.Random) -> bytes:
         row = chance.choice((*code, (1 << 56, 1, 4096, 0), (1, 1, 4096, 0), (0, 0, 8, 0)))
         rows[chance.randrange(1, len(rows))] = BLOCK.pack(*row)
     at = out.tell()
-    text, table = zlib.compress(json.dumps(found).encode()), zlib.compress(b"".join(rows))
+    text, table = zlib.compress(json.dumps(result).encode()), zlib.compress(b"".join(rows))
     checksum = zlib.crc32(text + table)
     out.write(text + table + tracefile._FOOTER.pack(at, len(text), len(table), checksum, tracefile._END))
     data = out.getvalue()

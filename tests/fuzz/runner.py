@@ -58,9 +58,9 @@ class Runner:
             done = self._try(cases[len(problems) :])
             problems += [""] * done
             if len(problems) < len(cases):
-                one = cases[len(problems)]
+                item = cases[len(problems)]
                 together = self._last
-                problems.append(self._last if self._try([one]) == 0 else f"only after others: {together}")
+                problems.append(self._last if self._try([item]) == 0 else f"only after others: {together}")
         return problems
 
     def _try(self, cases: list[Case]) -> int:
@@ -71,7 +71,7 @@ class Runner:
         if not child:
             self._child(cases, theirs)
         os.close(theirs)
-        said = b""
+        output = b""
         before = self._last = ""
         while True:
             if not select.select([answers], [], [], _HANG)[0]:
@@ -80,12 +80,12 @@ class Runner:
             data = os.read(answers, 1 << 16)
             if not data:
                 break
-            said += data
+            output += data
         os.close(answers)
         _, ended_as, used = os.wait4(child, 0)
         status = os.waitstatus_to_exitcode(ended_as)
         self.peak = max(self.peak, (used.ru_maxrss << 10) - resident)
-        ended = said.decode().split("\n")[:-1]
+        ended = output.decode().split("\n")[:-1]
         self.slowest = max([self.slowest, *(float(line.partition(" ")[0]) for line in ended)])
         wrong = next((at for at, line in enumerate(ended) if line.partition(" ")[2]), len(ended))
         if wrong < len(ended):
@@ -198,8 +198,8 @@ def _verdict(kind: Kind, status: int, out: bytes, err: bytes) -> str:
         return f"status {status} and something on standard output"
     if len(err) > STDERR:
         return f"{len(err)} bytes on stderr"
-    for stream, said in (("stdout", out.decode("utf-8", "replace")), ("stderr", text)):
-        if not all(line.isprintable() for line in said.split("\n")):
+    for stream, output in (("stdout", out.decode("utf-8", "replace")), ("stderr", text)):
+        if not all(line.isprintable() for line in output.split("\n")):
             return f"{stream} is not printable"
     return ""
 

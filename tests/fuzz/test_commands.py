@@ -20,5 +20,5 @@ def test_some_of_each_kind(kind: str, running: Runner) -> None:
 def test_what_was_found_once(running: Runner) -> None:
     kept = corpus()
     assert kept
-    found = running.run([one for _, one in kept])
-    assert {str(path): problem for (path, _), problem in zip(kept, found, strict=True) if problem} == {}
+    result = running.run([item for _, item in kept])
+    assert {str(path): problem for (path, _), problem in zip(kept, result, strict=True) if problem} == {}

@@ -20,22 +20,22 @@ def faults(results: Sequence[Result]) -> list[str]:
     if not window_kib:
         return [*_without_huge_pages(results[0])]
     systems = {result["fs"]: result for result in results if "able" in result}
-    found = []
+    values = []
     for system in systems.values():
-        found += [f"{system['fs']}, in use: {fault}" for fault in _in_use(system, window_kib)]
-        found += [
+        values += [f"{system['fs']}, in use: {fault}" for fault in _in_use(system, window_kib)]
+        values += [
             f"{system['fs']}: staged, {who}: {kib} KiB are huge"
             for who, kib in system["staged"].items()
             if kib != WINDOWS["pie"] * window_kib
         ]
     for result in results:
-        found += _commands(result) if "doctor" in result else []
+        values += _commands(result) if "doctor" in result else []
     for cell in results:
         if "program" in cell:
             place = f"{cell['fs']}, THP {cell['thp']}, {cell['program']}"
             able = systems[cell["fs"]]["able"]
-            found += [f"{place}: {fault}" for fault in (*_warm(cell, able), *_process(cell, release, window_kib))]
-    return found
+            values += [f"{place}: {fault}" for fault in (*_warm(cell, able), *_process(cell, release, window_kib))]
+    return values
 
 
 def _without_huge_pages(result: Result) -> Iterator[str]:
@@ -49,8 +49,8 @@ def _without_huge_pages(result: Result) -> Iterator[str]:
 
 def _commands(result: Result) -> Iterator[str]:
     """Yield what `doctor` and `top` say wrongly of the machine, and of one program that is huge."""
-    if (said := result["doctor"].get("machine.kernel", {})) != result["machine"]:
-        yield f"doctor: the kernel is {said}, not {result['machine']}"
+    if (output := result["doctor"].get("machine.kernel", {})) != result["machine"]:
+        yield f"doctor: the kernel is {output}, not {result['machine']}"
     if not {"machine.thp", "machine.processor", "process.thp-allowed"} <= result["doctor"].keys():
         yield f"doctor says only {', '.join(result['doctor'])}"
     if result["top"] != [WINDOWS["pie"]]:
@@ -58,25 +58,25 @@ def _commands(result: Result) -> Iterator[str]:
 
 
 def _warm(cell: Result, able: bool) -> Iterator[str]:
-    said = cell["warm"]
-    windows, huge = said["windows"], said["windows_huge"]
+    output = cell["warm"]
+    windows, huge = output["windows"], output["windows_huge"]
     if windows != WINDOWS[cell["program"]]:
         yield f"warm sees {windows} windows in the file"
     # The probe knows nothing of hugealign.
     if huge != (windows if able else 0):
         yield f"warm makes {huge} of {windows} windows huge, and a probe says that the file system can: {able}"
-    if said["status"] != (0 if 0 < huge == windows else 1):
-        yield f"warm ends with status {said['status']} for {huge} of {windows} windows"
+    if output["status"] != (0 if 0 < huge == windows else 1):
+        yield f"warm ends with status {output['status']} for {huge} of {windows} windows"
     code = None if 0 < huge == windows else "file-system.no-huge-pages" if windows else "text.no-window"
-    if said["code"] != code:
-        yield f"warm gives the reason {said['code']}, not {code}"
+    if output["code"] != code:
+        yield f"warm gives the reason {output['code']}, not {code}"
     # btrfs has no name for hugealign: its st_dev is in no mount table.
-    if windows and said["facts"].get("file_system", "") not in ("", cell["fs"].split()[0]):
-        yield f"warm names another file system: {said['facts']['file_system']}"
+    if windows and output["facts"].get("file_system", "") not in ("", cell["fs"].split()[0]):
+        yield f"warm names another file system: {output['facts']['file_system']}"
 
 
 def _process(cell: Result, release: tuple[int, ...], window_kib: int) -> Iterator[str]:
-    ps, said = cell["ps"], cell["warm"]
+    ps, output = cell["ps"], cell["warm"]
     if ps["windows_huge"] * window_kib != cell["after_kib"]:
         yield f"ps sees {ps['windows_huge']} huge windows, smaps {cell['after_kib']} KiB"
     if ps["status"] != (0 if 0 < ps["windows_huge"] == ps["windows_possible"] else 1):
@@ -86,20 +86,21 @@ def _process(cell: Result, release: tuple[int, ...], window_kib: int) -> Iterato
     # "Honor PT_LOAD alignment for static PIE" (3545deff in its last form): measured, 5.10 lacks it and 6.1.176 has it.
     if not cell["congruent"] and (cell["program"] != "static-pie" or release >= (6, 1)):
         yield "its text is not aligned in memory"
-    possible = said["windows"] if cell["congruent"] else 0
+    possible = output["windows"] if cell["congruent"] else 0
     if ps["windows_possible"] != possible:
-        yield f"ps sees {ps['windows_possible']} windows, the file has {said['windows']}, aligned: {cell['congruent']}"
-    if cell["after_kib"] != (said["windows_huge"] * window_kib if cell["congruent"] else 0):
-        yield f"warm promised {said['windows_huge']} windows, the next process has {cell['after_kib']} KiB"
+        seen, aligned = ps["windows_possible"], cell["congruent"]
+        yield f"ps sees {seen} windows, the file has {output['windows']}, aligned: {aligned}"
+    if cell["after_kib"] != (output["windows_huge"] * window_kib if cell["congruent"] else 0):
+        yield f"warm promised {output['windows_huge']} windows, the next process has {cell['after_kib']} KiB"
 
 
 def _in_use(system: Result, window_kib: int) -> Iterator[str]:
     cell = system["in_use"]
-    said = cell["warm"]
-    if cell["next_kib"] != said["windows_huge"] * window_kib:
-        yield f"warm promised {said['windows_huge']} windows, the next process has {cell['next_kib']} KiB"
+    output = cell["warm"]
+    if cell["next_kib"] != output["windows_huge"] * window_kib:
+        yield f"warm promised {output['windows_huge']} windows, the next process has {cell['next_kib']} KiB"
     # Stopping the process gains nothing where a new file would not be huge either.
     why = "cache.in-use" if system["able"] else "file-system.no-huge-pages"
-    code = None if said["windows_huge"] == said["windows"] else why
-    if (said["status"], said["code"]) != (1 if code else 0, code):
-        yield f"warm ends with status {said['status']} and reason {said['code']}, not {code}"
+    code = None if output["windows_huge"] == output["windows"] else why
+    if (output["status"], output["code"]) != (1 if code else 0, code):
+        yield f"warm ends with status {output['status']} and reason {output['code']}, not {code}"

@@ -79,16 +79,16 @@ def _newest(series: str, arch: str, flavour: str) -> str:
     suffix = f"-{flavour}" if flavour else "-amd64" if kind == "generic" else "-cloud-amd64"
     pattern = re.compile(rf"linux-image-({re.escape(number)}\.[0-9.]+(?:-\d+)?(?:\+deb\d+)?{suffix})")
     names = set(_packages(arch))
-    found = [
+    result = [
         match[1]
         for name in names
         # Backports keep image and binary of versions whose modules are gone.
         if (match := pattern.fullmatch(name))
         and (f"linux-binary-{match[1]}" not in names or f"linux-modules-{match[1]}" in names)
     ]
-    if not found:
+    if not result:
         raise Unavailable(f"Debian's archive has no kernel {series} in {', '.join(_suites(arch))}")
-    return max(found, key=lambda version: [int(digits) for digits in re.findall(r"\d+", version)])
+    return max(result, key=lambda version: [int(digits) for digits in re.findall(r"\d+", version)])
 
 
 def _unpack(version: str, directory: Path, arch: str) -> None:

@@ -50,10 +50,10 @@ def policies() -> dict[str, bytes]:
         made = Path(name, "apparmor")
         words = ["apparmor_parser", "-QK", "-M", _FEATURES, "-o", str(made)]
         subprocess.run(words, input=_APPARMOR, text=True, check=True)
-        found = {"apparmor.policy": made.read_bytes()}
+        result = {"apparmor.policy": made.read_bytes()}
         for policy, more in (("labels", _MOUNT), ("no-mount", "")):
             source, made = Path(name, f"{policy}.cil"), Path(name, policy)
             source.write_text(_SELINUX + more, encoding="ascii")
             subprocess.run(["secilc", "-o", made, "-f", Path(name, "contexts"), source], check=True)
-            found[f"selinux-{policy}.policy"] = made.read_bytes()
-    return found
+            result[f"selinux-{policy}.policy"] = made.read_bytes()
+    return result

@@ -60,9 +60,9 @@ def advise(advice: int, path: Path | None = None) -> str:
         LIBC.mmap(place, WINDOW, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE | MAP_FIXED, fd, WINDOW)
         os.close(fd)
         ctypes.string_at(place, WINDOW)
-    said = errno.errorcode[ctypes.get_errno()] if LIBC.madvise(place, WINDOW, advice) else "yes"
+    output = errno.errorcode[ctypes.get_errno()] if LIBC.madvise(place, WINDOW, advice) else "yes"
     LIBC.munmap(room, length)
-    return said
+    return output
 
 
 def started(path: Path) -> int:
@@ -112,7 +112,7 @@ def measure(program: str, directory: Path) -> dict[str, Any]:
     """Copy *program* to *directory*; run it, warm it, run it again, and ask `hugealign ps`."""
     path = copied(program, directory)
     before = started(path)
-    said = warm(path)
+    output = warm(path)
     with running(*NOBODY, path, ALL) as child:
         after, aligned = huge_kib(child.pid, path), congruent(child.pid, path)
         ps = hugealign("ps", "--json", str(child.pid), prefix=NOBODY)
@@ -121,7 +121,7 @@ def measure(program: str, directory: Path) -> dict[str, Any]:
     return {
         "program": program,
         "before_kib": before,
-        "warm": said,
+        "warm": output,
         "after_kib": after,
         "congruent": aligned,
         "ps": {"status": ps.returncode, **{k: report[k] for k in ("windows_huge", "windows_possible", "diagnoses")}},
@@ -132,11 +132,11 @@ def measure_in_use(directory: Path) -> dict[str, Any]:
     """Warm a program while it runs; return what that does for its process, and for the next one."""
     path = copied("pie", directory)
     with running(*NOBODY, path, ALL) as child:
-        said = warm(path)
+        output = warm(path)
         touch(child.pid, path)
         running_kib, next_kib = huge_kib(child.pid, path), started(path)
     path.unlink()
-    return {"warm": said, "running_kib": running_kib, "next_kib": next_kib}
+    return {"warm": output, "running_kib": running_kib, "next_kib": next_kib}
 
 
 def staged(directory: Path) -> dict[str, int]:
@@ -146,18 +146,18 @@ def staged(directory: Path) -> dict[str, int]:
     """
     path = copied("pie", directory)
     words = (sys.executable, "-m", "hugealign", "run", "--how=stage", "--", path, ALL)
-    found = {}
+    values = {}
     with running(*NOBODY, *words) as child:
-        found["user"] = huge_kib(child.pid, path)
+        values["user"] = huge_kib(child.pid, path)
     with running(*words) as child:
-        found["root"] = huge_kib(child.pid, path)
+        values["root"] = huge_kib(child.pid, path)
         new = path.with_name("pie.dpkg-new")  # dpkg(1) writes beside and renames
         subprocess.run(["cp", PROGRAMS / "pie", new], check=True)
         new.rename(path)
         with running(*words) as after:
-            found["upgrade"] = huge_kib(after.pid, path)
+            values["upgrade"] = huge_kib(after.pid, path)
     path.unlink()
-    return found
+    return values
 
 
 def copied(program: str, directory: Path) -> Path:
@@ -218,7 +218,7 @@ def without_huge_pages() -> dict[str, Any]:
         "doctor": [check["diagnosis"]["code"] for check in checks if check["status"] != "ok"],
         "warm": warm(path),
         "started": [name for name in MODES["madvise"] if (PROGRAMS / name).exists() and not started(PROGRAMS / name)],
-        "ps": [one["code"] for one in json.loads(ps.stdout)["processes"][0]["diagnoses"]],
+        "ps": [item["code"] for item in json.loads(ps.stdout)["processes"][0]["diagnoses"]],
     }
 
 

@@ -101,10 +101,10 @@ def sent(command: Sequence[str], log: Path, seconds: int) -> list[dict[str, Any]
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"no end after {seconds} s; console: {log}") from None
     text = log.with_suffix(".jsonl").read_text(encoding="utf-8").rstrip("\0")
-    found = [json.loads(line) for line in text.splitlines() if line]
-    if not found or "done" not in found[-1]:
-        raise RuntimeError(f"the guest failed: {found[-1].get('error') if found else 'nothing sent'}; console: {log}")
-    return found[:-1]
+    result = [json.loads(line) for line in text.splitlines() if line]
+    if not result or "done" not in result[-1]:
+        raise RuntimeError(f"the guest failed: {result[-1].get('error') if result else 'nothing sent'}; console: {log}")
+    return result[:-1]
 
 
 def write_initrd(kernel: Kernel, target: Path, scratch: Path, init: str, busybox: Path | None = None) -> None:
@@ -194,7 +194,7 @@ def _python(tree: Path) -> None:
     (tree / "usr/bin/python3").symlink_to(python.name)
     for link, target in (("bin", "usr/bin"), ("lib", "usr/lib"), ("lib64", "usr/lib64"), ("sbin", "usr/sbin")):
         (tree / link).symlink_to(target)
-    tools = [Path(found) for tool in ("cp", "setpriv", "mount") if (found := shutil.which(tool))]
+    tools = [Path(result) for tool in ("cp", "setpriv", "mount") if (result := shutil.which(tool))]
     for file in (*tools, python):
         _copy(file.resolve(), tree)
     for file in (*tools, python, *library.glob("lib-dynload/*.so")):
@@ -213,8 +213,8 @@ def _copy(file: Path, tree: Path) -> None:
 def _libraries(file: Path) -> Iterator[Path]:
     done = subprocess.run(["ldd", file], check=False, capture_output=True, text=True)
     for line in done.stdout.splitlines():
-        if found := re.search(r"(/\S+) \(0x", line):
-            yield Path(found[1])
+        if match := re.search(r"(/\S+) \(0x", line):
+            yield Path(match[1])
 
 
 def build_programs(

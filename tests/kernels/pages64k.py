@@ -141,22 +141,22 @@ def measure() -> dict[str, Any]:
 
 def faults(cells: Sequence[dict[str, Any]]) -> list[str]:
     """Return where hugealign's claims in *cells* are not what the page tables had."""
-    found = []
+    result = []
     for cell in cells:
         place = f"{_column(cell)}, {cell['program']}"
-        said, ps = cell["verify"]["windows"], cell["ps"]
+        output, ps = cell["verify"]["windows"], cell["ps"]
         wrong = {
             f"only {cell['entries']} of {cell['pages']} entries were found": cell["entries"] != cell["pages"],
             # Where the plain one lies is random; verify counts on nothing.
-            f"verify sees {said} windows of 2 MiB, memory has {cell['windows']}": said != cell["windows"]
+            f"verify sees {output} windows of 2 MiB, memory has {cell['windows']}": output != cell["windows"]
             and cell["program"] != "plain",
             f"{cell['contiguous']} windows are contiguous, memory has {cell['windows']}": cell["contiguous"]
             > cell["windows"],
             f"ps sees {ps['windows_huge']} huge windows, which would be of 512 MiB": ps["windows_huge"],
             "ps does not say that it cannot see them": "pages are 64.0 KiB here: runs of contiguous" not in ps["text"],
         }
-        found += [f"{place}: {fault}" for fault, true in wrong.items() if true]
-    return found
+        result += [f"{place}: {fault}" for fault, true in wrong.items() if true]
+    return result
 
 
 def _column(cell: dict[str, Any]) -> str:
@@ -172,8 +172,8 @@ def section(measured: dict[str, Any]) -> str:
     for program, page in PROGRAMS.items():
         mine = [by.get((program, column)) for column in columns]
         title = f"hugealign gcc, {page}" if page else "gcc"
-        said = next(cell["verify"]["windows"] for cell in mine if cell)
-        rows.append([title, str(said), *(str(cell["contiguous"]) if cell else "not measured" for cell in mine)])
+        output = next(cell["verify"]["windows"] for cell in mine if cell)
+        rows.append([title, str(output), *(str(cell["contiguous"]) if cell else "not measured" for cell in mine)])
     table = results.table(["linked by", "verify --kernels", *columns], rows)
     return f"""\
 The machine is an emulated aarch64 with Ubuntu's `{PACKAGE}`, {measured["date"]}.

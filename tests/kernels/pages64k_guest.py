@@ -73,16 +73,16 @@ def frames(pid: int, addresses: range) -> list[int]:
 def ram(core: int) -> dict[range, int]:
     """Return where physical memory is, and where it begins in the open file /proc/kcore, which is an ELF file."""
     (table,), (count,) = struct.unpack("<Q", os.pread(core, 8, 32)), struct.unpack("<H", os.pread(core, 2, 56))
-    found = {}
+    values = {}
     for kind, _, offset, _, physical, size, *_ in struct.iter_unpack("<IIQQQQQQ", os.pread(core, 56 * count, table)):
         if kind == 1 and physical != (1 << 64) - 1:
-            found[range(physical, physical + size)] = offset
-    return found
+            values[range(physical, physical + size)] = offset
+    return values
 
 
 def entries(core: int, addresses: range, pages: list[int]) -> dict[int, int]:
     """Return the page table entry of each of *addresses*, found by the physical addresses *pages* that it must have."""
-    found: dict[int, int] = {}
+    values: dict[int, int] = {}
     for table in range(addresses.start // PAGE // ENTRIES, (addresses.stop - 1) // PAGE // ENTRIES + 1):
         mine = {
             at: page
@@ -93,9 +93,9 @@ def entries(core: int, addresses: range, pages: list[int]) -> dict[int, int]:
         for place in (frame for part, offset in ram(core).items() for frame in range(offset, offset + len(part), PAGE)):
             # Another process may map the same pages; its table is of other addresses, or the same for our purpose.
             if all(_entry(core, place, at) & OUTPUT == page for at, page in samples.items()):
-                found |= {at: _entry(core, place, at) for at in mine}
+                values |= {at: _entry(core, place, at) for at in mine}
                 break
-    return found
+    return values
 
 
 def _entry(core: int, table: int, address: int) -> int:
@@ -112,13 +112,13 @@ def runs(pid: int, path: Path) -> dict[str, int]:
     addresses, offset = text(pid, path)
     touch(pid, addresses)
     with open("/proc/kcore", "rb", buffering=0) as core:
-        found = entries(core.fileno(), addresses, frames(pid, addresses))
+        values = entries(core.fileno(), addresses, frames(pid, addresses))
     first = -(-addresses.start // (RUN * PAGE)) * RUN * PAGE
     windows = [range(at, at + RUN * PAGE, PAGE) for at in range(first, addresses.stop - RUN * PAGE + 1, RUN * PAGE)]
     return {
-        "contiguous": sum(all(found.get(at, 0) & CONTIGUOUS for at in window) for window in windows),
+        "contiguous": sum(all(values.get(at, 0) & CONTIGUOUS for at in window) for window in windows),
         "windows": 0 if (addresses.start - offset) % (RUN * PAGE) else len(windows),  # a folio lies on its own size
-        "entries": len(found),
+        "entries": len(values),
         "pages": len(addresses) // PAGE,
     }
 
@@ -139,7 +139,7 @@ def measure(program: str, directory: Path, fs: str, *, read: bool) -> dict[str, 
     with subprocess.Popen([path, "wait"], stdout=subprocess.PIPE) as child:
         assert child.stdout
         child.stdout.readline()
-        found = runs(child.pid, path)
+        values = runs(child.pid, path)
         ps = hugealign("ps", str(child.pid))
         report = json.loads(hugealign("ps", "--json", str(child.pid))["text"])
         child.kill()
@@ -148,7 +148,7 @@ def measure(program: str, directory: Path, fs: str, *, read: bool) -> dict[str, 
         "fs": fs,
         "read": read,
         "program": program,
-        **found,
+        **values,
         "ps": ps | {"page_size": report["page_size"], "windows_huge": report["processes"][0]["windows_huge"]},
         "verify": verified(program),
     }

@@ -25,13 +25,13 @@ def measure(
 
     Raises Unavailable, RuntimeError.
     """
-    found = kernel or (built if series in built.SERIES else debian).kernel(series)
+    values = kernel or (built if series in built.SERIES else debian).kernel(series)
     words = f"TASK=guest FILE_SYSTEMS={','.join(file_systems)}{' FEW=1' * bool(kernel)}"
-    sent = machine.boot(found, emulated, words, BUILD / f"{series}.log")
+    sent = machine.boot(values, emulated, words, BUILD / f"{series}.log")
     option = "CONFIG_READ_ONLY_THP_FOR_FS"
-    state = "on" if f"{option}=y" in found.config else "off" if option in found.config else "gone"
+    state = "on" if f"{option}=y" in values.config else "off" if option in values.config else "gone"
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
-    return {"series": series, "date": today, "package": found.package, "read_only_thp": state, "results": sent}
+    return {"series": series, "date": today, "package": values.package, "read_only_thp": state, "results": sent}
 
 
 def save(series: str, run: dict[str, Any]) -> None:
@@ -82,8 +82,8 @@ def coverage(runs: Sequence[dict[str, Any]], mode: str) -> str:
     """Return the table of windows of the PIE that are huge after ``cp`` and after ``warm``, with THP in *mode*."""
 
     def cell(run: dict[str, Any], fs: str) -> str:
-        found = _one(run, fs=fs, thp=mode, program="pie")
-        return f"{found['before_kib'] // window_kib(run)} → {found['after_kib'] // window_kib(run)}"
+        values = _one(run, fs=fs, thp=mode, program="pie")
+        return f"{values['before_kib'] // window_kib(run)} → {values['after_kib'] // window_kib(run)}"
 
     return by_file_system(runs, cell)
 
@@ -92,8 +92,8 @@ def staged(runs: Sequence[dict[str, Any]]) -> str:
     """Return the table of windows that are huge in a program that `run` has staged."""
 
     def cell(run: dict[str, Any], fs: str) -> str:
-        found = _system(run, fs)["staged"]
-        return ", ".join(str(found[who] // window_kib(run)) for who in ("root", "user", "upgrade") if who in found)
+        values = _system(run, fs)["staged"]
+        return ", ".join(str(values[who] // window_kib(run)) for who in ("root", "user", "upgrade") if who in values)
 
     return by_file_system(runs, cell)
 
@@ -102,8 +102,8 @@ def in_use(runs: Sequence[dict[str, Any]]) -> str:
     """Return the table of windows that ``warm`` makes huge in a process that runs, and in the next one."""
 
     def cell(run: dict[str, Any], fs: str) -> str:
-        found = _system(run, fs)["in_use"]
-        return f"{found['running_kib'] // window_kib(run)}, {found['next_kib'] // window_kib(run)}"
+        values = _system(run, fs)["in_use"]
+        return f"{values['running_kib'] // window_kib(run)}, {values['next_kib'] // window_kib(run)}"
 
     return by_file_system(runs, cell)
 
@@ -117,7 +117,9 @@ def programs(runs: Sequence[dict[str, Any]]) -> str:
         measured = [cell for cell in run["results"] if cell.get("thp") == "madvise" and cell.get("fs") in able]
         for program in WINDOWS:
             cells = [cell for cell in measured if cell.get("program") == program]
-            row.append(" or ".join(str(n) for n in sorted({found["after_kib"] // window_kib(run) for found in cells})))
+            row.append(
+                " or ".join(str(n) for n in sorted({values["after_kib"] // window_kib(run) for values in cells}))
+            )
         everywhere = [r["congruent"] for r in run["results"] if r.get("program") == "static-pie"]
         row.append(("yes" if all(everywhere) else "not always" if any(everywhere) else "no") if everywhere else "")
         rows.append(row)

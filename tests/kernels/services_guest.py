@@ -32,10 +32,10 @@ def look(unit: str) -> dict[str, Any]:
     run("systemctl", "start", unit)
     pid = run("systemctl", "show", "-p", "MainPID", "--value", unit).stdout.strip()
     done = run("hugealign", "ps", "--all", "--json", pid)
-    found = json.loads(done.stdout)["processes"] if done.stdout else []
-    if not found:
+    values = json.loads(done.stdout)["processes"] if done.stdout else []
+    if not values:
         return {"pid": pid, "error": done.stderr}
-    (process,) = found
+    (process,) = values
     keys = ("windows_huge", "windows_possible", "text_bytes", "huge_bytes", "diagnoses")
     return {"pid": pid, "answers": answers(unit)} | {key: process[key] for key in keys}
 
@@ -84,8 +84,8 @@ def second(send: Any) -> None:
         booted = look(unit)
         undone = run("hugealign", "disable", unit)
         run("systemctl", "restart", unit)
-        said = {"status": undone.returncode, "said": undone.stderr}
-        send({"unit": unit, "booted": booted, "undone": look(unit)} | said)
+        output = {"status": undone.returncode, "said": undone.stderr}
+        send({"unit": unit, "booted": booted, "undone": look(unit)} | output)
     left = [name for name in os.listdir("/etc/systemd/system") if "hugealign" in name]
     left += glob.glob("/etc/systemd/system/*.d/hugealign*")
     send({"left": left, "verify": run("dpkg", "--verify", "mariadb-server-core", "nginx", "redis-server").stdout})

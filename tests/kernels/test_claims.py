@@ -41,14 +41,14 @@ _NONE = {"status": 1, "windows_huge": 0, "windows_possible": 3, "diagnoses": ["s
 
 def changed(number: int, **changes: Any) -> list[dict[str, Any]]:
     """The good results with *changes* to line *number*; ``warm__code`` is ``code`` in ``warm``."""
-    found = copy.deepcopy(_GOOD)
+    result = copy.deepcopy(_GOOD)
     for path, value in changes.items():
         *way, last = path.split("__")
-        place = found[number]
+        place = result[number]
         for key in way:
             place = place[key]
         place[last] = value
-    return found
+    return result
 
 
 def test_what_is_right_is_no_fault() -> None:
@@ -92,7 +92,7 @@ def test_huge_pages_that_are_missing_have_to_be_said() -> None:
     ],
 )
 def test_wrong_claim_is_found(wrong: list[dict[str, Any]], fault: str) -> None:
-    assert any(fault in found for found in faults(wrong)), faults(wrong)
+    assert any(fault in result for result in faults(wrong)), faults(wrong)
 
 
 def test_document_is_left_alone_unless_every_kernel_was_tried(

@@ -31,7 +31,7 @@ def cases(system: machine.Emulated, module: str) -> dict[str, dict[str, Any]]:
         pytest.skip(str(reason))
     words = f"TASK=denied_guest DENIES={module} security={module}"
     sent = machine.boot(kernel, system, words, debian.BUILD / f"denied-{module}.log")
-    return {one["case"]: one for one in sent}
+    return {item["case"]: item for item in sent}
 
 
 def check_denied(found: dict[str, Any], reason: str) -> None:
@@ -43,21 +43,21 @@ def check_denied(found: dict[str, Any], reason: str) -> None:
 
 
 def test_apparmor(system: machine.Emulated) -> None:
-    found = cases(system, "apparmor")
+    result = cases(system, "apparmor")
     for who in ("root", "user"):
-        check_denied(found[f"mount denied, {who}"], "EACCES")
-        assert found[f"mount denied, {who}"]["context"] == "no-mount (enforce)"
+        check_denied(result[f"mount denied, {who}"], "EACCES")
+        assert result[f"mount denied, {who}"]["context"] == "no-mount (enforce)"
         # A profile that is meant for the path confines the copy as well.
-        confined = found[f"confined, {who}"]
+        confined = result[f"confined, {who}"]
         assert (confined["context"], confined["huge_kib"]) == ("confined (enforce)", ALL)
-    run = found["copy denied"]["run"]
+    run = result["copy denied"]["run"]
     assert (run["status"], run["said"].count("\n")) == (0, 1)
     assert run["said"].endswith(f"0 of 3 windows huge: {worded('copy.failed', error='EACCES')}\n")
 
 
 def test_selinux(system: machine.Emulated) -> None:
-    found = cases(system, "selinux")
-    assert (found["labelled"]["huge_kib"], found["labelled"]["run"]["said"]) == (ALL, "")
-    assert (found["staged"]["status"], found["staged"]["label"].strip("\0")) == (0, "u:r:server")
+    result = cases(system, "selinux")
+    assert (result["labelled"]["huge_kib"], result["labelled"]["run"]["said"]) == (ALL, "")
+    assert (result["staged"]["status"], result["staged"]["label"].strip("\0")) == (0, "u:r:server")
     for who in ("root", "user"):
-        check_denied(found[f"mount denied, {who}"], "EACCES")
+        check_denied(result[f"mount denied, {who}"], "EACCES")

@@ -28,24 +28,24 @@ def test_enabled_upgraded_booted_undone(release: str) -> None:
     log = debian.BUILD / f"services-{release}.log"
     sent = services.boot(kernel, image, log)
     *enabled, upgrade, verified = sent
-    for one in enabled:
-        assert one["after"].get("answers"), one
-        if one["unit"].startswith(HUGE):
-            assert (one["status"], one["said"]) == (0, ""), one
-            assert one["before"]["windows_huge"] == 0, one
-            assert whole(one["after"]), one
+    for item in enabled:
+        assert item["after"].get("answers"), item
+        if item["unit"].startswith(HUGE):
+            assert (item["status"], item["said"]) == (0, ""), item
+            assert item["before"]["windows_huge"] == 0, item
+            assert whole(item["after"]), item
         else:  # a library of theirs has a window, or nothing has
-            assert (one["status"] == 0) == (one["after"]["windows_possible"] > 0), one
-            assert one["said"].count("\n") == (one["status"] != 0), one
+            assert (item["status"] == 0) == (item["after"]["windows_possible"] > 0), item
+            assert item["said"].count("\n") == (item["status"] != 0), item
     assert upgrade["upgraded"], upgrade
     assert upgrade["restarted"], upgrade
     assert whole(upgrade["after"]), upgrade
     assert verified == {"verify": ""}
     *booted, end = services.boot(kernel, image, log.with_stem(f"{log.stem}-again"))
-    for one in booted:
-        assert one["booted"].get("answers"), one
-        assert one["undone"].get("answers"), one
-        if one["unit"].startswith(HUGE):
-            assert whole(one["booted"]), one
-            assert one["undone"]["windows_huge"] == 0, one
+    for item in booted:
+        assert item["booted"].get("answers"), item
+        assert item["undone"].get("answers"), item
+        if item["unit"].startswith(HUGE):
+            assert whole(item["booted"]), item
+            assert item["undone"]["windows_huge"] == 0, item
     assert end == {"left": [], "verify": ""}

@@ -33,12 +33,12 @@ def sent(system: machine.Emulated, series: str) -> list[dict[str, Any]]:
 
 def test_khugepaged_makes_it_huge(system: machine.Emulated) -> None:
     """As from Linux 5.14 to 6.0: in a kernel that has MADV_COLLAPSE, and says that it has not."""
-    for found in sent(system, "6.1-thp"):
-        assert found["warm"] == (ALL if found["fs"] == "xfs" else NONE), found  # XFS reads ahead in huge folios
-        assert found["wait"] == ALL, found
+    for result in sent(system, "6.1-thp"):
+        assert result["warm"] == (ALL if result["fs"] == "xfs" else NONE), result  # XFS reads ahead in huge folios
+        assert result["wait"] == ALL, result
 
 
 def test_before_linux_5_14_only_programs_themselves(system: machine.Emulated) -> None:
     """There khugepaged wants VM_DENYWRITE, which only execve gives (until eb6ecbed0aa2), so a helper is no help."""
-    for found in sent(system, built.BEFORE_COLLAPSE):
-        assert (found["warm"], found["wait"]) == (NONE, NONE), found
+    for result in sent(system, built.BEFORE_COLLAPSE):
+        assert (result["warm"], result["wait"]) == (NONE, NONE), result

@@ -33,7 +33,7 @@ def task(send: Any) -> None:
         directory = Path("/mnt") / name
         subprocess.run([*MOUNTS[name].split(), directory], check=True)
         directory.chmod(0o1777)
-        found: dict[str, Any] = {"fs": name}
+        result: dict[str, Any] = {"fs": name}
         for what, words in (("warm", ()), ("wait", ("--wait=30",))):
             # Without a wait it must not happen to come by.
             (khugepaged / "scan_sleep_millisecs").write_text("20" if words else "600000", encoding="ascii")
@@ -41,6 +41,6 @@ def task(send: Any) -> None:
             prefix = (*NOBODY, sys.executable, "-c", WITHOUT_COLLAPSE)
             done = hugealign("warm", "--json", *words, path, prefix=prefix)
             file = json.loads(done.stdout)["files"][0]
-            found[what] = {"windows_huge": file["windows_huge"], "next_kib": started(path)}
+            result[what] = {"windows_huge": file["windows_huge"], "next_kib": started(path)}
             path.unlink()
-        send(**found)
+        send(**result)

@@ -91,10 +91,10 @@ def index(archive: str, suite: str) -> Index:
     except (OSError, subprocess.CalledProcessError) as error:
         raise UnavailableError(f"{suite}: the signature of the index cannot be verified: {error}") from error
     name = "main/binary-amd64/Packages.xz"
-    found = re.search(rf"^ ([0-9a-f]{{64}}) +\d+ {re.escape(name)}$", done.stdout.decode(), re.MULTILINE)
-    if not found:
+    match = re.search(rf"^ ([0-9a-f]{{64}}) +\d+ {re.escape(name)}$", done.stdout.decode(), re.MULTILINE)
+    if not match:
         raise UnavailableError(f"{suite}: no {name}")
-    text = lzma.decompress(download(f"{archive}/dists/{suite}/{name}", found[1])).decode()
+    text = lzma.decompress(download(f"{archive}/dists/{suite}/{name}", match[1])).decode()
     paragraphs = (dict(re.findall(r"^(\S+): (.*)$", part, re.MULTILINE)) for part in text.split("\n\n"))
     return {fields["Package"]: fields for fields in paragraphs if fields}
 

@@ -96,10 +96,10 @@ def both(work: Path, words: str, **settings: str) -> tuple[Path, Path, str]:
 def test_addresses_of_data(linker: str, option: str, mode: str, work: Path) -> None:
     for address in ("0x600000", "0x800000", "0xa01000"):
         words = f"{LINKERS[linker]} {mode} memory.o bulk.o -Wl,{option}={address}"
-        plain, ours, said = both(work, words, HUGEALIGN_DEBUG="1")
+        plain, ours, printed = both(work, words, HUGEALIGN_DEBUG="1")
         results = [(done.returncode, done.stdout) for done in (run(plain), run(ours))]
         assert results[0] == results[1], address
-        assert f"left alone: {option}={address}" in said
+        assert f"left alone: {option}={address}" in printed
 
 
 @pytest.mark.parametrize("size", ["16384", "65536", "0x200000"])
@@ -145,10 +145,10 @@ def test_an_order_leaves_alone_what_a_script_of_the_user_asks_for(linker: str, w
     run("gcc", "-O1", "-ffunction-sections", "-c", *(f"{name}.c" for name in names), cwd=work, check=True)
     (work / "order").write_text("# hugealign.order/1\none\ntwo\nsame\tfile=a.c\nmain\n")
     words = f"{LINKERS[linker]} {' '.join(f'{name}.o' for name in names)} bulk.o -Wl,-T,fast.ld"
-    _, ours, said = both(work, words, HUGEALIGN_PROFILE=str(work / "order"), HUGEALIGN_DEBUG="1")
+    _, ours, printed = both(work, words, HUGEALIGN_PROFILE=str(work / "order"), HUGEALIGN_DEBUG="1")
     assert run(ours).returncode == 0
-    assert "left alone" not in said
-    assert "hot functions placed" in said
+    assert "left alone" not in printed
+    assert "hot functions placed" in printed
 
 
 @pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
@@ -161,9 +161,9 @@ def test_our_scripts_leave_alone_what_a_script_of_the_user_asks_for(section: str
     (work / "order").write_text("# hugealign.order/1\nmain\n")
     words = f"{LINKERS[linker]} main.o own.o bulk.o -Wl,-z,lazy -Wl,--build-id -Wl,-T,own.ld"
     settings = {"HUGEALIGN_PROFILE": str(work / "order"), "HUGEALIGN_DEBUG": "1"}
-    plain, ours, said = both(work, words, **settings)
-    assert "left alone" not in said
-    assert "because with it" not in said
+    plain, ours, printed = both(work, words, **settings)
+    assert "left alone" not in printed
+    assert "because with it" not in printed
     assert run(ours).returncode == run(plain).returncode == 0
     missing = set(Elf(ours).sections) ^ set(Elf(plain).sections)
     assert {name for name in missing if "hugealign" not in name and name != ".init"} == set()
@@ -183,9 +183,9 @@ def test_an_order_moves_nothing_within_a_section_of_the_user(linker: str, work: 
     run("gcc", "-ffunction-sections", "-c", "range.c", *(f"{name}.c" for name in names), cwd=work, check=True)
     (work / "order").write_text("# hugealign.order/1\nlast\nmiddle\nmain\n")
     words = f"{LINKERS[linker]} {' '.join(f'{name}.o' for name in names)} range.o bulk.o -Wl,-T,locked.ld"
-    _, ours, said = both(work, words, HUGEALIGN_PROFILE=str(work / "order"), HUGEALIGN_DEBUG="1")
+    _, ours, printed = both(work, words, HUGEALIGN_PROFILE=str(work / "order"), HUGEALIGN_DEBUG="1")
     assert run(ours).returncode == 0
-    assert "1 of 3 hot functions placed" in said
+    assert "1 of 3 hot functions placed" in printed
 
 
 @pytest.mark.parametrize("way", ["-Wl,-T,board.ld", "-Wl,-dT,board.ld", "board.ld"])
@@ -199,9 +199,9 @@ def test_a_full_script(linker: str, words: str, way: str, work: Path) -> None:
     )
     run("gcc", "-fno-pic", "-fno-stack-protector", "-c", "start.c", cwd=work, check=True)
     command = f"{LINKERS[linker]} -nostdlib -static -no-pie -Wl,--build-id=none {way} start.o bulk.o"
-    plain, ours, said = both(work, command, HUGEALIGN_DEBUG="1")
+    plain, ours, printed = both(work, command, HUGEALIGN_DEBUG="1")
     assert plain.read_bytes() == ours.read_bytes()
-    assert "left alone: " in said
+    assert "left alone: " in printed
 
 
 @pytest.mark.parametrize("way", ["-L. -lboard", "-L. -l:libboard.a", "./libboard.so", "./libboard.a", "-L. -lnested"])
@@ -216,9 +216,9 @@ def test_a_library_that_is_a_full_script(linker: str, way: str, work: Path) -> N
     )
     run("gcc", "-fno-pic", "-fno-stack-protector", "-c", "start.c", cwd=work, check=True)
     command = f"{LINKERS[linker]} -nostdlib -no-pie -Wl,--build-id=none start.o bulk.o {way}"
-    plain, ours, said = both(work, command, HUGEALIGN_DEBUG="1")
+    plain, ours, printed = both(work, command, HUGEALIGN_DEBUG="1")
     assert plain.read_bytes() == ours.read_bytes()
-    assert "left alone: the linker script " in said
+    assert "left alone: the linker script " in printed
 
 
 @pytest.mark.parametrize("linker", LINKERS)
@@ -227,8 +227,8 @@ def test_a_library_that_names_others_is_no_hindrance(linker: str, work: Path) ->
     run("gcc", "-fPIC", "-c", "own.c", cwd=work, check=True)
     run("ar", "rc", "libreal.a", "own.o", cwd=work, check=True)
     (work / "libown.so").write_text("/* GNU ld script */\nGROUP ( libreal.a AS_NEEDED ( -lm ) )\n")
-    _, ours, said = both(work, f"{LINKERS[linker]} main.o bulk.o -L. -lown", HUGEALIGN_DEBUG="1")
-    assert "left alone" not in said
+    _, ours, printed = both(work, f"{LINKERS[linker]} main.o bulk.o -L. -lown", HUGEALIGN_DEBUG="1")
+    assert "left alone" not in printed
     run(HUGEALIGN, "verify", ours, check=True)
     assert run(ours).returncode == 0
 
@@ -240,9 +240,9 @@ def test_an_order_leaves_alone_what_a_script_among_the_libraries_asks_for(linker
     run("gcc", "-O1", "-ffunction-sections", "-c", "fast.c", cwd=work, check=True)
     (work / "order").write_text("# hugealign.order/1\none\ntwo\nmain\n")
     words = f"{LINKERS[linker]} fast.o bulk.o -L. -lfast"
-    plain, ours, said = both(work, words, HUGEALIGN_PROFILE=str(work / "order"), HUGEALIGN_DEBUG="1")
+    plain, ours, printed = both(work, words, HUGEALIGN_PROFILE=str(work / "order"), HUGEALIGN_DEBUG="1")
     assert run(ours).returncode == run(plain).returncode == 0
-    assert "left alone" not in said
+    assert "left alone" not in printed
 
 
 def test_a_step_that_writes_no_program_is_not_judged_by_an_old_file(work: Path) -> None:
@@ -288,9 +288,9 @@ def test_a_linker_that_writes_nothing(name: str, work: Path) -> None:
 )
 def test_why_is_said_if_asked_for(words: str, reason: str, work: Path) -> None:
     command = (HUGEALIGN, "gcc", *words.split(), "-o", "ours")
-    said = run(*command, cwd=work, HUGEALIGN_DEBUG="1").stderr
-    assert "hugealign: debug: ours: left alone: " in said
-    assert reason in said
+    printed = run(*command, cwd=work, HUGEALIGN_DEBUG="1").stderr
+    assert "hugealign: debug: ours: left alone: " in printed
+    assert reason in printed
     assert "hugealign: " not in run(*command, cwd=work).stderr
 
 
@@ -300,10 +300,10 @@ def test_the_warning_does_not_name_what_was_done(work: Path) -> None:
     (work / "fast.ld").write_text(
         "SECTIONS { .fast ALIGN(4096) : { *(.fast) . = ALIGN(4096); } } INSERT BEFORE .text;\n"
     )
-    _, _, said = both(work, f"{LINKERS['lld19']} main.o fast.o bulk.o -Wl,-T,fast.ld")
-    assert "[HA003]" in said
-    assert "relink" not in said
-    explained = run(HUGEALIGN, *said.strip().rpartition("hugealign ")[2].split(), check=True)
+    _, _, printed = both(work, f"{LINKERS['lld19']} main.o fast.o bulk.o -Wl,-T,fast.ld")
+    assert "[HA003]" in printed
+    assert "relink" not in printed
+    explained = run(HUGEALIGN, *printed.strip().rpartition("hugealign ")[2].split(), check=True)
     assert "HA003" in explained.stdout
 
 
@@ -314,8 +314,8 @@ def test_the_warning_quotes_the_linkers_error(warning: bool, work: Path) -> None
     (work / "other.s").write_text(".globl other\n.data\nother: .long 1\n")  # without .note.GNU-stack
     run("gcc", "-c", "other.s", cwd=work, check=True)
     words = f"gcc -fuse-ld=bfd main.o {'other.o' if warning else ''} bulk.o"
-    _, ours, said = both(work, words, HUGEALIGN_PAGE_SIZE="1G")
-    (line,) = (line for line in said.splitlines() if line.startswith("hugealign:"))
+    _, ours, printed = both(work, words, HUGEALIGN_PAGE_SIZE="1G")
+    (line,) = (line for line in printed.splitlines() if line.startswith("hugealign:"))
     assert "R_X86_64" in line.partition("the linker said: ")[2]
     assert run(ours).returncode == 0
 
@@ -337,8 +337,8 @@ def test_a_signal_to_the_group(number: signal.Signals, delay: float, tmp_path: P
     ) as process:
         time.sleep(delay)
         os.killpg(process.pid, number)
-        _, said = process.communicate(timeout=60)  # until the last of them has closed its end
-    assert "hugealign" not in said
+        _, printed = process.communicate(timeout=60)  # until the last of them has closed its end
+    assert "hugealign" not in printed
 
 
 def test_a_linker_in_the_guise_of_another_is_laid_out_or_it_is_said(work: Path) -> None:

@@ -232,10 +232,10 @@ def report(path: Path, **asked: object) -> FileReport:
 
 
 def codes(path: Path, **asked: object) -> list[str]:
-    found = report(path, **asked)
-    assert not found.problem
-    assert all(map(render.sentence, found.diagnoses))  # no fact is missing
-    return sorted({diagnosis.code for diagnosis in found.diagnoses})
+    result = report(path, **asked)
+    assert not result.problem
+    assert all(map(render.sentence, result.diagnoses))  # no fact is missing
+    return sorted({diagnosis.code for diagnosis in result.diagnoses})
 
 
 FILES = MADE | TREATED | PATCHED
@@ -263,16 +263,16 @@ EDITED = ("HA001", "HA002", "HA003", "HA004", "HA027")
 
 def told(path: Path, code: str) -> tuple[dict[str, Any] | None, int]:
     """Return what `verify` says by *code*, None if nothing, and the number of windows."""
-    (found,) = json.loads(run(HUGEALIGN, "verify", "--json", path).stdout)["files"]
-    return next((one for one in found["diagnoses"] if one["code"] == code), None), found["coverage"]["windows"]
+    (result,) = json.loads(run(HUGEALIGN, "verify", "--json", path).stdout)["files"]
+    return next((item for item in result["diagnoses"] if item["code"] == code), None), result["coverage"]["windows"]
 
 
 @pytest.mark.parametrize("code", catalogue.rules())
 def test_the_command_that_a_rule_names_helps(code: str, directory: Path, tmp_path: Path) -> None:
     path = tmp_path / "made"
     shutil.copy(made(directory, CURES[code][0]), path)
-    found, before = told(path, code)
-    remedy = found and found["remedy"]
+    result, before = told(path, code)
+    remedy = result and result["remedy"]
     argv = remedy["argv"] if remedy else []
     assert bool(argv) == (code in EDITED), remedy
     if argv:
@@ -284,8 +284,8 @@ def test_the_command_that_a_rule_names_helps(code: str, directory: Path, tmp_pat
 
 
 def test_a_debug_file_is_no_fault(directory: Path) -> None:
-    found = report(made(directory, "debug of GNU"))
-    assert (found.verdict, found.debug, found.coverage.text if found.coverage else None) == ("ok", True, 0)
+    result = report(made(directory, "debug of GNU"))
+    assert (result.verdict, result.debug, result.coverage.text if result.coverage else None) == ("ok", True, 0)
 
 
 @pytest.mark.parametrize("name", [name for name, row in PATCHED.items() if "HA029" in row[-1]])
@@ -299,14 +299,14 @@ def test_patched_pad(directory: Path) -> None:
     good = made(directory, "good")
     pad = Elf(good).sections[".hugealign.pad"]
     last = pad["sh_offset"] + pad["sh_size"] - 1
-    (found,) = report(patch(good, directory / "pad", (last, "B", 0x90))).diagnoses
-    assert (found.code, found.facts["address"]) == ("HA015", pad["sh_addr"] + pad["sh_size"] - 1)
+    (result,) = report(patch(good, directory / "pad", (last, "B", 0x90))).diagnoses
+    assert (result.code, result.facts["address"]) == ("HA015", pad["sh_addr"] + pad["sh_size"] - 1)
 
 
 def test_what_the_note_says_is_read(directory: Path) -> None:
     note = made(directory, "note")
-    found = report(note)
-    assert found.build_id == run("readelf", "-nW", note).stdout.split("Build ID: ")[1].split()[0]
+    result = report(note)
+    assert result.build_id == run("readelf", "-nW", note).stdout.split("Build ID: ")[1].split()[0]
     assert "hugealign" in run("readelf", "-nW", note).stdout
 
 
@@ -319,9 +319,9 @@ def test_a_note_read_is_the_note_written(little: bool) -> None:
     assert len(data) % 4 == 0
     name_size, size, kind = struct.unpack_from("<III" if little else ">III", data)
     assert (name_size, kind) == (10, 1)
-    found = _build_note(data[24 : 24 + size], little)
-    assert found
-    assert found.pack(little) == data
+    result = _build_note(data[24 : 24 + size], little)
+    assert result
+    assert result.pack(little) == data
     assert _build_note(data[24 : 24 + size], not little) is None
 
 
@@ -335,8 +335,8 @@ def test_a_file_of_nothing_but_text_segments(step: int, tmp_path: Path) -> None:
     path = tmp_path / "many"
     path.write_bytes(header + b"".join(loads))
     os.truncate(path, count * 2 * PAGE)
-    found = report(path)
-    assert len(found.diagnoses) < 4 * count
+    result = report(path)
+    assert len(result.diagnoses) < 4 * count
     path.write_bytes(
         ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1171, 64, 0, 0) + bytes(65576)
     )

@@ -49,14 +49,14 @@ def memory(path: Path) -> dict[int, tuple[int, bytes]]:
     with path.open("rb") as stream:
         elf = ELFFile(stream)
         headers = elf["e_phoff"] + 56 * elf["e_phnum"]
-        found = {}
+        result = {}
         for segment in elf.iter_segments():
             if segment["p_type"] == "PT_LOAD":
                 data = bytearray(segment.data().ljust(segment["p_memsz"], b"\0"))
                 if segment["p_offset"] == 0:
                     data[:headers] = bytes(headers)
-                found[segment["p_vaddr"]] = (segment["p_flags"] & 2, bytes(data))
-        return found
+                result[segment["p_vaddr"]] = (segment["p_flags"] & 2, bytes(data))
+        return result
 
 
 def assert_same_in_memory(old: Path, new: Path) -> None:
@@ -83,22 +83,22 @@ def fix(*words: object) -> str:
 
 def windows(said: str) -> int:
     """Return the number of windows that fix promises."""
-    found = re.search(r"-> (\d+) windows? of", said)
-    assert found, said
-    return int(found[1])
+    match = re.search(r"-> (\d+) windows? of", said)
+    assert match, said
+    return int(match[1])
 
 
 def verified(path: Path) -> int:
     """Return the number of windows that verify finds."""
-    found = re.search(r"in (\d+) windows?", run(HUGEALIGN, "verify", path).stdout)
-    return int(found[1]) if found else 0
+    match = re.search(r"in (\d+) windows?", run(HUGEALIGN, "verify", path).stdout)
+    return int(match[1]) if match else 0
 
 
 def check(plain: Path, *command: object) -> None:
     """Fix *plain*, look at the result, run it as *command*, undo."""
     fixed, back = plain.with_name(f"{plain.name}.fixed"), plain.with_name(f"{plain.name}.back")
-    said = fix(plain, "-o", fixed)
-    if "nothing to do" in said:
+    printed = fix(plain, "-o", fixed)
+    if "nothing to do" in printed:
         # gold's programs at fixed addresses: one segment from the window on which they begin, data behind it.
         assert (Elf(plain).type, len(Elf(plain).loads), verified(plain)) == ("ET_EXEC", 2, 1)
         assert fixed.read_bytes() == plain.read_bytes()
@@ -107,7 +107,7 @@ def check(plain: Path, *command: object) -> None:
     (text,) = (s for s in elf.text if s["p_memsz"] >= PAGE)
     assert (text["p_vaddr"] - text["p_offset"]) % PAGE == 0
     assert text["p_align"] >= PAGE
-    assert verified(fixed) == windows(said) > verified(plain)
+    assert verified(fixed) == windows(printed) > verified(plain)
     assert_same_in_memory(plain, fixed)
     assert run(*command, fixed).returncode == 0
     fix("--undo", fixed, "-o", back)
@@ -170,10 +170,10 @@ def test_align(features: Path, bulk: Path, tmp_path: Path) -> None:
     """Eight bytes of the program headers, and nothing executable that was not."""
     plain, out = tmp_path / "plain", tmp_path / "out"
     run("g++", features, bulk, bulk_object(tmp_path, 4000), PLAIN, "-Wl,-z,muldefs", "-o", plain, check=True)
-    said = fix("--level", "align", plain, "-o", out)
-    assert "\n  0 B of read-only data become executable\n" in said
+    printed = fix("--level", "align", plain, "-o", out)
+    assert "\n  0 B of read-only data become executable\n" in printed
     assert [s | {"p_align": 0} for s in Elf(plain).segments] == [s | {"p_align": 0} for s in Elf(out).segments]
-    assert verified(out) == windows(said) == 2
+    assert verified(out) == windows(printed) == 2
     assert run(out).returncode == 0
     assert "\n  changed by hugealign fix --level=align; --undo restores" in run(HUGEALIGN, "verify", out).stdout
     (report,) = json.loads(run(HUGEALIGN, "verify", "--json", out).stdout)["files"]
@@ -214,11 +214,11 @@ def test_texts_far_apart(bulk: Path, main: Path, tmp_path: Path) -> None:
     run("gcc", main, bulk, tmp_path / "far.o", f"-Wl,-T,{tmp_path}/far.ld", PLAIN, "-o", plain, check=True)
     old = Elf(plain)
     assert len(old.text) == 2
-    said = fix(plain, "-o", fixed)
+    printed = fix(plain, "-o", fixed)
     first, second = Elf(fixed).text
     assert all((t["p_vaddr"] - t["p_offset"]) % PAGE == 0 and t["p_align"] == PAGE for t in (first, second))
     assert first["p_vaddr"] + first["p_memsz"] <= min(s["p_vaddr"] for s in Elf(fixed).loads if s["p_flags"] & 2)
-    assert windows(said) == verified(fixed) >= 3
+    assert windows(printed) == verified(fixed) >= 3
     assert_same_in_memory(plain, fixed)
     assert run(fixed).returncode == 0
     fix("--undo", fixed, "-o", back)
@@ -285,8 +285,8 @@ def test_a_directory_is_no_output(plain: Path, tmp_path: Path) -> None:
 
 def test_dry_run_writes_nothing(plain: Path) -> None:
     before = plain.read_bytes(), plain.stat()
-    said = fix("--dry-run", plain)
-    assert said.splitlines()[0] == f"{plain}: 0 -> 1 window of 2.0 MiB (not done: --dry-run)"
+    printed = fix("--dry-run", plain)
+    assert printed.splitlines()[0] == f"{plain}: 0 -> 1 window of 2.0 MiB (not done: --dry-run)"
     assert (plain.read_bytes(), plain.stat().st_mtime_ns) == (before[0], before[1].st_mtime_ns)
     fix("--in-place", plain)
     assert "(not done: --dry-run)" in fix("--undo", "--dry-run", plain)
@@ -349,9 +349,9 @@ def test_verify_says_that_data_became_executable(plain: Path) -> None:
 def test_verify_says_when_another_tool_has_changed_it(plain: Path) -> None:
     fix("--in-place", plain)
     run("strip", plain, check=True)
-    said = " ".join(run(HUGEALIGN, "verify", plain).stdout.split())
-    assert "changed by hugealign fix --level=shift, and since then by another tool: it cannot be undone" in said
-    assert "--undo" not in said
+    printed = " ".join(run(HUGEALIGN, "verify", plain).stdout.split())
+    assert "changed by hugealign fix --level=shift, and since then by another tool: it cannot be undone" in printed
+    assert "--undo" not in printed
 
 
 def test_padding_within_the_text_has_lost_nothing(main: Path, bulk: Path, tmp_path: Path) -> None:
@@ -361,9 +361,9 @@ def test_padding_within_the_text_has_lost_nothing(main: Path, bulk: Path, tmp_pa
     fix("--in-place", tmp_path / "plain")
     (text,) = Elf(tmp_path / "plain").text
     assert (text["p_vaddr"] + text["p_memsz"]) % PAGE
-    said = run(HUGEALIGN, "verify", tmp_path / "plain").stdout
-    assert "HA028" in said
-    assert "HA019" not in said
+    printed = run(HUGEALIGN, "verify", tmp_path / "plain").stdout
+    assert "HA028" in printed
+    assert "HA019" not in printed
 
 
 #: A command that makes the file, or bytes that are written over the program at offsets of its ELF header; the status;
@@ -545,8 +545,8 @@ def test_example_script(plain: Path, tmp_path: Path) -> None:
 def test_example_of_an_apt_hook() -> None:
     if not shutil.which("apt-config"):
         pytest.skip("apt is not installed")
-    said = run("apt-config", "-c", EXAMPLES / "80hugealign", "dump", "DPkg::Post-Invoke", check=True).stdout
-    assert 'DPkg::Post-Invoke:: "/usr/local/sbin/hugealign-refix || true";' in said.splitlines()
+    printed = run("apt-config", "-c", EXAMPLES / "80hugealign", "dump", "DPkg::Post-Invoke", check=True).stdout
+    assert 'DPkg::Post-Invoke:: "/usr/local/sbin/hugealign-refix || true";' in printed.splitlines()
 
 
 def test_dpkg_sees_it(plain: Path, tmp_path: Path) -> None:
@@ -658,11 +658,11 @@ def test_report(plain: Path, tmp_path: Path) -> None:
     (tree / "text").write_text("text")
     fix(plain, "-o", tree / "whole")
     run("gcc", tmp_path / "main.c", "-c", "-o", tree / "object.o", check=True)
-    said = fix("--dry-run", tmp_path / "tree").splitlines()
-    assert said[0].split() == ["COVERED", "TEXT", "WINDOWS", "EXECUTABLE", "LEVEL", "RUNNING", "FILE"]
-    assert said[1].split()[2:5] == ["2.9", "MiB", "+1"]
-    assert [line.split()[-2:] for line in said[1:3]] == [["--", f"{tree}/named"], ["--", f"{tree}/one"]]
-    assert said[3:] == ["2 files would gain 2 windows of 2.0 MiB"]
+    printed = fix("--dry-run", tmp_path / "tree").splitlines()
+    assert printed[0].split() == ["COVERED", "TEXT", "WINDOWS", "EXECUTABLE", "LEVEL", "RUNNING", "FILE"]
+    assert printed[1].split()[2:5] == ["2.9", "MiB", "+1"]
+    assert [line.split()[-2:] for line in printed[1:3]] == [["--", f"{tree}/named"], ["--", f"{tree}/one"]]
+    assert printed[3:] == ["2 files would gain 2 windows of 2.0 MiB"]
     files = json_of("fix-report-1", "--dry-run", tmp_path / "tree")["files"]
     assert [file["path"] for file in files] == [f"{tree}/named", f"{tree}/one"]
     for file in files:

@@ -75,9 +75,9 @@ def report(*words: object, status: int = 0) -> dict[str, Any]:
 def assert_verified(path: Path) -> None:
     """What a fix can do no better is no failure."""
     done = run(HUGEALIGN, "verify", "--json", path)
-    (found,) = json.loads(done.stdout)["files"]
-    assert (done.returncode, [d for d in found["diagnoses"] if d["severity"] == "error"]) == (0, [])
-    assert found["coverage"]["windows"] > 0
+    (result,) = json.loads(done.stdout)["files"]
+    assert (done.returncode, [d for d in result["diagnoses"] if d["severity"] == "error"]) == (0, [])
+    assert result["coverage"]["windows"] > 0
     assert "--undo restores the old file" in run(HUGEALIGN, "verify", path).stdout
 
 
@@ -116,10 +116,10 @@ def test_both_are_shown_side_by_side(make: Callable[[str], Path]) -> None:
     assert planned["plan"] == separate
     assert (separate["level"], shift["level"]) == (SEPARATE, SHIFT)
     assert shift["executable_bytes"] > separate["executable_bytes"] == 0
-    said = run(HUGEALIGN, "fix", "--dry-run", make("bfd"), check=True).stdout
-    assert [line.split()[0] for line in said.splitlines()[-3:]] == ["--level", SEPARATE, SHIFT]
-    said = run(HUGEALIGN, "fix", "--dry-run", make("bfd fixed"), check=True).stdout
-    assert f"  separate  {worded('fix.fixed-address')}" in said.splitlines()
+    output = run(HUGEALIGN, "fix", "--dry-run", make("bfd"), check=True).stdout
+    assert [line.split()[0] for line in output.splitlines()[-3:]] == ["--level", SEPARATE, SHIFT]
+    output = run(HUGEALIGN, "fix", "--dry-run", make("bfd fixed"), check=True).stdout
+    assert f"  separate  {worded('fix.fixed-address')}" in output.splitlines()
 
 
 def test_text_of_less_than_a_window(tmp_path: Path) -> None:
@@ -130,10 +130,10 @@ def test_text_of_less_than_a_window(tmp_path: Path) -> None:
     for level in (SHIFT, ALIGN):
         with pytest.raises(RefusalError) as caught:
             fix(str(plain), FixOptions(level))
-        found = caught.value.diagnosis
-        assert (found.code, found.facts) == ("fix.no-window", {"page_size": PAGE, "higher": SEPARATE})
-        assert found.remedy
-        assert found.remedy.kind == "level"
+        result = caught.value.diagnosis
+        assert (result.code, result.facts) == ("fix.no-window", {"page_size": PAGE, "higher": SEPARATE})
+        assert result.remedy
+        assert result.remedy.kind == "level"
     done = fix(str(plain), FixOptions(output=str(fixed)))
     assert done.plan
     assert (done.plan.level, done.plan.windows, done.plan.executable) == (SEPARATE, 1, 0)
@@ -180,10 +180,10 @@ def test_data_that_cost_too_much(tmp_path: Path) -> None:
     plain, fixed = tmp_path / "plain", tmp_path / "fixed"
     run("gcc", "-no-pie", tmp_path / "main.c", data, bulk_object(tmp_path, 1500), PLAIN, "-o", plain, check=True)
     (error,) = report("--dry-run", plain, status=1)["errors"]
-    found = error["diagnosis"]
-    assert (found["code"], found["remedy"]["kind"]) == ("fix.no-window", "more-executable")
-    (done,) = report(plain, "-o", fixed, f"--max-executable={found['facts']['data']}")["files"]
-    assert (done["plan"]["windows"], done["plan"]["executable_bytes"]) == (1, found["facts"]["data"])
+    result = error["diagnosis"]
+    assert (result["code"], result["remedy"]["kind"]) == ("fix.no-window", "more-executable")
+    (done,) = report(plain, "-o", fixed, f"--max-executable={result['facts']['data']}")["files"]
+    assert (done["plan"]["windows"], done["plan"]["executable_bytes"]) == (1, result["facts"]["data"])
     assert run(fixed).returncode == 0
     assert_verified(fixed)
 

@@ -38,10 +38,10 @@ def both(toolchain: Toolchain, work: Path, *words: object) -> tuple[Elf, Elf]:
     assert wrapped == plain
     if plain[0]:
         pytest.skip(f"not without hugealign either: {plain[2].splitlines()[0]:.100}")
-    found = Elf(work / "plain"), Elf(work / "wrapped")
-    assert found[1].guards() == found[0].guards()
-    assert found[1].faults(exact=toolchain.linker != "gold") == []
-    return found
+    result = Elf(work / "plain"), Elf(work / "wrapped")
+    assert result[1].guards() == result[0].guards()
+    assert result[1].faults(exact=toolchain.linker != "gold") == []
+    return result
 
 
 @pytest.mark.parametrize("words", [(), ("-Wl,--fatal-warnings",)], ids=["", "fatal-warnings"])

@@ -84,11 +84,11 @@ def test_answers(name: str, directory: Path) -> None:
     run(*words, *inputs, "-o", "linked", cwd=directory, check=True)
     fd = os.open(directory / "linked", os.O_RDONLY)
     try:
-        found = check_fd(fd, name, Policy()).kernels
+        result = check_fd(fd, name, Policy()).kernels
     finally:
         os.close(fd)
-    assert tuple(f.system.system for f in found) == SYSTEMS
-    assert [cell(f) for f in found] == EXPECTED[name].split()
+    assert tuple(f.system.system for f in result) == SYSTEMS
+    assert [cell(f) for f in result] == EXPECTED[name].split()
 
 
 def test_file_without_text_has_no_answers(directory: Path) -> None:
@@ -123,5 +123,5 @@ def test_runs_of_kernels_with_64k_pages(
         report = check_fd(fd, "x", Policy())
     finally:
         os.close(fd)
-    (found,) = (k for k in report.kernels if k.system.system == "linux-64k")
-    assert (found.answer, found.windows) == (answer, runs)
+    (result,) = (k for k in report.kernels if k.system.system == "linux-64k")
+    assert (result.answer, result.windows) == (answer, runs)

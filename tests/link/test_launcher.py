@@ -126,8 +126,8 @@ def test_same_as_the_bare_compiler(compiler: str, tmp_path: Path) -> None:
         wrapped = outcome([str(HUGEALIGN), compiler, *split(words)], prepare(tmp_path / "work"))
         if bare == wrapped:
             continue
-        again = outcome([compiler, *split(words)], prepare(tmp_path / "work"))
-        for part, one, two, other in zip(("status", "stdout", "stderr", "files"), bare, again, wrapped, strict=True):
+        repeated = outcome([compiler, *split(words)], prepare(tmp_path / "work"))
+        for part, one, two, other in zip(("status", "stdout", "stderr", "files"), bare, repeated, wrapped, strict=True):
             if name in ("link -v", "link -Wl,--version") and part == "stderr":
                 continue  # names the linker that is run, and -B
             if one == two and one != other:  # what differs by itself (a precompiled header) is not compared

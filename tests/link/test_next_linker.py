@@ -50,8 +50,8 @@ def test_real_linkers(words: str, expected: str, work: Path) -> None:
     need_compiler(*words.replace("-B ", "-B").split())
     if "/" in expected and not Path(expected).exists():
         pytest.skip(f"{expected} is not installed")
-    found = linker_of(*words.split(), "main.c", "-o", "main", cwd=work)
-    assert found == expected or found.endswith("/" + expected)
+    result = linker_of(*words.split(), "main.c", "-o", "main", cwd=work)
+    assert result == expected or result.endswith("/" + expected)
     assert run(work / "main").returncode == 0
 
 
@@ -166,8 +166,8 @@ def test_whatever_leads_clang_to_a_linker(way: str, clang: str, work: Path) -> N
         expected = marked(work / "toolchain" / "x86_64-linux-gnu" / "bin")
     asked = run(clang, *words, "-print-prog-name=ld", cwd=work, **settings).stdout.strip()
     assert Path(os.path.normpath(asked)) == expected
-    found = linker_of(clang, *words, "main.c", "-o", "main", cwd=work, **settings)
-    assert Path(found).parent.resolve() == Path(asked).parent.resolve()
+    result = linker_of(clang, *words, "main.c", "-o", "main", cwd=work, **settings)
+    assert Path(result).parent.resolve() == Path(asked).parent.resolve()
 
 
 @pytest.mark.parametrize("clang", ["clang-14", "clang-19"])
@@ -183,8 +183,8 @@ def test_a_linker_named_after_the_target(clang: str, work: Path) -> None:
 def test_a_target_named_in_a_file(words: tuple[str, ...], work: Path) -> None:
     need("clang-19", "aarch64-linux-gnu-ld")
     (work / "words").write_text("--target=aarch64-linux-gnu\n")
-    found = linker_of("clang-19", *words, "main.c", "-o", "main", cwd=work)
-    assert "aarch64-linux-gnu" in found
+    result = linker_of("clang-19", *words, "main.c", "-o", "main", cwd=work)
+    assert "aarch64-linux-gnu" in result
 
 
 @pytest.mark.parametrize(

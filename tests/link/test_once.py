@@ -53,18 +53,18 @@ def test_a_pipe_is_read_once(link: str, compiler: str, work: Path) -> None:
             start_new_session=True,
         ) as process:
             try:
-                _, said = process.communicate(timeout=limit)
+                _, output = process.communicate(timeout=limit)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, 9)
                 return -1, "hangs"
-        return process.returncode, said
+        return process.returncode, output
 
-    status, said = linked("", 2)
+    status, output = linked("", 2)
     plain = (work / "out").read_bytes() if status == 0 else b""
     if status == -1:
         pytest.skip("hangs without hugealign, too")
     ours = linked(str(HUGEALIGN), 20)
-    if ours != (status, said):  # where collect2 and the linker both read the pipe, chance decides
+    if ours != (status, output):  # where collect2 and the linker both read the pipe, chance decides
         assert ours in [linked("", 2) for _ in range(5)]
     elif status == 0:
         assert (work / "out").read_bytes() == plain

@@ -118,24 +118,24 @@ def objects(tmp_path_factory: pytest.TempPathFactory, profile: Path) -> dict[str
 
 def symbols(path: Path) -> dict[str, list[int]]:
     """The addresses of each function of *path*."""
-    found: dict[str, list[int]] = {}
+    result: dict[str, list[int]] = {}
     for line in run("nm", "-n", path, check=True).stdout.splitlines():
         address, kind, name = line.rjust(18).split(" ", 2) if line[0] != " " else ("", "U", "")
         if kind in "tTwWi":
-            found.setdefault(name, []).append(int(address, 16))
-    return found
+            result.setdefault(name, []).append(int(address, 16))
+    return result
 
 
 def lies_first(path: Path, names: tuple[str, ...], room: int, together: bool = True) -> None:
     """Check that *names* lie in that order, with no other function among them, within *room* of the text's start."""
-    found = symbols(path)
+    result = symbols(path)
     # Of a static that several files have, the one in its place counts.
     places: list[int] = []
     for name in names:
-        places.append(min((at for at in found[name] if not places or at > places[-1]), default=0))
-    assert places == sorted(places), {name: found[name] for name in names}
+        places.append(min((at for at in result[name] if not places or at > places[-1]), default=0))
+    assert places == sorted(places), {name: result[name] for name in names}
     start, end = places[0], places[-1]
-    among = {name for name, at in found.items() if any(start <= a <= end for a in at)} - set(names)
+    among = {name for name, at in result.items() if any(start <= a <= end for a in at)} - set(names)
     if together:
         assert {name for name in among if not name.startswith(("__hugealign", "_ZN5Thing", "__preinit_array"))} == set()
     assert start - Elf(path).text[0]["p_vaddr"] <= room
@@ -163,11 +163,11 @@ def test_listed_functions_lie_first(
     # .init and .plt may lead; gold's text segment begins with read-only data.
     lies_first(ordered, kept, 4096 if exact else 1 << 20)
     assert Elf(ordered).faults(exact=exact) == []
-    note, found = note_of(ordered), symbols(ordered)
+    note, result = note_of(ordered), symbols(ordered)
     assert note is not None
     assert (note.page_size, note.windows, note.padded, len(note.profile)) == (2 << 20, 1, True, 20)
-    assert note.hot_start == found[PLACED[0]][0]
-    assert found[HOT][0] < note.hot_end <= found["thrower"][0]
+    assert note.hot_start == result[PLACED[0]][0]
+    assert result[HOT][0] < note.hot_end <= result["thrower"][0]
     # Functions of libraries are called from all over, through these: in a huge window too, however few there are.
     stubs = [s for s in read_file(str(ordered)).sections if s.name.startswith(".plt")]
     # mold 2 and newer have them behind what is ordered.
@@ -216,9 +216,9 @@ def test_local_of_the_named_file(
     toolchain = toolchains[name].needed()
     words = (toolchain.cxx, *toolchain.flags, *objects[toolchain.cxx], bulk, "-o", tmp_path / "out")
     run(HUGEALIGN, f"--profile={profile}", *words, check=True)
-    found = symbols(tmp_path / "out")
-    end = found[HOT][0]
-    inside = [at for at in found[LOCAL] if at < end]
+    result = symbols(tmp_path / "out")
+    end = result[HOT][0]
+    inside = [at for at in result[LOCAL] if at < end]
     by_file = toolchain.linker != "gold"
     assert len(inside) == (1 if by_file else 2)
     if by_file:  # x * 2 and not x + 1
@@ -240,8 +240,8 @@ def test_local_of_a_unit_of_rustc(
     order.write_text("\n".join(lines))
     words = (toolchain.cxx, *toolchain.flags, *units, bulk, "-o", tmp_path / "out")
     run(HUGEALIGN, f"--profile={order}", *words, check=True)
-    found = symbols(tmp_path / "out")
-    assert [at < found["gamma_"][0] for at in found[LOCAL]] == [True, False]
+    result = symbols(tmp_path / "out")
+    assert [at < result["gamma_"][0] for at in result[LOCAL]] == [True, False]
 
 
 @pytest.mark.parametrize("name", ["gcc-lld14", "gcc-lld19", "gcc-gold", "gcc-mold"])
@@ -256,10 +256,10 @@ def test_identical_code_folding(
     toolchain = toolchains[name].needed()
     words = (*toolchain.flags, "-Wl,--icf=all,--gc-sections", *objects["g++"], bulk, "-o", tmp_path / "out")
     run(HUGEALIGN, f"--profile={profile}", "g++", *words, check=True)
-    note, found = note_of(tmp_path / "out"), symbols(tmp_path / "out")
+    note, result = note_of(tmp_path / "out"), symbols(tmp_path / "out")
     assert note is not None
-    assert note.hot_start == found[PLACED[0]][0]
-    assert found[HOT][0] < note.hot_end <= found["thrower"][0]
+    assert note.hot_start == result[PLACED[0]][0]
+    assert result[HOT][0] < note.hot_end <= result["thrower"][0]
     assert run(tmp_path / "out").stdout == OUTPUT
 
 
@@ -300,10 +300,10 @@ def test_link_time_optimisation(form: str, profile: Path, bulk: Path, tmp_path: 
     done = run(HUGEALIGN, f"--profile={profile}", *link, cwd=tmp_path, check=True)
     assert "hugealign" not in done.stderr
     assert run(tmp_path / "out").stdout == OUTPUT
-    found = symbols(tmp_path / "out")
-    kept = [name for name in ("gamma_", "beta", "main", "alpha", "thrower") if name in found]
+    result = symbols(tmp_path / "out")
+    kept = [name for name in ("gamma_", "beta", "main", "alpha", "thrower") if name in result]
     assert len(kept) >= 4
-    places = [found[name][0] for name in kept]
+    places = [result[name][0] for name in kept]
     assert places == sorted(places)
     assert places[0] - Elf(tmp_path / "out").text[0]["p_vaddr"] <= (1 << 20 if "gold" in form else 4096)
 
@@ -331,10 +331,10 @@ def test_aarch64(flags: tuple[str, ...], tmp_path: Path) -> None:
     words = (compiler, *flags, "-fno-inline", "f.o", "-o", "out")
     done = run(HUGEALIGN, f"--profile={order}", *words, cwd=tmp_path, HUGEALIGN_MIN_TEXT="0")
     assert (done.returncode, done.stderr) == (0, "")
-    found = symbols(tmp_path / "out")
-    places = [found[name][0] for name in wanted]
+    result = symbols(tmp_path / "out")
+    places = [result[name][0] for name in wanted]
     assert places == sorted(places)
-    assert max(places) < min(at for name in names if name not in wanted for at in found[name])
+    assert max(places) < min(at for name in names if name not in wanted for at in result[name])
     note = note_of(tmp_path / "out")
     assert note is not None
     assert note.hot_start == places[0]
@@ -372,11 +372,11 @@ def test_hostile_names(name: str, toolchains: dict[str, Toolchain], bulk: Path, 
     words = (toolchain.cc, *toolchain.flags, "-no-pie", "main.c", "names.s", bulk, "-o", "out")
     done = run(HUGEALIGN, "--profile=x.order", *words, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    found = symbols(tmp_path / "out")
+    result = symbols(tmp_path / "out")
     left = LEFT_OUT[toolchain.linker.rstrip("0123456789")]
-    places = [found[n][0] for n in (*reversed(HOSTILE), "plain") if n not in left]
+    places = [result[n][0] for n in (*reversed(HOSTILE), "plain") if n not in left]
     assert places == sorted(places)
-    assert all(places[-1] < found[n][0] or found[n][0] < places[0] for n in (*left, "other"))
+    assert all(places[-1] < result[n][0] or result[n][0] < places[0] for n in (*left, "other"))
     assert run(tmp_path / "out").returncode == 0
     assert not (tmp_path / "hacked").exists()
 
@@ -504,15 +504,15 @@ def test_objects_in_one_piece(
         done = run(HUGEALIGN, f"--profile={profile}", *link, cwd=tmp_path, HUGEALIGN_ORDER_OBJECTS=asked)
         assert (done.returncode, done.stdout) == (0, "")
         assert run(tmp_path / "out").stdout == OUTPUT
-        found, text = symbols(tmp_path / "out"), Elf(tmp_path / "out").text[0]["p_vaddr"]
+        result, text = symbols(tmp_path / "out"), Elf(tmp_path / "out").text[0]["p_vaddr"]
         assert Elf(tmp_path / "out").faults(exact=toolchain.linker != "gold") == []
         placed = toolchain.linker == "lld19" or (bool(asked) and toolchain.linker != "gold")
         note = note_of(tmp_path / "out")
         assert note is not None
-        assert (note.hot_start <= found["gamma_"][0] < note.hot_end) == placed
-        assert (note.hot_start <= found["beta"][0] < note.hot_end) == placed
+        assert (note.hot_start <= result["gamma_"][0] < note.hot_end) == placed
+        assert (note.hot_start <= result["beta"][0] < note.hot_end) == placed
         if placed:
-            assert max(found["gamma_"][0], found["beta"][0]) - text < 8192
+            assert max(result["gamma_"][0], result["beta"][0]) - text < 8192
             assert done.stderr == ""
             continue
         assert done.stderr.count("\n") == 1
@@ -527,16 +527,16 @@ def test_objects_in_one_piece(
 def test_members_of_archives_in_one_piece(
     toolchains: dict[str, Toolchain], profile: Path, bulk: Path, tmp_path: Path
 ) -> None:
-    *words, one, _ = in_one_piece(toolchains["gcc-bfd"], tmp_path)
+    *words, item, _ = in_one_piece(toolchains["gcc-bfd"], tmp_path)
     run("ar", "rc", "libtwo.a", "two.o", cwd=tmp_path, check=True)
     for name in (("libtwo.a",), ("-L.", "-ltwo")):
-        link = (*words, one, bulk, *name, "-o", "out")
+        link = (*words, item, bulk, *name, "-o", "out")
         done = run(HUGEALIGN, f"--profile={profile}", *link, cwd=tmp_path)
         assert "one.o, ./libtwo.a(two.o); " in done.stderr or "one.o, libtwo.a(two.o); " in done.stderr
         done = run(HUGEALIGN, f"--profile={profile}", *link, cwd=tmp_path, HUGEALIGN_ORDER_OBJECTS="1")
         assert done.stderr == ""
-        found = symbols(tmp_path / "out")
-        assert found["beta"][0] < found["bulk0"][0]
+        result = symbols(tmp_path / "out")
+        assert result["beta"][0] < result["bulk0"][0]
         assert run(tmp_path / "out").stdout == OUTPUT
 
 
@@ -552,8 +552,8 @@ def test_a_piece_whose_path_a_script_cannot_say(
         "HUGEALIGN_PROFILE is set\n" in done.stderr
     )
     assert run(tmp_path / "out").stdout == OUTPUT
-    found = symbols(tmp_path / "out")
-    assert found["gamma_"][0] < found["bulk0"][0] < found["beta"][0]
+    result = symbols(tmp_path / "out")
+    assert result["gamma_"][0] < result["bulk0"][0] < result["beta"][0]
 
 
 def test_fill_in_one_piece_is_no_hot_function(tmp_path: Path) -> None:
@@ -582,8 +582,8 @@ def test_a_piece_for_aarch64(tmp_path: Path) -> None:
     assert "2 hot functions not placed, in 2 objects without -ffunction-sections: main.o, warm.o; " in done.stderr
     done = run(HUGEALIGN, *words, cwd=tmp_path, env=env, HUGEALIGN_ORDER_OBJECTS="1")
     assert (done.returncode, done.stderr) == (0, "")
-    found = symbols(tmp_path / "out")
-    assert found["warm"] < found["beside"] < found["main"] < found["cold_"]
+    result = symbols(tmp_path / "out")
+    assert result["warm"] < result["beside"] < result["main"] < result["cold_"]
 
 
 @pytest.mark.parametrize("name", ["gcc-bfd", "gcc-lld19"])
@@ -653,11 +653,11 @@ def test_mold_with_more_functions_than_sections(bulk: Path, tmp_path: Path) -> N
     (tmp_path / "f.c").write_text(f"{code}int main(void) {{ return f3(39) - 42; }}\n")
     words = ("gcc", *MOLD, "f.c", bulk, "-o", "out")
     run(HUGEALIGN, "--profile=x.order", *words, cwd=tmp_path, check=True)
-    found = symbols(tmp_path / "out")
-    places = [found[name][0] for name in order]
+    result = symbols(tmp_path / "out")
+    places = [result[name][0] for name in order]
     for start in range(0, 640, 10):
         assert max(places[start : start + 10]) < min(places[start + 10 :])
-    rest = [found[name][0] for name in names if name not in order]
+    rest = [result[name][0] for name in names if name not in order]
     assert max(places) < min(rest)
     note = note_of(tmp_path / "out")
     assert note is not None
@@ -671,7 +671,7 @@ def test_an_order_that_fails_is_left_out(
     objects: dict[str, list[Path]], profile: Path, bulk: Path, tmp_path: Path
 ) -> None:
     """A linker that refuses a second script, and one that refuses every script."""
-    for limit, said in (
+    for limit, output in (
         (1, "linked without an order, because with it the linker said: no more scripts"),
         (0, "huge-page"),
     ):
@@ -685,7 +685,7 @@ def test_an_order_that_fails_is_left_out(
         words = ("g++", f"-B{directory}", *objects["g++"], bulk, "-o", tmp_path / "out")
         done = run(HUGEALIGN, f"--profile={profile}", *words)
         assert done.returncode == 0
-        assert said in done.stderr
+        assert output in done.stderr
         assert run(tmp_path / "out").stdout == OUTPUT
         assert ("hugealign.pad" in "".join(Elf(tmp_path / "out").sections)) == bool(limit)
 
@@ -742,11 +742,11 @@ def test_verify_says_how_many_functions_were_placed(linker: str, bulk: Path, tmp
     run(HUGEALIGN, "--profile=x.order", *compiler, "main.o", bulk, "-o", "out", cwd=tmp_path, check=True)
     run("strip", "-o", "bare", "out", cwd=tmp_path, check=True)
     run("gcc", "main.o", bulk, "-o", "plain", cwd=tmp_path, check=True)
-    for name, placed, said in (("out", 3, "3 functions placed"), ("bare", None, "no symbols say how many it placed")):
+    for name, placed, output in (("out", 3, "3 functions placed"), ("bare", None, "no symbols say how many it placed")):
         report = json.loads(run(HUGEALIGN, "verify", "--json", name, cwd=tmp_path, check=True).stdout)
         assert report["files"][0]["order"] == {"hot_functions": 4, "placed_functions": placed}
         text = run(HUGEALIGN, "verify", "-v", name, cwd=tmp_path, check=True).stdout
-        assert f"  order of 4 hot functions: {said}\n" in text
+        assert f"  order of 4 hot functions: {output}\n" in text
         assert "order of" not in run(HUGEALIGN, "verify", name, cwd=tmp_path, check=True).stdout
     report = json.loads(run(HUGEALIGN, "verify", "--json", "plain", cwd=tmp_path).stdout)
     assert "order" not in report["files"][0]
@@ -765,8 +765,8 @@ def test_an_order_of_this_program_that_places_nothing(linker: str, bulk: Path, t
     done = run(*command, "new server", cwd=tmp_path, check=True)
     assert done.stderr.count("none of the 2 hot functions of the order was placed") == done.stderr.count("\n") == 1
     assert run(*command, "client", cwd=tmp_path, check=True).stderr == ""
-    said = run(*command, "client", cwd=tmp_path, check=True, HUGEALIGN_DEBUG="1").stderr
-    assert "order: 0 of 2 hot functions placed" in said
+    output = run(*command, "client", cwd=tmp_path, check=True, HUGEALIGN_DEBUG="1").stderr
+    assert "order: 0 of 2 hot functions placed" in output
 
 
 @pytest.mark.parametrize("fill", [False, True])
@@ -810,7 +810,7 @@ def test_functions_that_the_compiler_made_one(linker: str, bulk: Path, tmp_path:
     assert elsewhere, "the program says of none another name first than its section has: this shows nothing"
     flag = f"-fuse-ld={linker}"
     run(HUGEALIGN, "--profile=a.order", "g++", flag, bulk, "a.o", "-o", "out", cwd=tmp_path, check=True)
-    found = symbols(tmp_path / "out")
-    first = min(found[name][0] for name in names)
-    assert [name for name in names if found[name][0] - first > 4096] == []  # but before the bulk
+    result = symbols(tmp_path / "out")
+    first = min(result[name][0] for name in names)
+    assert [name for name in names if result[name][0] - first > 4096] == []  # but before the bulk
     assert run(tmp_path / "out").returncode == 0

@@ -104,8 +104,8 @@ def test_directory_that_cannot_be_written(linker: Toolchain, main: Path, bulk: P
         words = linker.command(main, bulk, "-o", output)
         plain, wrapped = run(*words), run(HUGEALIGN, *words)
         assert plain.returncode != 0
-        said = [re.sub(_MOLDS, "TEMPORARY", done.stderr) for done in (plain, wrapped)]
-        assert (wrapped.returncode, said[1]) == (plain.returncode, said[0])
+        printed = [re.sub(_MOLDS, "TEMPORARY", done.stderr) for done in (plain, wrapped)]
+        assert (wrapped.returncode, printed[1]) == (plain.returncode, printed[0])
 
 
 def test_file_size_limit(linker: Toolchain, main: Path, bulk: Path, tmp_path: Path) -> None:

@@ -99,12 +99,12 @@ def refusals(prefix: Path, way: str, log: Path) -> Iterator[tuple[str, str, int]
 
 def outcome(prefix: Path, way: str, log: Path, call: str, error: str, number: int) -> str:
     """What is wrong with the link in which that call is refused; empty if nothing is."""
-    status, said, ran = link(prefix, way, log, f"-e inject={call}:error={error}:when={number}")
+    status, output, ran = link(prefix, way, log, f"-e inject={call}:error={error}:when={number}")
     what = f"{call} {number} {error}: "
     if status or ran:
-        return f"{what}link {status}, program {ran}: {said}"
-    if any(not line.startswith("hugealign: warning: ") for line in said.splitlines()) or said.count("\n") > 1:
-        return f"{what}{said}"
+        return f"{what}link {status}, program {ran}: {output}"
+    if any(not line.startswith("hugealign: warning: ") for line in output.splitlines()) or output.count("\n") > 1:
+        return f"{what}{output}"
     return ""
 
 
@@ -113,14 +113,14 @@ def test_some_calls_are_refused(way: str, prefix: Path, tmp_path: Path) -> None:
     cases = list(refusals(prefix, way, tmp_path / "log"))
     some = cases[:: len(cases) // SOME]
     assert len(some) >= SOME
-    assert [said for case in some if (said := outcome(prefix, way, tmp_path / "log", *case))] == []
+    assert [output for case in some if (output := outcome(prefix, way, tmp_path / "log", *case))] == []
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("way", WAYS)
 def test_each_call_is_refused(way: str, prefix: Path, tmp_path: Path) -> None:
     cases = list(refusals(prefix, way, tmp_path / "log"))
-    assert [said for case in cases if (said := outcome(prefix, way, tmp_path / "log", *case))] == []
+    assert [output for case in cases if (output := outcome(prefix, way, tmp_path / "log", *case))] == []
 
 
 #: Runs a command for which each memfd_create fails, as under a seccomp filter of a sandbox.

@@ -387,8 +387,8 @@ def test_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     if kind == "small":
         monkeypatch.setenv("HUGEALIGN_MIN_TEXT", "256K")
     path = compiled(tmp_path, CALLS % KINDS["pointers"][0], *options)
-    found, seen = refusal(path)
-    assert found == code
+    result, seen = refusal(path)
+    assert result == code
     assert facts is None or seen == facts
 
 
@@ -597,9 +597,9 @@ def test_probes(counter: str, tmp_path: Path) -> None:
     path = compiled(tmp_path, PROBE % counter)
     output, step = separated(path)
     old, new = (
-        [int(one, 16) for one in places(run("readelf", "-n", file, check=True).stdout)] for file in (path, output)
+        [int(item, 16) for item in places(run("readelf", "-n", file, check=True).stdout)] for file in (path, output)
     )
-    assert new == [step(one) for one in old]
+    assert new == [step(item) for item in old]
     assert len(old) == 3
     assert bool(old[2]) == (counter != "0")
 
@@ -625,12 +625,13 @@ def test_build_id_is_another(tmp_path: Path) -> None:
     """Whoever keeps symbols by build ID must not take those of the original; the same input gives the same."""
     path = compiled(tmp_path, CALLS % KINDS["pointers"][0], "-Wl,--build-id=sha1")
     output, _ = separated(path)
-    again, _ = separated(path, tmp_path / "again")
-    found = [
-        run("readelf", "-n", one, check=True).stdout.partition("Build ID: ")[2][:40] for one in (path, output, again)
+    repeated, _ = separated(path, tmp_path / "again")
+    result = [
+        run("readelf", "-n", item, check=True).stdout.partition("Build ID: ")[2][:40]
+        for item in (path, output, repeated)
     ]
-    assert len(found[0]) == 40
-    assert found[0] != found[1] == found[2]
+    assert len(result[0]) == 40
+    assert result[0] != result[1] == result[2]
 
 
 def test_stripped_afterwards(bulk: Path, main: Path, tmp_path: Path) -> None:
@@ -732,8 +733,8 @@ def test_system(tmp_path: Path) -> None:
         shutil.copyfile(path, copy)  # a setgid program would lose its environment
         copy.chmod(0o755)
         seen = [run(*([] if interpreted else [loader]), file, env=variables) for file in (copy, output)]
-        told = [(one.returncode, masked(one.stdout + one.stderr).replace(".copy", "")) for one in seen]
-        assert told[0] == told[1], path
+        reported = [(item.returncode, masked(item.stdout + item.stderr).replace(".copy", "")) for item in seen]
+        assert reported[0] == reported[1], path
         assert undone(output).read_bytes() == path.read_bytes(), path
         output.unlink()
         copy.unlink()
@@ -744,7 +745,7 @@ def test_system(tmp_path: Path) -> None:
 
 def system_files() -> list[Path]:
     """The linked ELF files of the system, each inode once, of at most 60 MiB."""
-    found: dict[tuple[int, int], Path] = {}
+    result: dict[tuple[int, int], Path] = {}
     for top in SYSTEM:
         for path in Path(top).rglob("*"):
             if path.is_symlink() or not path.is_file() or path.stat().st_size > 60 << 20:
@@ -752,8 +753,8 @@ def system_files() -> list[Path]:
             with path.open("rb") as stream:
                 head = stream.read(18)
             if head[:4] == b"\x7fELF" and head[16:18] in (b"\2\0", b"\3\0"):
-                found.setdefault((path.stat().st_dev, path.stat().st_ino), path)
-    return sorted(found.values())
+                result.setdefault((path.stat().st_dev, path.stat().st_ino), path)
+    return sorted(result.values())
 
 
 def masked(text: str) -> str:

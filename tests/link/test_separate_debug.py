@@ -99,7 +99,7 @@ def function_symbols(path: Path) -> list[tuple[int, str]]:
 
 def debug_addresses(path: Path) -> list[tuple[str, int, object]]:
     """All addresses in the debug information of *path*, as pyelftools reads it: what each is, and what is beside it."""
-    found: list[tuple[str, int, object]] = []
+    result: list[tuple[str, int, object]] = []
     with path.open("rb") as stream:
         information = ELFFile(stream).get_dwarf_info()
         ranges, locations = information.range_lists(), LocationParser(information.location_lists())
@@ -114,10 +114,10 @@ def debug_addresses(path: Path) -> list[tuple[str, int, object]]:
                             at = part.base_address
                         else:
                             begin = part.begin_offset + (0 if part.is_absolute else at)
-                            found.append(("range", begin, part.end_offset - part.begin_offset))
+                            result.append(("range", begin, part.end_offset - part.begin_offset))
                 for name, value in entry.attributes.items():
                     if value.form.startswith("DW_FORM_addrx"):
-                        found.append(("table", information.get_addr(unit, value.raw_value), name))
+                        result.append(("table", information.get_addr(unit, value.raw_value), name))
                     if locations.attribute_has_location(value, unit["version"]) and value.form == "DW_FORM_sec_offset":
                         at = base.value if base else 0
                         for part in locations.parse_from_attribute(value, unit["version"], entry):
@@ -125,22 +125,22 @@ def debug_addresses(path: Path) -> list[tuple[str, int, object]]:
                                 at = part.base_address
                             elif hasattr(part, "begin_offset"):
                                 begin = part.begin_offset + (0 if part.is_absolute else at)
-                                found.append(("place", begin, part.end_offset - part.begin_offset))
+                                result.append(("place", begin, part.end_offset - part.begin_offset))
                     if value.form == "DW_FORM_addr":
-                        found.append(("entry", value.value, name))
+                        result.append(("entry", value.value, name))
                     elif value.form == "DW_FORM_exprloc" and value.value[:1] == [3]:
-                        found.append(
+                        result.append(
                             ("location", int.from_bytes(bytes(value.value[1:9]), "little"), tuple(value.value[9:]))
                         )
             program = information.line_program_for_CU(unit)
-            found += [
+            result += [
                 ("line", e.state.address, e.state.line) for e in (program.get_entries() if program else ()) if e.state
             ]
         tables = information.get_aranges()
-        found += [("arange", e.begin_addr, e.length) for e in (tables.entries if tables else ())]
+        result += [("arange", e.begin_addr, e.length) for e in (tables.entries if tables else ())]
         frames = information.CFI_entries() if information.has_CFI() else ()
-        found += [("frame", e["initial_location"], 0) for e in frames if "initial_location" in e.header]
-    return found
+        result += [("frame", e["initial_location"], 0) for e in frames if "initial_location" in e.header]
+    return result
 
 
 #: Forms that pyelftools does not read all of: compilers and options, and what is done with the program afterwards.
@@ -168,7 +168,7 @@ QUESTIONS = (
 
 def told(program: Path) -> dict[str, str]:
     """What debuggers and tools say of *program*, without addresses and its name."""
-    words = [word for one in QUESTIONS for word in ("-ex", one)]
+    words = [word for item in QUESTIONS for word in ("-ex", item)]
     names = [f"{value:#x}" for value, _ in function_symbols(program)]
     answers = {
         "gdb": run("gdb", "-q", "-nx", "-batch", *words, program, cwd=program.parent).stdout,
@@ -320,14 +320,14 @@ def test_build_attributes(tmp_path: Path) -> None:
     output, step = separated(path)
     old, new = (
         [
-            int(one, 16)
+            int(item, 16)
             for line in run("readelf", "-nW", file, check=True).stdout.splitlines()
             if "Applies to region" in line
-            for one in re.findall(r"0x[0-9a-f]+", line)
+            for item in re.findall(r"0x[0-9a-f]+", line)
         ]
         for file in (path, output)
     )
-    assert new == [step(one) for one in old]
+    assert new == [step(item) for item in old]
     assert old
 
 
@@ -369,8 +369,8 @@ def test_memory(bulk: Path, main: Path, tmp_path: Path) -> None:
     assert ended.peak < bounded.MEMORY
     (moved,) = (value for value, name in function_symbols(tmp_path / "output") if name == "main")
     section = Elf(tmp_path / "output").sections[".debug_info"]
-    found = (tmp_path / "output").read_bytes()[section["sh_offset"] :][: section["sh_size"]]
-    assert found == sections[".debug_info"].replace(text.to_bytes(8, "little"), moved.to_bytes(8, "little"))
+    result = (tmp_path / "output").read_bytes()[section["sh_offset"] :][: section["sh_size"]]
+    assert result == sections[".debug_info"].replace(text.to_bytes(8, "little"), moved.to_bytes(8, "little"))
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -385,7 +385,7 @@ def test_debug_file(compressed: bool, tmp_path: Path) -> None:
     output, step = separated(program)
     moved = tmp_path / "moved.debug"
     identity = debugfile.move_debug_file(str(debug), str(output), str(moved))
-    assert [f"Build ID: {identity}" in run("readelf", "-n", one).stdout for one in (output, moved, debug)] == [
+    assert [f"Build ID: {identity}" in run("readelf", "-n", item).stdout for item in (output, moved, debug)] == [
         True,
         True,
         False,
@@ -407,8 +407,8 @@ def test_debug_file(compressed: bool, tmp_path: Path) -> None:
             "bt",
             "info locals",
         )
-        told = run("gdb", "-q", "-nx", "-batch", *(word for one in words for word in ("-ex", one))).stdout
-        assert re.search(r"#0 +twice<int> .*traced.cc:\d+\n#1 .* main .*traced.cc:\d+", told), told
+        reported = run("gdb", "-q", "-nx", "-batch", *(word for item in words for word in ("-ex", item))).stdout
+        assert re.search(r"#0 +twice<int> .*traced.cc:\d+\n#1 .* main .*traced.cc:\d+", reported), reported
 
 
 def test_debug_file_of_another_program(tmp_path: Path) -> None:
@@ -442,8 +442,8 @@ def test_command(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "0 B of read-only data become executable" in done.stdout
     assert run(output, check=True).stdout == run(program, check=True).stdout
-    told = run(HUGEALIGN, "fix", "--debug-file-of", output, debug, "-o", moved, check=True).stdout
-    assert told.split()[-1] in run("readelf", "-n", output, check=True).stdout
+    reported = run(HUGEALIGN, "fix", "--debug-file-of", output, debug, "-o", moved, check=True).stdout
+    assert reported.split()[-1] in run("readelf", "-n", output, check=True).stdout
     run(HUGEALIGN, "fix", "--undo", output, check=True)
     assert output.read_bytes() == program.read_bytes()
 
@@ -464,8 +464,8 @@ def dumped(path: Path) -> Iterator[tuple[str, list[int]]]:
     with subprocess.Popen([DWARFDUMP, *parts, path], stdout=subprocess.PIPE, text=True, errors="replace") as reading:
         assert reading.stdout
         for line in reading.stdout:
-            found = [int(one, 16) for match in ADDRESS.finditer(line) for one in match.groups() if one]
-            yield ADDRESS.sub(lambda match: "" if any(match.groups()) else match[0], line) if found else line, found
+            result = [int(item, 16) for match in ADDRESS.finditer(line) for item in match.groups() if item]
+            yield ADDRESS.sub(lambda match: "" if any(match.groups()) else match[0], line) if result else line, result
     assert reading.returncode == 0
 
 

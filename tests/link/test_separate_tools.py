@@ -113,8 +113,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build_id(path: Path) -> str:
-    (found,) = re.findall(r"Build ID: (\w+)", run("readelf", "-n", path, check=True).stdout)
-    return str(found)
+    (result,) = re.findall(r"Build ID: (\w+)", run("readelf", "-n", path, check=True).stdout)
+    return str(result)
 
 
 def masked(text: str, *names: str) -> str:
@@ -132,7 +132,7 @@ def masked(text: str, *names: str) -> str:
 def both(programs: Path, *words: object, kinds: tuple[str, str] = KINDS) -> list[str]:
     """What a command says in the directory of the originals, and in that of the separated files."""
     done = [run(*words, cwd=programs / kind) for kind in kinds]
-    return [masked(one.stdout + one.stderr) for one in done]
+    return [masked(item.stdout + item.stderr) for item in done]
 
 
 def test_gdb(programs: Path) -> None:
@@ -151,17 +151,21 @@ def test_gdb(programs: Path) -> None:
             "bt",
             "info probes",
         )
-        words = [word for one in asked for word in ("-ex", one)]
-        told = run("gdb", "-q", "-nx", "-batch", *first, *words, cwd=programs / kind).stdout
+        words = [word for item in asked for word in ("-ex", item)]
+        reported = run("gdb", "-q", "-nx", "-batch", *first, *words, cwd=programs / kind).stdout
         assert re.search(
-            r"#0 +inner \(n=3\) at .*library.cc:6\n#1 .* outer .*library.cc:\d+\n#2 .* main .*main.cc", told
+            r"#0 +inner \(n=3\) at .*library.cc:6\n#1 .* outer .*library.cc:\d+\n#2 .* main .*main.cc", reported
         )
-        assert re.search(r"Catchpoint 2 \(exception thrown\)[^#]*#0 .*__cxa_throw.*\n#1 .* inner .*library.cc", told)
-        assert re.search(r"\bshop +opened +0x", told)
+        assert re.search(
+            r"Catchpoint 2 \(exception thrown\)[^#]*#0 .*__cxa_throw.*\n#1 .* inner .*library.cc", reported
+        )
+        assert re.search(r"\bshop +opened +0x", reported)
         made = ("-ex", "run 4", "-ex", "generate-core-file core")
         run("gdb", "-q", "-nx", "-batch", *first, *made, cwd=programs / kind)
-        told = run("gdb", "-q", "-nx", "-batch", *first, "-ex", "core core", "-ex", "bt", cwd=programs / kind).stdout
-        assert re.search(r"#0 .*inner \(n=4\) at .*library.cc:7\n#1 .* outer ", told), told
+        reported = run(
+            "gdb", "-q", "-nx", "-batch", *first, "-ex", "core core", "-ex", "bt", cwd=programs / kind
+        ).stdout
+        assert re.search(r"#0 .*inner \(n=4\) at .*library.cc:7\n#1 .* outer ", reported), reported
 
 
 def test_lldb(programs: Path) -> None:
@@ -175,11 +179,13 @@ def test_lldb(programs: Path) -> None:
             "bt",
             "frame variable",
         )
-        told = run("lldb", "-b", "-x", *(word for one in asked for word in ("-o", one)), cwd=programs / kind).stdout
-        assert re.search(r"frame #0: .*inner\(n=3\) at library.cc:6", told), told
-        assert re.search(r"frame #1: .*outer\(.*library.cc:\d+", told)
-        assert re.search(r"frame #2: .*main\(.*main.cc:\d+", told)
-        assert "(int) n = 3" in told
+        reported = run(
+            "lldb", "-b", "-x", *(word for item in asked for word in ("-o", item)), cwd=programs / kind
+        ).stdout
+        assert re.search(r"frame #0: .*inner\(n=3\) at library.cc:6", reported), reported
+        assert re.search(r"frame #1: .*outer\(.*library.cc:\d+", reported)
+        assert re.search(r"frame #2: .*main\(.*main.cc:\d+", reported)
+        assert "(int) n = 3" in reported
 
 
 def recorded(programs: Path, kind: str, home: Path) -> dict[str, str]:
@@ -201,14 +207,14 @@ def recorded(programs: Path, kind: str, home: Path) -> dict[str, str]:
 def test_perf(programs: Path, tmp_path: Path) -> None:
     """Both in one cache of build IDs, side by side: names, lines and annotated code."""
     for kind in (*KINDS, "plain"):
-        told = recorded(programs, kind, tmp_path)
-        assert re.search(r"% .*shop .*libshop.so .*\binner$", told["report"], re.MULTILINE), told["report"]
-        assert {"inner", "outer", "main"} <= set(re.findall(r"\b(inner|outer|main)\b", told["script"]))
-        assert "library.cc:" in told["script"], told["script"][:2000]
-        assert re.search(r"library.cc:8|sum \+= i", told["annotate"]), told["annotate"][:2000]
+        reported = recorded(programs, kind, tmp_path)
+        assert re.search(r"% .*shop .*libshop.so .*\binner$", reported["report"], re.MULTILINE), reported["report"]
+        assert {"inner", "outer", "main"} <= set(re.findall(r"\b(inner|outer|main)\b", reported["script"]))
+        assert "library.cc:" in reported["script"], reported["script"][:2000]
+        assert re.search(r"library.cc:8|sum \+= i", reported["annotate"]), reported["annotate"][:2000]
     identities = {build_id(programs / kind / "libshop.so") for kind in KINDS}
     assert len(identities) == 2
-    assert all((tmp_path / ".debug" / ".build-id" / one[:2] / one[2:]).exists() for one in identities)
+    assert all((tmp_path / ".debug" / ".build-id" / item[:2] / item[2:]).exists() for item in identities)
 
 
 def test_uprobe(programs: Path) -> None:
@@ -272,14 +278,14 @@ def test_uftrace(programs: Path, tmp_path: Path) -> None:
         done = run("uftrace", "record", "-d", f"{name}.data", f"./{name}", "1", cwd=tmp_path)
         if done.returncode:
             pytest.skip(f"uftrace: {done.stderr}")
-        told = run("uftrace", "replay", "-d", f"{name}.data", "-f", "none", cwd=tmp_path, check=True).stdout
-        seen.append(re.findall(r"\b(\w+)\(\)", told))
+        reported = run("uftrace", "replay", "-d", f"{name}.data", "-f", "none", cwd=tmp_path, check=True).stdout
+        seen.append(re.findall(r"\b(\w+)\(\)", reported))
     assert {"main", "outer", "inner"} <= set(seen[0])
     assert seen[1] == seen[0]
 
 
 def symbol(path: Path, name: str) -> str:
-    (line,) = (one for one in run("nm", path, check=True).stdout.splitlines() if one.endswith(f" {name}"))
+    (line,) = (item for item in run("nm", path, check=True).stdout.splitlines() if item.endswith(f" {name}"))
     return f"0x{int(line.split()[0], 16) + 8:x}"
 
 
@@ -303,11 +309,11 @@ def test_eu_stack(programs: Path) -> None:
         words = ("-ex", "run 4", "-ex", "generate-core-file core")
         run("gdb", "-q", "-nx", "-batch", *words, "shop", cwd=programs / kind)
         words = ("--core=core", "--executable=shop", f"--debuginfo-path={programs}/{kind}/debug", "-s")
-        told = run("eu-stack", *words, cwd=programs / kind).stdout
-        assert re.search(r"inner.*\n.*library.cc:7.*\n.*outer.*\n.*library.cc", told), told
+        reported = run("eu-stack", *words, cwd=programs / kind).stdout
+        assert re.search(r"inner.*\n.*library.cc:7.*\n.*outer.*\n.*library.cc", reported), reported
         with started(programs / kind / "shop", "2") as process:
-            told = run("eu-stack", "-p", process.pid).stdout
-        assert re.findall(r"\b(inner|outer|main)\b", told)[:3] == ["inner", "outer", "main"], told
+            reported = run("eu-stack", "-p", process.pid).stdout
+        assert re.findall(r"\b(inner|outer|main)\b", reported)[:3] == ["inner", "outer", "main"], reported
 
 
 @contextmanager
@@ -347,8 +353,8 @@ def test_debuginfod(programs: Path, tmp_path: Path) -> None:
             identity = build_id(programs / kind / "libshop.so")
             wait_for(f"{url}/buildid/{identity}/debuginfo", process)
             for what, name in (("debuginfo", "libshop.so.debug"), ("executable", "libshop.so")):
-                found = run("debuginfod-find", what, identity, env=settings, check=True).stdout.strip()
-                assert Path(found).read_bytes() == (programs / kind / name).read_bytes()
+                result = run("debuginfod-find", what, identity, env=settings, check=True).stdout.strip()
+                assert Path(result).read_bytes() == (programs / kind / name).read_bytes()
 
 
 @contextmanager
@@ -380,8 +386,8 @@ def test_unstrip(programs: Path, tmp_path: Path) -> None:
         done = run("eu-unstrip", "-o", output, "shop", "shop.debug", cwd=programs / kind)
         assert done.returncode == 0, done
         assert run(output, "1", LD_LIBRARY_PATH=str(programs / kind), check=True).stdout == "2\n"
-        told = run("eu-addr2line", "-fe", output, symbol(output, "main"), check=True).stdout
-        assert re.search(r"main\n.*main.cc:\d+", told)
+        reported = run("eu-addr2line", "-fe", output, symbol(output, "main"), check=True).stdout
+        assert re.search(r"main\n.*main.cc:\d+", reported)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +423,7 @@ def test_rust_backtrace(compressed: bool, tmp_path: Path) -> None:
     if compressed:
         run("objcopy", "--compress-debug-sections", path, check=True)
     output, _ = separated(path)
-    plain, moved = (run(one, RUST_BACKTRACE="1").stderr for one in (path, output))
+    plain, moved = (run(item, RUST_BACKTRACE="1").stderr for item in (path, output))
     assert re.search(r"main::inner\n +at .*main.rs:2.*\n.*main::outer\n +at .*main.rs:3", plain), plain
     assert masked(moved) == masked(plain)
 
@@ -457,10 +463,10 @@ def test_go(tmp_path: Path) -> None:
     words = ("go", "build", "-buildmode=pie", "-ldflags=-linkmode=external", "-o", path, "main.go")
     run(*words, cwd=tmp_path, check=True, GOFLAGS="", GO111MODULE="off")
     output, _ = separated(path)
-    for one in (path, output):
-        address = symbol(one, "main.inner")
+    for item in (path, output):
+        address = symbol(item, "main.inner")
         done = subprocess.run(
-            ["go", "tool", "addr2line", str(one)],
+            ["go", "tool", "addr2line", str(item)],
             input=f"{address}\n",
             text=True,
             capture_output=True,
@@ -468,10 +474,10 @@ def test_go(tmp_path: Path) -> None:
             env=environment(),
         )
         assert re.search(r"main.inner\n.*main.go:1\d", done.stdout), done
-        profile = tmp_path / f"{one.name}.profile"
-        run(one, profile, check=True)
-        told = run("go", "tool", "pprof", "-list", "main.inner", one, profile, check=True).stdout
-        assert re.search(r"sum \+= i \^ sum", told), told
+        profile = tmp_path / f"{item.name}.profile"
+        run(item, profile, check=True)
+        reported = run("go", "tool", "pprof", "-list", "main.inner", item, profile, check=True).stdout
+        assert re.search(r"sum \+= i \^ sum", reported), reported
 
 
 SANITIZED = """
@@ -493,7 +499,7 @@ def test_sanitizer(compiler: str, tmp_path: Path) -> None:
         pytest.skip(f"{compiler}: {done.stderr}")
     output, _ = separated(path)
     symbolizer = "" if compiler == "gcc" else shutil.which("llvm-symbolizer-19") or ""
-    plain, moved = (run(one, ASAN_SYMBOLIZER_PATH=symbolizer).stderr for one in (path, output))
+    plain, moved = (run(item, ASAN_SYMBOLIZER_PATH=symbolizer).stderr for item in (path, output))
     frames = re.findall(r"#\d+ 0x\w+ in (\w+ \S+:\d+)\b", plain)
     assert re.match(r"inner .*main.c:3", frames[0]), plain
     assert re.findall(r"#\d+ 0x\w+ in (\w+ \S+:\d+)\b", moved) == frames
@@ -517,15 +523,15 @@ def test_distribution_debug_file(tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text('#include <stdio.h>\nint main(void) { return puts("x") < 0; }\n')
     run("gcc", "-g", tmp_path / "main.c", "-o", tmp_path / "main", check=True)
     asked = ("break main", "run", "break _IO_new_file_xsputn", "continue", "bt", "info sharedlibrary")
-    words = [word for one in asked for word in ("-ex", one)]
+    words = [word for item in asked for word in ("-ex", item)]
     first = (
         "-ex",
         f"set debug-file-directory {tmp_path}/debug",
         "-ex",
         f"set environment LD_LIBRARY_PATH {tmp_path}/moved",
     )
-    told = run("gdb", "-q", "-nx", "-batch", *first, *words, tmp_path / "main", cwd=tmp_path).stdout
-    assert re.search(r"#0 +_IO_new_file_xsputn .* at .*fileops.c:\d+\n(#.*\n)*#\d+ .* main \(\) at .*main.c:2", told), (
-        told
-    )
-    assert f"{output}" in told
+    reported = run("gdb", "-q", "-nx", "-batch", *first, *words, tmp_path / "main", cwd=tmp_path).stdout
+    assert re.search(
+        r"#0 +_IO_new_file_xsputn .* at .*fileops.c:\d+\n(#.*\n)*#\d+ .* main \(\) at .*main.c:2", reported
+    ), reported
+    assert f"{output}" in reported

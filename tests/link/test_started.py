@@ -177,10 +177,10 @@ def test_a_python_that_does_not_start(main: Path, large: Path, tmp_path: Path) -
     (tmp_path / "lib").mkdir()
     run("gcc", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "lib" / "libexpat.so.1", check=True)
     settings: dict[str, Any] = {"LD_LIBRARY_PATH": str(tmp_path / "lib")}
-    found = run("sh", "-c", f'. {ROOT}/hugealign/sh/python.sh; find_python /; echo "$python"').stdout.strip()
-    if run(found, "-c", "", **settings).returncode == 0:
-        pytest.skip(f"{found} does without libexpat")
+    result = run("sh", "-c", f'. {ROOT}/hugealign/sh/python.sh; find_python /; echo "$python"').stdout.strip()
+    if run(result, "-c", "", **settings).returncode == 0:
+        pytest.skip(f"{result} does without libexpat")
     done = run(HUGEALIGN, "gcc", main, large, "-o", tmp_path / "out", **settings)
-    said = f"hugealign: warning: {found} does not start with this LD_LIBRARY_PATH: linked without hugealign\n"
-    assert (done.returncode, done.stderr) == (0, said)
+    output = f"hugealign: warning: {result} does not start with this LD_LIBRARY_PATH: linked without hugealign\n"
+    assert (done.returncode, done.stderr) == (0, output)
     assert run(tmp_path / "out").returncode == 0

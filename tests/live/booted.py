@@ -116,10 +116,10 @@ def booted(directory: Path, packages: tuple[str, ...] = ()) -> Iterator[System]:
 def _cgroups() -> Path:
     """Return where control groups of version 2 are mounted."""
     with open("/proc/self/mounts", encoding="utf-8") as file:
-        found = [line.split()[1] for line in file if line.split()[2] == "cgroup2"]
-    if not found:
+        result = [line.split()[1] for line in file if line.split()[2] == "cgroup2"]
+    if not result:
         raise MissingError("no control groups of version 2")
-    return Path(found[0])
+    return Path(result[0])
 
 
 def _up(child: "subprocess.Popen[bytes]") -> int:

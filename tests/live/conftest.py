@@ -19,9 +19,9 @@ def built() -> Iterator[Programs]:
     # Not pytest's own directory: an ordinary user, as whom some tests run, could not enter it.
     with tempfile.TemporaryDirectory(prefix="hugealign-live-") as name:
         Path(name).chmod(0o755)
-        found = Programs(Path(name))
-        found.build()
-        yield found
+        result = Programs(Path(name))
+        result.build()
+        yield result
 
 
 @pytest.fixture(scope="session")

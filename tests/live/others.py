@@ -34,12 +34,12 @@ def table(junit: Path) -> str:
     for case in ET.parse(junit).getroot().iter("testcase"):  # noqa: S314
         if case.find("failure") is not None or case.find("error") is not None:
             raise ValueError(f"failed: {case.attrib['name']}")
-        found = {entry.attrib["name"]: entry.attrib["value"] for entry in case.iter("property")}
+        result = {entry.attrib["name"]: entry.attrib["value"] for entry in case.iter("property")}
         reason = case.find("skipped")
         if reason is not None:
             skipped.append(f"- `{case.attrib['name'].removeprefix('test_')}`: {reason.attrib['message']}")
-        elif found:
-            rows.append(f"| {found['with']} | {found['huge']} | {found['and']} |")
+        elif result:
+            rows.append(f"| {result['with']} | {result['huge']} | {result['and']} |")
     return "\n".join([*rows, _HOW, *(["Not tried here:", "", *skipped, ""] if skipped else [])])
 
 

@@ -101,10 +101,10 @@ def machine(work: Path) -> Iterator[System]:
 
 def done(system: System, *words: str) -> str:
     """Run a command that must succeed."""
-    found = system.run(*words)
-    if found.returncode:
-        raise RuntimeError(f"{' '.join(words)}: {found.stderr or found.stdout}")
-    return found.stdout
+    result = system.run(*words)
+    if result.returncode:
+        raise RuntimeError(f"{' '.join(words)}: {result.stderr or result.stdout}")
+    return result.stdout
 
 
 @contextlib.contextmanager
@@ -140,8 +140,8 @@ def look(system: System) -> Screen:
 def mend(system: System, screen: Screen) -> Iterator[tuple[str, str]]:
     """Run the commands of *screen*, as somebody would who reads it; yield each, and what it says."""
     for command in screen.commands:
-        found = system.run("sh", "-c", f"PATH=/opt/hugealign/bin:$PATH; {command}")
-        yield command, found.stdout + found.stderr
+        result = system.run("sh", "-c", f"PATH=/opt/hugealign/bin:$PATH; {command}")
+        yield command, result.stdout + result.stderr
 
 
 def tour(system: System) -> Iterator[Screen | tuple[str, str]]:

@@ -85,9 +85,9 @@ def running(arena: Path, windows: int, hot: int, *more: str, prefix: tuple[str, 
 def adapt(*words: str, statuses: tuple[int, ...] = (0,)) -> dict[str, Any]:
     done = hugealign("adapt", "--json", "--seconds", "0.4", *words)
     assert (done.returncode in statuses, done.stderr) == (True, ""), done.stdout
-    found: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
-    return found["processes"][0]  # type: ignore[no-any-return]
+    result: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+    return result["processes"][0]  # type: ignore[no-any-return]
 
 
 def codes(found: dict[str, Any]) -> set[str]:
@@ -99,12 +99,12 @@ def codes(found: dict[str, Any]) -> set[str]:
 def test_hottest_windows_become_huge_and_undo_splits_them(arena: Path, more: tuple[str, ...]) -> None:
     with running(arena, 6, 2, *more) as process:
         # On a busy machine 0.4 seconds can pass without a sample.
-        found = adapt("--windows", "2", "--seconds", "2", str(process.pid))
-        assert process.huge() == found["windows_huge"] == 2
-        assert found["samples"]
-        assert (found["share_before"], found["share_after"] > 0.5) == (0, True)
-        hot = {window["start"] for window in found["windows"][:2]}
-        assert {window["start"] for window in found["windows"] if window["after"] == "huge"} == hot
+        result = adapt("--windows", "2", "--seconds", "2", str(process.pid))
+        assert process.huge() == result["windows_huge"] == 2
+        assert result["samples"]
+        assert (result["share_before"], result["share_after"] > 0.5) == (0, True)
+        hot = {window["start"] for window in result["windows"][:2]}
+        assert {window["start"] for window in result["windows"] if window["after"] == "huge"} == hot
         done = hugealign("adapt", "--undo", str(process.pid))
         assert (done.returncode, process.huge()) == (0, 0)
         assert "0 of at most 0 windows are huge" in done.stdout
@@ -114,14 +114,14 @@ def test_memory_without_huge_pages_by_the_programs_own_wish(arena: Path) -> None
     """The kernel's answer is the one for files that it cannot collapse."""
     with running(arena, 2, 1) as process:
         process.say("forbid")
-        found = adapt("--windows", "1", str(process.pid), statuses=(1,))
+        result = adapt("--windows", "1", str(process.pid), statuses=(1,))
         assert process.huge() == 0
-        assert codes(found) == {"program.small-pages"}
-        assert {window["diagnosis"]["remedy"] for window in found["windows"] if window["diagnosis"]} == {None}
+        assert codes(result) == {"program.small-pages"}
+        assert {window["diagnosis"]["remedy"] for window in result["windows"] if window["diagnosis"]} == {None}
     with running(arena, 2, 1, prefix=NO_THP) as process:
-        found = adapt("--windows", "1", str(process.pid), statuses=(1,))
+        result = adapt("--windows", "1", str(process.pid), statuses=(1,))
         assert process.huge() == 0
-        assert codes(found) == {"process.thp-disabled"}
+        assert codes(result) == {"process.thp-disabled"}
 
 
 def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,8 +171,8 @@ def test_a_window_that_stays_huge_for_no_known_reason(arena: Path, monkeypatch: 
         with monkeypatch.context() as patched:
             patched.setattr(Adviser, "split", lambda *_: 0)
             (done,) = undo([str(process.pid)])
-        found = [change.diagnosis for change in done.changes]
-        assert found == [Diagnosis("thp.unchanged", str(arena), {}, Remedy("retry"))] * 2
+        result = [change.diagnosis for change in done.changes]
+        assert result == [Diagnosis("thp.unchanged", str(arena), {}, Remedy("retry"))] * 2
         (done,) = undo([str(process.pid)])
         assert (done.met, done.changes[0].diagnosis, process.huge()) == (True, None, 0)
 
@@ -182,8 +182,8 @@ def test_a_window_that_a_child_has_too_is_not_split(arena: Path) -> None:
         adapt("--windows", "2", str(process.pid))
         assert process.say("fork") == "done"
         (done,) = undo([str(process.pid)])
-        found = [change.diagnosis for change in done.changes]
-        assert found == [Diagnosis("process.shared-window", str(arena), {})] * 2
+        result = [change.diagnosis for change in done.changes]
+        assert result == [Diagnosis("process.shared-window", str(arena), {})] * 2
         (child,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
         os.kill(child, signal.SIGKILL)
         assert process.say("wait") == "done"
@@ -193,8 +193,8 @@ def test_a_window_that_a_child_has_too_is_not_split(arena: Path) -> None:
 
 def test_a_program_without_a_window_is_told_what_its_file_is(built: Programs) -> None:
     with started("setarch", "-R", built.plain, "5") as child:
-        found = adapt(str(child.pid), statuses=(1,))
-    assert (found["diagnosis"]["code"], found["diagnosis"]["remedy"]["kind"]) == ("text.no-window", "start")
+        result = adapt(str(child.pid), statuses=(1,))
+    assert (result["diagnosis"]["code"], result["diagnosis"]["remedy"]["kind"]) == ("text.no-window", "start")
 
 
 def test_never_more_than_so_many_when_the_heat_moves(arena: Path) -> None:
@@ -229,10 +229,10 @@ def test_processes_that_share_code_agree(arena: Path) -> None:
         (child,) = map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
         rounds = keep_adapting([str(process.pid), str(child)], 0.1, SHORT)
         first, second = next(rounds), next(rounds)
-        assert [one.pid for one in first] == [process.pid, child]
+        assert [item.pid for item in first] == [process.pid, child]
         assert first[0].changes
         for done in (first, second):
-            assert max(one.huge for one in done) <= 2
+            assert max(item.huge for item in done) <= 2
         assert not first[1].changes  # it would choose what the first has chosen
 
 
@@ -241,17 +241,17 @@ def test_a_program_of_many_huge_windows_is_brought_down_to_the_cap(arena: Path) 
     """More huge windows than entries is slower than none: what the seeds of this idea ran into."""
     with running(arena, 6, 6) as process:
         assert adapt("--windows", "6", str(process.pid))["windows_huge"] == 6
-        found = adapt("--windows", "2", str(process.pid))
-        assert process.huge() == found["windows_huge"] == 2
-        assert sorted(window["after"] for window in found["windows"]).count("huge") == 2
+        result = adapt("--windows", "2", str(process.pid))
+        assert process.huge() == result["windows_huge"] == 2
+        assert sorted(window["after"] for window in result["windows"]).count("huge") == 2
 
 
 @pytest.mark.matrix
 def test_auto_is_what_the_processor_keeps(arena: Path) -> None:
     with running(arena, 3, 3) as process:
-        found = adapt(str(process.pid))
-        assert found["most"] == api.budget_of().windows
-        assert process.huge() == min(3, found["most"])
+        result = adapt(str(process.pid))
+        assert result["most"] == api.budget_of().windows
+        assert process.huge() == min(3, result["most"])
 
 
 @pytest.mark.parametrize("how", ["unmap", "protect", "exec", "kill"])
@@ -276,8 +276,8 @@ def test_process_that_changes_in_between(arena: Path, how: str) -> None:
         if how == "exec":
             assert done
             assert {change.diagnosis for change in done.changes} == {Diagnosis("process.remapped", str(arena), {})}
-            (again,) = api.adapt([str(process.pid)], SHORT)
-            assert not any(change.diagnosis for change in again.changes)
+            (repeated,) = api.adapt([str(process.pid)], SHORT)
+            assert not any(change.diagnosis for change in repeated.changes)
         assert done is None or done.huge == 0 or how == "exec"
         assert process.child.poll() is None
         # Nothing that is no code was made huge.
@@ -354,10 +354,10 @@ def test_says_once_that_it_waits() -> None:
     words = [sys.executable, "-m", "hugealign", "adapt", "--watch", "0.05", "no-such-program"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, cwd=ROOT) as child:
         assert child.stderr
-        said = child.stderr.readline()
+        output = child.stderr.readline()
         time.sleep(0.5)
         child.terminate()
-        assert (said, child.stderr.read()) == (
+        assert (output, child.stderr.read()) == (
             "hugealign: warning: adapt: no process is named no-such-program now; retrying every 0.05 s\n",
             "",
         )
@@ -396,12 +396,12 @@ def runtime(*words: str, ready: float = 4.0, **options: Any) -> Iterator[int]:
 def adapt_soon(pid: int) -> dict[str, Any]:
     """Adapt once the runtime has compiled enough; libraries may be on a file system that is not collapsed."""
     for _ in range(20):
-        found = adapt("--windows", "4", str(pid), statuses=(0, 1, 3))  # 3: nothing compiled yet
-        if found["windows_huge"]:
+        result = adapt("--windows", "4", str(pid), statuses=(0, 1, 3))  # 3: nothing compiled yet
+        if result["windows_huge"]:
             break
         time.sleep(2)
-    assert 0 < found["windows_huge"] <= 4, found
-    return found
+    assert 0 < result["windows_huge"] <= 4, result
+    return result
 
 
 @pytest.mark.matrix
@@ -410,8 +410,8 @@ def test_hotspot(tmp_path: Path) -> None:
         pytest.skip("no javac here: apt-get install openjdk-17-jdk-headless")
     subprocess.run([sys.executable, "-m", "tests.live.jit", "java", tmp_path], check=True, cwd=ROOT)
     with runtime("java", "-Xmx512m", "-cp", str(tmp_path), "Work", ready=10) as pid:
-        found = adapt_soon(pid)
-    assert any(window["part"] == "" and window["after"] == "huge" for window in found["windows"])
+        result = adapt_soon(pid)
+    assert any(window["part"] == "" and window["after"] == "huge" for window in result["windows"])
 
 
 @pytest.mark.matrix
@@ -433,8 +433,8 @@ def test_luajit(tmp_path: Path) -> None:
 
 
 def row_of_code(pid: int) -> dict[str, Any]:
-    found = json.loads(hugealign("top", "--json").stdout)["rows"]
-    (row,) = (row for row in found if pid in row["pids"] and row["kind"] == "code")
+    result = json.loads(hugealign("top", "--json").stdout)["rows"]
+    (row,) = (row for row in result if pid in row["pids"] and row["kind"] == "code")
     return dict(row)
 
 

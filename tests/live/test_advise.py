@@ -59,9 +59,9 @@ def sampling() -> None:
 def advise(*words: str, status: int, prefix: tuple[str, ...] = ()) -> dict[str, Any]:
     done = hugealign("advise", "--json", *words, prefix=prefix)
     assert (done.returncode, done.stderr) == (status, "")
-    found: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+    return result
 
 
 def named(found: dict[str, Any]) -> list[str]:
@@ -131,13 +131,13 @@ _SKYLAKE = ("advise", "--json", "--cpu", "skylake", "--frequency", "1999", "--")
 @pytest.mark.matrix
 @pytest.mark.parametrize(("code", "pages"), [("tlb.fits", 10), ("tlb.nearly-full", 116), ("tlb.exceeded", 1000)])
 def test_what_is_said_of_the_hot_code(spread: Path, code: str, pages: int) -> None:
-    found = json.loads(hugealign(*_SKYLAKE, spread, str(pages), "900").stdout)
-    assert found["diagnosis"]["code"] == code
+    result = json.loads(hugealign(*_SKYLAKE, spread, str(pages), "900").stdout)
+    assert result["diagnosis"]["code"] == code
     if code != "tlb.fits":
-        *words, _ = named(found)
-        found = json.loads(hugealign(*_SKYLAKE, *words, "6000").stdout)
-        assert found["diagnosis"]["code"] == "tlb.huge-already"
-    assert named(found) == []
+        *words, _ = named(result)
+        result = json.loads(hugealign(*_SKYLAKE, *words, "6000").stdout)
+        assert result["diagnosis"]["code"] == "tlb.huge-already"
+    assert named(result) == []
 
 
 #: A function that fills *size* bytes, of which few run.
@@ -176,28 +176,28 @@ def test_scattered_functions_are_ordered(tmp_path: Path) -> None:
     link = (HUGEALIGN, "gcc", "-O1", "main.c", "text.s", "-o", "program")
     run(*link, cwd=tmp_path, check=True)
     chill(tmp_path / "program")
-    found = json.loads(hugealign(*_SKYLAKE, tmp_path / "program", "900").stdout)
-    assert found["diagnosis"]["code"] == "tlb.scattered"
-    run(*named(found), cwd=tmp_path, check=True, PATH=f"{ROOT}/bin:{os.environ['PATH']}")
+    result = json.loads(hugealign(*_SKYLAKE, tmp_path / "program", "900").stdout)
+    assert result["diagnosis"]["code"] == "tlb.scattered"
+    run(*named(result), cwd=tmp_path, check=True, PATH=f"{ROOT}/bin:{os.environ['PATH']}")
     run(*link, cwd=tmp_path, check=True, HUGEALIGN_PROFILE="hot.order")
     chill(tmp_path / "program")
-    found = json.loads(hugealign(*_SKYLAKE, tmp_path / "program", "900").stdout)
-    assert found["diagnosis"]["code"] == "tlb.exceeded"  # and that has a command, which helps
+    result = json.loads(hugealign(*_SKYLAKE, tmp_path / "program", "900").stdout)
+    assert result["diagnosis"]["code"] == "tlb.exceeded"  # and that has a command, which helps
 
 
 def test_few_samples(spread: Path) -> None:
-    found = advise("--", str(spread), "10", "400", status=3)
-    assert found["diagnosis"]["code"] == "tlb.few-samples"
-    found = json.loads(hugealign(*named(found)[1:2], "--json", *named(found)[2:]).stdout)
-    assert (found["diagnosis"]["code"], named(found)) == ("tlb.fits", [])
+    result = advise("--", str(spread), "10", "400", status=3)
+    assert result["diagnosis"]["code"] == "tlb.few-samples"
+    result = json.loads(hugealign(*named(result)[1:2], "--json", *named(result)[2:]).stdout)
+    assert (result["diagnosis"]["code"], named(result)) == ("tlb.fits", [])
 
 
 def test_options_of_a_run_are_added_to(spread: Path, opened: Path) -> None:
     """Nothing is ever named that starts one run by another."""
     work = f"{spread} 1000 500; {spread.parent / 'opens'} {opened} 1000 500"
     words = ["hugealign", "run", "--fix", "--how=auto", "--file", str(spread), "--", "sh", "-c", work]
-    found = advise("--cpu", "skylake", "--frequency", "1999", "--", *words, status=0)
-    assert named(found) == [*words[:6], "--file", str(opened), *words[6:]]
+    result = advise("--cpu", "skylake", "--frequency", "1999", "--", *words, status=0)
+    assert named(result) == [*words[:6], "--file", str(opened), *words[6:]]
 
 
 def test_nothing_is_named_where_nothing_helps(tmp_path: Path) -> None:
@@ -221,19 +221,19 @@ def test_output_of_the_command_is_not_in_the_answer(tmp_path: Path) -> None:
 
 
 def test_children_and_what_they_become_are_seen(spread: Path) -> None:
-    found = sample_command(["sh", "-c", f"true; {spread} 10 300 fork; exec {spread} 10 300"], frequency=2000)
-    assert found.status == 0
-    assert sum(count for (name, _), count in found.pages.items() if name == str(spread)) > found.pages.total() / 2
+    result = sample_command(["sh", "-c", f"true; {spread} 10 300 fork; exec {spread} 10 300"], frequency=2000)
+    assert result.status == 0
+    assert sum(count for (name, _), count in result.pages.items() if name == str(spread)) > result.pages.total() / 2
 
 
 def test_process(spread: Path) -> None:
     with subprocess.Popen([spread, "1000", "9000"]) as child:
         try:
             for target in (str(child.pid), spread.name):
-                found = advise("--seconds", "1", "--frequency", "2000", "--cpu", "zen3", target, status=0)
-                assert found["answer"] == "yes"
-                assert found["what"] == f"{spread.name}[{child.pid}]"
-                assert named(found)
+                result = advise("--seconds", "1", "--frequency", "2000", "--cpu", "zen3", target, status=0)
+                assert result["answer"] == "yes"
+                assert result["what"] == f"{spread.name}[{child.pid}]"
+                assert named(result)
             done = hugealign("advise", "-v", "--seconds", "1", str(child.pid))
         finally:
             child.kill()
@@ -244,10 +244,10 @@ def test_process(spread: Path) -> None:
 def test_idle_process_is_no_answer() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
         try:
-            found = advise("--seconds", "0.2", str(child.pid), status=3)
+            result = advise("--seconds", "0.2", str(child.pid), status=3)
         finally:
             child.kill()
-    assert (found["answer"], named(found)) == (
+    assert (result["answer"], named(result)) == (
         "unknown",
         ["hugealign", "advise", "--seconds", "60", str(child.pid)],
     )
@@ -285,9 +285,9 @@ def test_what_cannot_be_advised_is_said_in_one_line(words: list[str], status: in
 def test_ordinary_user_may_ask_about_own_processes() -> None:
     if os.geteuid() or subprocess.run([*NOBODY, sys.executable, "-c", "import argparse"], check=False).returncode:
         pytest.skip("not root, or this Python does not run as nobody")
-    found = hugealign("advise", "--", "sha256sum", "/usr/bin/bash", prefix=NOBODY)
-    assert found.returncode in (1, 3)
-    assert "Traceback" not in found.stderr
+    result = hugealign("advise", "--", "sha256sum", "/usr/bin/bash", prefix=NOBODY)
+    assert result.returncode in (1, 3)
+    assert "Traceback" not in result.stderr
     with subprocess.Popen(["sleep", "9"]) as child:
         done = hugealign("advise", "--seconds", "0.2", str(child.pid), prefix=NOBODY)
         child.kill()
@@ -316,8 +316,8 @@ def test_interrupt_is_the_command_s(spread: Path) -> None:
         time.sleep(1.5)
         os.killpg(process.pid, signal.SIGINT)
         assert process.stdout
-        found = json.loads(process.stdout.read())
-    assert found["status"] == -signal.SIGINT
+        result = json.loads(process.stdout.read())
+    assert result["status"] == -signal.SIGINT
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -342,10 +342,10 @@ def test_signal_ends_the_command_and_the_answer_is_printed(spread: Path, number:
         except BaseException:
             os.kill(command, signal.SIGKILL)
             raise
-        found = json.loads(process.stdout.read())
-    assert found["status"] == -number
+        result = json.loads(process.stdout.read())
+    assert result["status"] == -number
 
 
 def test_api(spread: Path) -> None:
-    found = api.advise([str(spread), "10", "500"], api.AdviseOptions(frequency=3000, cpu="skylake"))
-    assert (found.judged.answer, found.status) == ("no", 0)
+    result = api.advise([str(spread), "10", "500"], api.AdviseOptions(frequency=3000, cpu="skylake"))
+    assert (result.judged.answer, result.status) == ("no", 0)

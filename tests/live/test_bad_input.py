@@ -144,15 +144,19 @@ def large(programs: Programs) -> Path:
 
 def warmed(group: Path, limit: int, *words: str | Path) -> dict[str, Any]:
     """Return what ``warm`` says of one file, or the error that it says instead, in a *group* of so many bytes."""
-    found = json.loads(hugealign("warm", "--json", *words, prefix=in_group(group, limit)).stdout)
-    every: list[dict[str, Any]] = found["files"] + found["errors"]
+    result = json.loads(hugealign("warm", "--json", *words, prefix=in_group(group, limit)).stdout)
+    every: list[dict[str, Any]] = result["files"] + result["errors"]
     assert len(every) == 1
     return every[0]
 
 
 def test_control_group_that_may_not_use_as_much(group: Path, large: Path) -> None:
-    found = warmed(group, 30 << 20, large)["diagnosis"]
-    assert (found["code"], found["facts"]["room"], found["remedy"]["kind"]) == ("memory.few", 30 << 20, "raise-limit")
+    result = warmed(group, 30 << 20, large)["diagnosis"]
+    assert (result["code"], result["facts"]["room"], result["remedy"]["kind"]) == (
+        "memory.few",
+        30 << 20,
+        "raise-limit",
+    )
     assert warmed(group, 30 << 20, "--windows", "2", large)["windows_huge"] == 2
     assert warmed(group, 1 << 30, large)["diagnosis"] is None
 
@@ -163,14 +167,14 @@ def test_control_group_that_is_too_small_for_all(group: Path, large: Path) -> No
         fd = os.open(large, os.O_RDONLY)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(fd)
-        found = warmed(group, limit << 20, large)
-        if found["diagnosis"]:
+        result = warmed(group, limit << 20, large)
+        if result["diagnosis"]:
             break
     else:
         pytest.skip("no limit was met")
-    assert (found["diagnosis"]["code"], found["diagnosis"]["facts"]) == ("memory.limit", {"limit": limit << 20})
-    assert found["diagnosis"]["remedy"]["kind"] == "raise-limit"
-    assert found["windows_huge"] < found["windows"]
+    assert (result["diagnosis"]["code"], result["diagnosis"]["facts"]) == ("memory.limit", {"limit": limit << 20})
+    assert result["diagnosis"]["remedy"]["kind"] == "raise-limit"
+    assert result["windows_huge"] < result["windows"]
     assert warmed(group, 1 << 30, large)["diagnosis"] is None
 
 

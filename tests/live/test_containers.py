@@ -36,9 +36,9 @@ class Engine(Podman):
 
     def huge_kib(self, *words: str | Path) -> tuple[int, str, str]:
         """Run a container; return the KiB of its text on huge pages, what `hugealign ps` says, and what it says."""
-        name, pid, said = self.start(*words)
+        name, pid, output = self.start(*words)
         try:
-            return huge_kib(pid), hugealign("ps", str(pid)).stdout, said
+            return huge_kib(pid), hugealign("ps", str(pid)).stdout, output
         finally:
             self.run("rm", "--force", "--time=0", name)
 
@@ -76,8 +76,8 @@ def _engine(built: Programs, work: Path, state: str) -> Iterator[Engine]:
 
 def test_one_line_of_a_dockerfile(engine: Engine) -> None:
     """Its FROM, which brings the entrypoint."""
-    huge, ps, said = engine.huge_kib("server-hugealign:1", SERVER, "5")
-    assert (huge, said) == (ALL, "ready")
+    huge, ps, output = engine.huge_kib("server-hugealign:1", SERVER, "5")
+    assert (huge, output) == (ALL, "ready")
     assert ps.endswith("all 3 windows are huge\n")
 
 
@@ -94,14 +94,14 @@ def test_one_line_for_what_others_built(engine: Engine, built: Programs, tmp_pat
     (tmp_path / "Dockerfile").write_text(text.removeprefix("dockerfile\n"))
     words = ("build", "--quiet", "--isolation=chroot", "--network=host", "-t", "application", "-f")
     engine.run(*words, tmp_path / "Dockerfile", directory)
-    huge, _, said = engine.huge_kib("application", "/opt/app/loads", "/opt/app/libpacked.so")
-    assert huge == 2 * WINDOW >> 10, said  # without capstone, which the image lacks, two of three
+    huge, _, output = engine.huge_kib("application", "/opt/app/loads", "/opt/app/libpacked.so")
+    assert huge == 2 * WINDOW >> 10, output  # without capstone, which the image lacks, two of three
 
 
 def test_entrypoint_of_root(engine: Engine) -> None:
     """Root of a container may not mount, and says so; with CAP_SYS_ADMIN it may."""
-    huge, _, said = engine.huge_kib("--user=0", "server-hugealign:1", SERVER, "5")
-    assert (huge, worded("process.would-lose-privileges") in said) == (0, True)
+    huge, _, output = engine.huge_kib("--user=0", "server-hugealign:1", SERVER, "5")
+    assert (huge, worded("process.would-lose-privileges") in output) == (0, True)
     huge, _, _ = engine.huge_kib("--user=0", "--cap-add=SYS_ADMIN", "server-hugealign:1", SERVER, "5")
     assert huge == ALL
 
@@ -138,16 +138,16 @@ def tmpfs(place: Path, options: str) -> Iterator[Path]:
 def words(pod: dict[str, Any], container: dict[str, Any], volumes: dict[str, Path]) -> list[str]:
     """Return what podman is to be told for a *container* of the *pod*, as the kubelet would tell its runtime."""
     security = pod.get("securityContext", {}) | container.get("securityContext", {})
-    found = [f"--user={security['runAsUser']}"]
-    found += ["--privileged"] * security.get("privileged", False)
-    found += ["--read-only"] * security.get("readOnlyRootFilesystem", False)
-    found += ["--security-opt=no-new-privileges"] * (not security.get("allowPrivilegeEscalation", True))
-    found += [f"--cap-drop={name}" for name in security.get("capabilities", {}).get("drop", ())]
+    result = [f"--user={security['runAsUser']}"]
+    result += ["--privileged"] * security.get("privileged", False)
+    result += ["--read-only"] * security.get("readOnlyRootFilesystem", False)
+    result += ["--security-opt=no-new-privileges"] * (not security.get("allowPrivilegeEscalation", True))
+    result += [f"--cap-drop={name}" for name in security.get("capabilities", {}).get("drop", ())]
     for mount in container["volumeMounts"]:
         source = volumes[mount["name"]] / mount.get("subPath", "")
-        found.append(f"--volume={source}:{mount['mountPath']}{':ro' if mount.get('readOnly') else ''}")
+        result.append(f"--volume={source}:{mount['mountPath']}{':ro' if mount.get('readOnly') else ''}")
     command = container["command"]
-    return [*found, "--entrypoint", json.dumps(command[:1]), container["image"], *command[1:]]
+    return [*result, "--entrypoint", json.dumps(command[:1]), container["image"], *command[1:]]
 
 
 def test_init_containers_of_a_pod(engine: Engine, tmp_path: Path) -> None:
@@ -159,8 +159,8 @@ def test_init_containers_of_a_pod(engine: Engine, tmp_path: Path) -> None:
         for container in pod["initContainers"]:
             engine.finish(*words(pod, container, volumes))
         (server,) = pod["containers"]
-        huge, ps, said = engine.huge_kib(*words(pod, server, volumes))
-    assert (huge, said) == (ALL, "ready")
+        huge, ps, output = engine.huge_kib(*words(pod, server, volumes))
+    assert (huge, output) == (ALL, "ready")
     assert ps.endswith("all 3 windows are huge\n")
 
 

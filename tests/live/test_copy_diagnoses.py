@@ -133,12 +133,12 @@ def asked(row: Row, path: Path, store: Path, prefix: str = "", before: str = "")
     around = ("sh", "-c", f'exec {prefix.format(path=path)} "$@"', "sh") if prefix else ()
     if row.how == "stage --json":
         done = hugealign("stage", "--json", "--store", store, path, prefix=around)
-        found = json.loads(done.stdout)
-        answers = [one["diagnosis"] for one in (*found["files"], *found["errors"])]
+        result = json.loads(done.stdout)
+        answers = [item["diagnosis"] for item in (*result["files"], *result["errors"])]
     else:
         words = [*around, "env", f"PYTHONPATH={ROOT}", sys.executable, "-c", LAUNCH, row.how, str(path), before]
         answers = json.loads(subprocess.run(words, check=True, capture_output=True, cwd="/").stdout)
-    return {one["code"]: one for one in answers if one}
+    return {item["code"]: item for item in answers if item}
 
 
 @pytest.mark.parametrize("code", ROWS)
@@ -151,9 +151,9 @@ def test_what_keeps_a_file_from_being_copied(stock: Path, store: Path, code: str
     try:
         if row.make:
             row.make(path)
-        found = asked(row, path, store, row.prefix, row.before)
-        assert set(found) == {code}
-        remedy = found[code]["remedy"]
+        result = asked(row, path, store, row.prefix, row.before)
+        assert set(result) == {code}
+        remedy = result[code]["remedy"]
         assert (remedy and remedy["kind"]) == row.kind
         assert not (remedy and remedy["argv"])
         if row.end:

@@ -30,24 +30,24 @@ def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def checks(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
-    return [{"status": one["status"], **one["diagnosis"]} for one in document(done)["checks"]]
+    return [{"status": item["status"], **item["diagnosis"]} for item in document(done)["checks"]]
 
 
 def by_code(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
-    return {one["code"]: one for one in checks(done)}
+    return {item["code"]: item for item in checks(done)}
 
 
 def test_a_file_system_that_can(programs: Programs) -> None:
     # The fixture has found out independently that it can.
     done = hugealign("doctor", "--json", programs.directory)
-    found = by_code(done)
-    assert found["file-system.huge-pages"]["status"] == "ok"
-    assert found["machine.kernel"]["facts"]["release"] == os.uname().release
+    result = by_code(done)
+    assert result["file-system.huge-pages"]["status"] == "ok"
+    assert result["machine.kernel"]["facts"]["release"] == os.uname().release
     mount = subprocess.run(
         ["findmnt", "-n", "-o", "FSTYPE", "-T", programs.directory], capture_output=True, text=True, check=True
     ).stdout
-    assert found["file-system.huge-pages"]["facts"]["file_system"] == mount.strip()
-    assert done.returncode == (1 if any(one["status"] == "obstacle" for one in found.values()) else 0)
+    assert result["file-system.huge-pages"]["facts"]["file_system"] == mount.strip()
+    assert done.returncode == (1 if any(item["status"] == "obstacle" for item in result.values()) else 0)
 
 
 #: States that are as they should be, or that nobody can change.
@@ -59,10 +59,10 @@ STATES = {
 
 @needs_root
 def test_a_state_needs_no_remedy(programs: Programs) -> None:
-    found = by_code(hugealign("doctor", "--json", programs.directory))
-    states = {code: one for code, one in found.items() if code in STATES}
+    result = by_code(hugealign("doctor", "--json", programs.directory))
+    states = {code: item for code, item in result.items() if code in STATES}
     assert {"file-system.huge-pages", "machine.kernel", "machine.processor", "machine.thp"} <= states.keys()
-    assert {one["remedy"] and one["remedy"]["kind"] for one in states.values()} == {None}
+    assert {item["remedy"] and item["remedy"]["kind"] for item in states.values()} == {None}
 
 
 def test_text_has_a_mark_for_each_line_and_fits_json(programs: Programs) -> None:
@@ -108,8 +108,8 @@ def test_without(hidden: str, status: set[int], programs: Programs) -> None:
         check=False,
     )
     assert done.returncode in status
-    found = by_code(done)
-    assert ("file-system.not-tried" if hidden == "/proc" else "file-system.huge-pages") in found
+    result = by_code(done)
+    assert ("file-system.not-tried" if hidden == "/proc" else "file-system.huge-pages") in result
 
 
 @needs_root
@@ -123,7 +123,7 @@ def test_an_ordinary_user_where_it_may_not_write(programs: Programs, tmp_path: P
         check=False,
         cwd="/",
     )
-    places = {one["subject"]: one for one in checks(done) if one["subject"]}
+    places = {item["subject"]: item for item in checks(done) if item["subject"]}
     # /usr and the temporary directory are one file system, or it cannot be tried.
     assert places[str(programs.directory)]["status"] == "ok"
     same = os.stat("/usr").st_dev in {os.stat(place).st_dev for place in ("/tmp", "/var/tmp")}
@@ -134,8 +134,8 @@ def test_an_ordinary_user_where_it_may_not_write(programs: Programs, tmp_path: P
 def test_a_path_that_cannot_be_tried(path: str, error: str) -> None:
     done = hugealign("doctor", "--json", path)
     assert done.returncode == 3
-    (one,) = [one for one in checks(done) if one["status"] == "unknown"]
-    assert (one["code"], one["facts"], one["subject"]) == (
+    (item,) = [item for item in checks(done) if item["status"] == "unknown"]
+    assert (item["code"], item["facts"], item["subject"]) == (
         "file-system.not-tried", {"error": error}, path.replace("\n", "\\n"),
     )  # fmt: skip
 

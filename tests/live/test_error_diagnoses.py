@@ -66,8 +66,8 @@ class Question:
         """Return the diagnosis, None if there is none."""
         words = (*self.prefix, sys.executable, "-c", _ASK, self.text, *map(str, self.words))
         done = subprocess.run(words, check=True, capture_output=True, text=True, cwd="/", env=_ENVIRON)
-        found: dict[str, Any] | None = json.loads(done.stdout)
-        return found
+        result: dict[str, Any] | None = json.loads(done.stdout)
+        return result
 
 
 _ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -213,10 +213,10 @@ def test_what_ends_a_command(built: Programs, code: str) -> None:
     try:
         with stocks.store(place):
             questions = situation(built, place)
-            found = next(questions).answer()
-            assert found, "no diagnosis"
-            remedy = found["remedy"]
-            assert (found["code"], remedy and remedy["kind"]) == (code, kind)
+            result = next(questions).answer()
+            assert result, "no diagnosis"
+            remedy = result["remedy"]
+            assert (result["code"], remedy and remedy["kind"]) == (code, kind)
             assert not (remedy and remedy["argv"])
             for question in questions:
                 assert question.answer() is None

@@ -101,15 +101,15 @@ def test_what_nobody_can_write_to_is_not_promised(place: Path) -> None:
             pytest.skip(done.stderr)
         return " ".join(done.stdout.split())
 
-    said = promised("true", "true")
-    assert f"hugealign fix --in-place {path} (0 -> " in said
-    assert "1 file would gain" in said
+    output = promised("true", "true")
+    assert f"hugealign fix --in-place {path} (0 -> " in output
+    assert "1 file would gain" in output
     mount = f"mount --bind {place} {place} && mount -o remount,ro,bind {place}"
     for before, after in ((mount, "true"), (f"chattr +i {path}", f"chattr -i {path}")):
-        said = promised(before, after)
-        assert f"fix: hugealign fix {path} -o OUT (0 -> " in said
-        assert "--in-place" not in said
-        assert "0 files would gain" in said
+        output = promised(before, after)
+        assert f"fix: hugealign fix {path} -o OUT (0 -> " in output
+        assert "--in-place" not in output
+        assert "0 files would gain" in output
 
 
 @needs_root
@@ -201,9 +201,9 @@ def test_file_that_changes_once_it_is_read_is_left_alone(
     made = fixing.made
 
     def changing(*words: Any, **named: Any) -> Any:
-        found = made(*words, **named)
+        result = made(*words, **named)
         path.write_bytes(other)
-        return found
+        return result
 
     monkeypatch.setattr(fixing, "made", changing)
     options = fixing.FixOptions(in_place=way != "output", output=str(place / "new") if way == "output" else None)
@@ -310,9 +310,9 @@ def test_ten_writers_at_once(place: Path, rounds: int) -> None:
             words = (sys.executable, "-m", "hugealign", "fix", "--in-place", "--page-size=64K", "--level", level, *undo)
             children.append(subprocess.Popen([*words, path], cwd=ROOT, stdout=-1, stderr=-1, text=True))
         for child in children:
-            _, said = child.communicate(timeout=120)
-            assert child.returncode in (0, 1), said
-            assert "Traceback" not in said
+            _, output = child.communicate(timeout=120)
+            assert child.returncode in (0, 1), output
+            assert "Traceback" not in output
         if path.read_bytes() != old:
             fix("--undo", path)
         assert path.read_bytes() == old

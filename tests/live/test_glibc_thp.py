@@ -191,8 +191,8 @@ def test_run_sets_it_where_the_programs_loader_knows_it(programs: Programs, prog
         run = (HUGEALIGN, "run", "--")
         with running(program, "5", tunables=given, before=run) as pid:
             environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            found = [e for e in environ if e.startswith(b"GLIBC_TUNABLES=")]
-            assert found == [f"GLIBC_TUNABLES={expected or given}".encode()]
+            result = [e for e in environ if e.startswith(b"GLIBC_TUNABLES=")]
+            assert result == [f"GLIBC_TUNABLES={expected or given}".encode()]
             assert huge_kib(pid, program) == ALL
     with running(programs.good, "5", before=(HUGEALIGN, "run", "--")) as pid:
         assert b"GLIBC_TUNABLES" not in Path(f"/proc/{pid}/environ").read_bytes()

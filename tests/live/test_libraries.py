@@ -26,13 +26,13 @@ def ldd(path: Path, **environ: str) -> tuple[set[str], set[str]]:
         ["ldd", path], env={"PATH": os.environ["PATH"], **environ}, check=False, capture_output=True, text=True
     ).stdout.splitlines()
     lines = [line.split() for line in words]
-    found = {w[2] if "=>" in w else w[0] for w in lines if "not" not in w and any(x.startswith("/") for x in w)}
-    return {os.path.realpath(f) for f in found if LOADER not in f}, {w[0] for w in lines if "not" in w[1:3]}
+    result = {w[2] if "=>" in w else w[0] for w in lines if "not" not in w and any(x.startswith("/") for x in w)}
+    return {os.path.realpath(f) for f in result if LOADER not in f}, {w[0] for w in lines if "not" in w[1:3]}
 
 
 def ours(path: Path, **environ: str) -> tuple[set[str], set[str]]:
-    found = libraries.resolve(str(path), environ)
-    return {p for p in found.paths if LOADER not in p}, {name for name, _ in found.missing}
+    result = libraries.resolve(str(path), environ)
+    return {p for p in result.paths if LOADER not in p}, {name for name, _ in result.missing}
 
 
 def test_system_files_as_the_dynamic_linker_finds_them() -> None:
@@ -156,5 +156,5 @@ def test_libs_are_warmed_and_named(programs: Programs) -> None:
     with running(user) as child:
         assert huge_kib(child.pid, library) == WINDOWS * WINDOW >> 10
     # Libraries without a window are no finding.
-    again = hugealign("warm", "--libs", library)
-    assert (again.returncode, again.stderr) == (0, "")
+    repeated = hugealign("warm", "--libs", library)
+    assert (repeated.returncode, repeated.stderr) == (0, "")

@@ -136,7 +136,7 @@ def test_one_cause_has_one_code(
     place.mkdir()
     try:
         with situation(programs, place) as case:
-            seen = {command: {one["code"] for one in found(command, case)} for command in commands.split()}
+            seen = {command: {item["code"] for item in found(command, case)} for command in commands.split()}
     finally:
         shutil.rmtree(place)
     assert {command for command, codes in seen.items() if code in codes} == set(commands.split()), seen

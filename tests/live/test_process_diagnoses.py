@@ -229,12 +229,12 @@ def in_pieces(_: Programs, place: Path) -> Situation:
 
 
 def process(pid: int, *options: str, prefix: tuple[str, ...] = ()) -> dict[str, Any]:
-    (found,) = json.loads(hugealign("ps", "--json", *options, str(pid), prefix=prefix).stdout)["processes"]
-    return dict(found)
+    (result,) = json.loads(hugealign("ps", "--json", *options, str(pid), prefix=prefix).stdout)["processes"]
+    return dict(result)
 
 
 def diagnosis(pid: int, code: str) -> dict[str, Any] | None:
-    return next((one for one in process(pid, "--all")["diagnoses"] if one["code"] == code), None)
+    return next((item for item in process(pid, "--all")["diagnoses"] if item["code"] == code), None)
 
 
 @contextmanager
@@ -281,7 +281,7 @@ def test_remedy_that_is_named_helps(
     with running(*words) as child:
         happens(child.pid)
         before = process(child.pid, "--all")["diagnoses"]
-        remedy = next(one for one in before if one["code"] == code)["remedy"]
+        remedy = next(item for item in before if item["code"] == code)["remedy"]
         assert (remedy["kind"] if remedy else None) == kind
         if kind == "run":
             assert os.geteuid() or not remedy["needs"]
@@ -291,16 +291,16 @@ def test_remedy_that_is_named_helps(
                 pytest.skip(done.stderr)
             after = process(child.pid, "--all")
             assert after["windows_huge"] > 0
-            assert code not in [one["code"] for one in after["diagnoses"]]
+            assert code not in [item["code"] for item in after["diagnoses"]]
             return
     if not remedy or kind == "set-option":  # what stands for LuaJIT has no options
         assert not (remedy and remedy["argv"])
         return
-    again: AbstractContextManager[int] = started(*[word for word in words if word != "disable"])
+    repeated: AbstractContextManager[int] = started(*[word for word in words if word != "disable"])
     if kind == "start":
         assert remedy["needs"] == "arguments"
-        again = started(*remedy["argv"], *arguments)
-    with again as pid:
+        repeated = started(*remedy["argv"], *arguments)
+    with repeated as pid:
         assert process(pid, "--all")["diagnoses"] == []
         after = process(pid)  # the command may be for libraries, too; what is promised is of the program
     assert remedy["after"] in (None, after["windows_huge"])
@@ -322,17 +322,17 @@ def test_what_a_parent_with_the_same_words_unpacked(tmp_path: Path) -> None:
     packed.touch()
     with running(sys.executable, "-c", _AGAIN, packed, unpacked) as parent:
         (child,) = map(int, Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split())
-        found = [texts.unpacked(pid, str(path)) for pid in (parent.pid, child) for path in (packed, unpacked)]
+        result = [texts.unpacked(pid, str(path)) for pid in (parent.pid, child) for path in (packed, unpacked)]
         os.kill(child, signal.SIGKILL)
-    assert found == [False, True] * 2
+    assert result == [False, True] * 2
 
 
 def test_a_program_that_left_its_text(programs: Programs, place: Path) -> None:
     words, _ = leaving(programs, place)
     with running(*words) as child:
-        (found,) = process(child.pid)["diagnoses"]
-        assert (found["code"], found["facts"]) == ("process.no-text", {"process": child.pid})
-        done = hugealign(*found["remedy"]["argv"][1:], "--json")
+        (result,) = process(child.pid)["diagnoses"]
+        assert (result["code"], result["facts"]) == ("process.no-text", {"process": child.pid})
+        done = hugealign(*result["remedy"]["argv"][1:], "--json")
     assert "process.no-text" not in done.stdout
 
 
@@ -342,5 +342,5 @@ def test_a_kernel_that_only_counts(programs: Programs, place: Path) -> None:
     path = copied(programs, place, "fixed")  # its text has a head and a tail, which are in small pages
     prefix = ("strace", "-f", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:error=ENOTTY")
     with running(path, "1") as child:
-        (found,) = process(child.pid, prefix=prefix)["diagnoses"]
-    assert (found["code"], found["remedy"]) == ("process.counts-only", None)
+        (result,) = process(child.pid, prefix=prefix)["diagnoses"]
+    assert (result["code"], result["remedy"]) == ("process.counts-only", None)

@@ -213,8 +213,8 @@ def test_5000_mappings(programs: Programs) -> None:
     path = compiled(programs.directory, "mappings", (ROOT / "tests/bench/mappings.c").read_text(encoding="ascii"))
     with running(path, "5000") as child:
         assert len(Path(f"/proc/{child.pid}/maps").read_text(encoding="utf-8").splitlines()) > 5000
-        found = json.loads(hugealign("ps", "--json", str(child.pid)).stdout)
-    (process,) = found["processes"]
+        result = json.loads(hugealign("ps", "--json", str(child.pid)).stdout)
+    (process,) = result["processes"]
     assert len(process["mappings"]) == 2501  # its own text, and every second mapping
 
 

@@ -106,4 +106,4 @@ def test_a_large_library_without_a_window_is_not_passed_over(programs: Programs,
     (large,) = [m for m in seen["mappings"] if m["path"] == str(library)]
     assert large["windows_possible"] == 0
     assert (done.returncode, seen["met"], seen["windows_huge"]) == (1, False, seen["windows_possible"])
-    assert [found["code"] for found in seen["diagnoses"]] == ["text.no-window"]
+    assert [result["code"] for result in seen["diagnoses"]] == ["text.no-window"]

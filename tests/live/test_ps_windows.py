@@ -38,9 +38,9 @@ def warm(path: Path, *words: str) -> None:
 
 
 def document(*words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(hugealign("ps", "--json", *words).stdout)
-    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
-    return found
+    result: dict[str, Any] = json.loads(hugealign("ps", "--json", *words).stdout)
+    jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+    return result
 
 
 def windows(pid: int) -> list[tuple[str, int, str | None]]:
@@ -118,9 +118,9 @@ def test_ordinary_user_sees_windows_of_a_process_of_that_user(cold: Path) -> Non
 
 def test_json_of_libraries_anonymous_text_and_errors_follows_the_schema(cold: Path) -> None:
     with running(cold, "5") as child:
-        found = document("--all", str(child.pid), str(os.getpid()), "4194304999")
-    assert len(found["processes"]) == 2
-    assert len(found["errors"]) == 1
+        result = document("--all", str(child.pid), str(os.getpid()), "4194304999")
+    assert len(result["processes"]) == 2
+    assert len(result["errors"]) == 1
 
 
 def test_replaced_file_is_the_reason_only_where_pages_are_small(cold: Path) -> None:
@@ -130,10 +130,10 @@ def test_replaced_file_is_the_reason_only_where_pages_are_small(cold: Path) -> N
         new.write_bytes(cold.read_bytes())
         new.chmod(0o755)
         new.replace(cold)
-        found = windows(child.pid)
+        result = windows(child.pid)
         warm(cold)
-        assert windows(child.pid) == found  # the new file's pages are not this process's
-    assert found == [
+        assert windows(child.pid) == result  # the new file's pages are not this process's
+    assert result == [
         ("huge", 1, None),
         ("small", 2, "file.replaced"),
     ]

@@ -481,11 +481,11 @@ def test_the_remedy_helps(programs: Programs, tmp_path: Path, code: str) -> None
     tmp_path.chmod(0o755)
     situation, kind = ROWS[code]
     with situation(programs, tmp_path) as made:
-        (found,) = [one for one in asked(made) if one["code"] == code]
-        remedy = found["remedy"]
+        (result,) = [item for item in asked(made) if item["code"] == code]
+        remedy = result["remedy"]
         assert (remedy and remedy["kind"]) == kind
         if remedy and remedy["argv"]:
-            windows = follow(made, found, tmp_path)
+            windows = follow(made, result, tmp_path)
             if windows is not None:
                 assert windows == (remedy["after"] or (WINDOWS if remedy["needs"] == "command" else windows))
                 assert windows
@@ -497,11 +497,11 @@ def test_the_remedy_helps(programs: Programs, tmp_path: Path, code: str) -> None
             made.end()
         elif not (made.environ or made.again):
             return  # a person has to link, copy or leave it
-        assert code not in [one["code"] for one in asked(made, again=True)]
+        assert code not in [item["code"] for item in asked(made, again=True)]
 
 
 def test_replacing_is_not_recommended_where_it_is_refused(programs: Programs) -> None:
     with in_use_with_two_names(programs) as made:
-        (found,) = asked(made)
-        assert (found["code"], found["remedy"]["argv"]) == ("cache.in-use", [])
+        (result,) = asked(made)
+        assert (result["code"], result["remedy"]["argv"]) == ("cache.in-use", [])
     chill(made.path)

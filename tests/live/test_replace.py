@@ -236,18 +236,18 @@ print(os.stat({path!r}).st_ino == old, sorted(os.listdir(os.path.dirname({path!r
 
 def test_file_mounted_over_is_refused(place: Path) -> None:
     (place / "a b\\").touch()
-    said = in_mounts(place, "mount --bind good 'a b\\'", f"{place}/a b\\")
-    assert said[0] == "file.not-replaced EBUSY"
+    output = in_mounts(place, "mount --bind good 'a b\\'", f"{place}/a b\\")
+    assert output[0] == "file.not-replaced EBUSY"
 
 
 def test_read_only_file_system_is_refused(place: Path) -> None:
-    said = in_mounts(place, "mount --bind . /mnt; mount -o remount,ro,bind /mnt", "/mnt/good")
-    assert said == ["file.not-replaced EROFS", "True ['good']"]
+    output = in_mounts(place, "mount --bind . /mnt; mount -o remount,ro,bind /mnt", "/mnt/good")
+    assert output == ["file.not-replaced EROFS", "True ['good']"]
 
 
 def test_no_space_is_refused(place: Path) -> None:
-    said = in_mounts(place, "mount -t tmpfs -o size=15M none /mnt; cp good /mnt", "/mnt/good")
-    assert said == ["file.not-replaced ENOSPC", "True ['good']"]
+    output = in_mounts(place, "mount -t tmpfs -o size=15M none /mnt; cp good /mnt", "/mnt/good")
+    assert output == ["file.not-replaced ENOSPC", "True ['good']"]
 
 
 @pytest.mark.parametrize("kind", ["tmpfs", "overlay"])
@@ -256,8 +256,8 @@ def test_other_file_systems(place: Path, kind: str) -> None:
     if kind == "overlay":
         options = "lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w"
         script += f"; mkdir /mnt/l /mnt/u /mnt/w; cp good /mnt/l; mount -t overlay -o {options} none /mnt"
-    said = in_mounts(place, f"{script}; cp -n good /mnt", "/mnt/good")
-    assert said == ["True", "False ['good']"]
+    output = in_mounts(place, f"{script}; cp -n good /mnt", "/mnt/good")
+    assert output == ["True", "False ['good']"]
 
 
 def test_file_that_changes_meanwhile_is_left_alone(place: Path) -> None:

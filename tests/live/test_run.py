@@ -87,13 +87,13 @@ def test_a_library_that_a_small_program_opens(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-shared", tmp_path / "f.s", "-o", library], check=True)
     subprocess.run(["gcc", tmp_path / "main.c", "-o", program], check=True)
     done = hugealign_run("--", program, library)
-    said, remedy = (
+    output, remedy = (
         worded("program.small", text=text_size(read_file(program))),
         advised("name-files", *_ADVISE, needs=COMMAND),
     )
-    assert done.stderr == f"hugealign: {program}: {said}; {remedy}\n"
-    found = json.loads(hugealign("advise", "--json", "--", program, library).stdout)
-    argv = found["diagnosis"]["remedy"]["argv"]
+    assert done.stderr == f"hugealign: {program}: {output}; {remedy}\n"
+    result = json.loads(hugealign("advise", "--json", "--", program, library).stdout)
+    argv = result["diagnosis"]["remedy"]["argv"]
     assert argv[argv.index("--file") + 1] == str(library)
     done = hugealign(*argv[1:])
     assert (done.returncode, done.stderr) == (0, "")
@@ -178,11 +178,11 @@ def test_ignored_signals_stay_ignored(command: str, tmp_path: Path) -> None:
     words = [HUGEALIGN, command, *(() if command in {"build", "run"} else ("-o", tmp_path / "output"))]
     if command == "trace" and subprocess.run([*words, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no QEMU with plugins")
-    for ignoring, said in (("trap '' PIPE; ", "alive\n"), ("", "")):
+    for ignoring, output in (("trap '' PIPE; ", "alive\n"), ("", "")):
         inner = ["sh", "-c", "kill -PIPE $$; echo alive; sleep 0.1"]
         outer = ["sh", "-c", f'{ignoring}exec "$@"', "sh"]
         done = subprocess.run([*outer, *words, "--", *inner], check=False, capture_output=True, text=True)
-        assert done.stdout == said, done.stderr
+        assert done.stdout == output, done.stderr
 
 
 @pytest.mark.parametrize("command", ["build", "run", "trace", "ps", "advise"])

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.matrix, pytest.mark.timeout(1800)]
 
 
 def _remedy(row: dict[str, Any]) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = row["diagnosis"] and row["diagnosis"]["remedy"]
-    return found
+    result: dict[str, Any] | None = row["diagnosis"] and row["diagnosis"]["remedy"]
+    return result
 
 
 def test_each_row_is_mended_by_the_command_that_it_names(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -45,8 +45,8 @@ def test_each_row_is_mended_by_the_command_that_it_names(tmp_path_factory: pytes
     for row in last:
         assert _remedy(row) is None, row
         assert row["windows_huge"] > 0, row
-    for command, said in (step for step in steps if not isinstance(step, Screen)):
-        assert "error" not in said, command
+    for command, output in (step for step in steps if not isinstance(step, Screen)):
+        assert "error" not in output, command
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/tutorials/finished-server.md"])
@@ -63,9 +63,9 @@ def test_a_finished_server_as_it_is_typed(tmp_path_factory: pytest.TempPathFacto
         with filesystems.mounted("btrfs", work, size=3 << 30) as at, booted(at, ("mariadb-server",)) as system:
             servers.done(system, "systemctl", "restart", "mariadb")
             script = "\n".join(commands)
-            said = servers.done(system, "sh", "-ec", f"PATH=/opt/hugealign/bin:$PATH; {script}")
+            output = servers.done(system, "sh", "-ec", f"PATH=/opt/hugealign/bin:$PATH; {script}")
             assert servers.done(system, "mariadb", "-Ne", "select 6 * 7").strip() == "42"
     except MissingError as error:
         pytest.skip(str(error))
-    assert "hugealign enable --fix" in said
-    assert re.search(r"^mariadbd\[\d+\]: all \d+ windows are huge$", said, re.MULTILINE)
+    assert "hugealign enable --fix" in output
+    assert re.search(r"^mariadbd\[\d+\]: all \d+ windows are huge$", output, re.MULTILINE)

@@ -55,10 +55,10 @@ def ours(system: System, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def status(system: System, *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(ours(system, "status", "--json", *words).stdout)
-    jsonschema.validate(found, SCHEMA)
-    assert found["errors"] == []
-    return found
+    result: dict[str, Any] = json.loads(ours(system, "status", "--json", *words).stdout)
+    jsonschema.validate(result, SCHEMA)
+    assert result["errors"] == []
+    return result
 
 
 def listed(system: System) -> set[tuple[str, str]]:
@@ -204,8 +204,8 @@ def test_what_cannot_be_undone_is_named_and_stays(changed: System) -> None:
         file.seek(0x40)
         file.write(b"\xff")
     assert changed.run("sh", "-c", "echo mine >'/run/a store/mine'").returncode == 0
-    found = status(changed, "--undo")
-    failed = {key(change): change["failure"] for change in found["changes"] if not change["undone"]}
+    result = status(changed, "--undo")
+    failed = {key(change): change["failure"] for change in result["changes"] if not change["undone"]}
     assert set(failed) == {
         ("change.fixed", "/opt/fixed"),
         ("change.store", "/run/a store"),
@@ -234,9 +234,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def files(*prefix: str) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return code and facts of the files that are listed as fixed or replaced."""
-    found = json.loads(hugealign("status", "--json", prefix=prefix).stdout)
-    jsonschema.validate(found, SCHEMA)
-    changes = [change["diagnosis"] for change in found["changes"]]
+    result = json.loads(hugealign("status", "--json", prefix=prefix).stdout)
+    jsonschema.validate(result, SCHEMA)
+    changes = [change["diagnosis"] for change in result["changes"]]
     codes = ("change.fixed", "change.replaced")
     return {change["subject"]: (change["code"], change["facts"]) for change in changes if change["code"] in codes}
 

@@ -93,7 +93,7 @@ def record(venv: Path) -> list[str]:
         rows = [row for row in csv.reader(file) if row[1]]
     assert len(rows) == 3
     now = {row[0]: [f"sha256={digest(site / row[0])}", str((site / row[0]).stat().st_size)] for row in rows}
-    return [name for name, *said in rows if said != now[name]]
+    return [name for name, *output in rows if output != now[name]]
 
 
 def library(venv: Path) -> Path:
@@ -110,11 +110,11 @@ def huge(words: Sequence[str | Path], path: Path, environ: dict[str, str] | None
             assert child.stderr
             ready = child.stdout.readline().split()
             assert ready[:1] == [b"ready"], child.stderr.read()
-            found = huge_kib(int(ready[1]), path)
+            result = huge_kib(int(ready[1]), path)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
-        return found // (WINDOW >> 10), child.stderr.read().decode()
+        return result // (WINDOW >> 10), child.stderr.read().decode()
 
 
 #: What starts a program that opens the library {}.
@@ -140,13 +140,13 @@ _SHORT = (("make", "in-place"), ("shell", "stage"), ("python", "stage"))
     ],
 )
 def test_run_reaches_what_is_opened_later(programs: Programs, venv: Path, command: str, how: str) -> None:
-    words = [one.format(library(venv), loads=programs.directory / "loads") for one in COMMANDS[command]]
+    words = [item.format(library(venv), loads=programs.directory / "loads") for item in COMMANDS[command]]
     if how == "in-place":  # where the file system keeps huge pages: it needs windows, and no copy
         assert hugealign("fix", "-r", venv).returncode == 0
     front: list[str | Path] = [HUGEALIGN, "run", "--fix", f"--how={how}", "--file", venv, "--"]
-    count, said = huge([*front, *words], library(venv))
+    count, output = huge([*front, *words], library(venv))
     assert count == 3
-    assert "libbig.so" not in said
+    assert "libbig.so" not in output
 
 
 def test_ps_names_a_venv_by_its_own_python(venv: Path) -> None:
@@ -169,10 +169,10 @@ def test_ps_names_a_venv_by_its_own_python(venv: Path) -> None:
         try:
             assert child.stdout
             pid = child.stdout.readline().split()[1].decode()
-            (found,) = json.loads(hugealign("ps", "--all", "--json", pid).stdout)["processes"]
+            (result,) = json.loads(hugealign("ps", "--all", "--json", pid).stdout)["processes"]
         finally:
             child.kill()
-    remedies = [one["remedy"]["argv"] for one in found["diagnoses"] if one["subject"].endswith("other.so")]
+    remedies = [one["remedy"]["argv"] for one in result["diagnoses"] if one["subject"].endswith("other.so")]
     assert remedies
     for argv in remedies:
         assert argv[-2:] == ["--", str(venv / "bin/python")]
@@ -182,11 +182,11 @@ def test_ps_names_a_venv_by_its_own_python(venv: Path) -> None:
 
 def test_what_has_no_window_is_told_of_with_what_gives_it_one(venv: Path, made: Path) -> None:
     words: list[str | Path] = [made / "loads", library(venv)]
-    count, said = huge([HUGEALIGN, "run", "--how=stage", "--file", venv, "--", *words], library(venv))
-    assert (count, said.count("\n")) == (1, 1)
-    assert said.startswith("hugealign: 2 of 2 windows huge in 2 files; ")
-    assert worded("text.none-below", files=3, without=1, page_size=WINDOW) in said
-    assert f"hugealign run --fix --file {venv} -- COMMAND" in said
+    count, output = huge([HUGEALIGN, "run", "--how=stage", "--file", venv, "--", *words], library(venv))
+    assert (count, output.count("\n")) == (1, 1)
+    assert output.startswith("hugealign: 2 of 2 windows huge in 2 files; ")
+    assert worded("text.none-below", files=3, without=1, page_size=WINDOW) in output
+    assert f"hugealign run --fix --file {venv} -- COMMAND" in output
 
 
 @needs_root
@@ -198,12 +198,12 @@ def test_run_takes_what_the_store_has(venv: Path, made: Path) -> None:
         assert len(done.stdout.splitlines()) == 3
         words = ["sh", "-c", f"{made}/loads {library(venv)}; true"]
         for prefix in ((), NOBODY):
-            count, said = huge([*prefix, HUGEALIGN, "run", "--store", store, "--", *words], library(venv))
-            assert (count, said) == (3, ""), prefix
+            count, output = huge([*prefix, HUGEALIGN, "run", "--store", store, "--", *words], library(venv))
+            assert (count, output) == (3, ""), prefix
         # A copy of the file as it is does where a fix gives it nothing more: the store's, and no other.
         assert hugealign("fix", "-r", venv).returncode == 0
         assert hugealign("stage", "--store", store, library(venv)).returncode == 0
-        (name,) = [one for one in os.listdir(store) if one not in ("path", "for", "lock")]
+        (name,) = [item for item in os.listdir(store) if item not in ("path", "for", "lock")]
         for named in ((), ("--file", library(venv))):
             front: list[str | Path] = [HUGEALIGN, "run", "--fix", "--how=stage", "--store", store, *named, "--"]
             look: list[str | Path] = ["stat", "-c", "%d:%i", library(venv), store / name]
@@ -229,7 +229,7 @@ def test_a_store_that_is_full(venv: Path, made: Path) -> None:
         done = hugealign("stage", "--store", store, "--fix", "-r", venv)
         assert done.returncode == 1
         assert (len(done.stdout.splitlines()), len(done.stderr.splitlines())) == (1, 2)
-        names = [one for one in os.listdir(store) if one not in ("path", "for", "lock")]
+        names = [item for item in os.listdir(store) if item not in ("path", "for", "lock")]
         assert len(names) == 1
         shown = hugealign("stage", "--store", store, "--list").stdout
         assert shown.count("current") == 1
@@ -240,14 +240,14 @@ def test_a_store_that_is_full(venv: Path, made: Path) -> None:
 def test_fix_of_a_tree_and_back(venv: Path, made: Path) -> None:
     """What gains is fixed, once; caches keep the old file, wheels list the new one; and --undo restores all."""
     paths = [library(venv), venv / "bin/tool"]
-    again = library(venv).with_name("again.so")
+    repeated = library(venv).with_name("again.so")
     before = {path: path.read_bytes() for path in paths}
     done = hugealign("fix", "-r", "--json", venv)
     assert (done.returncode, done.stderr) == (0, "")
     fixed = json.loads(done.stdout)
-    assert sorted(one["path"] for one in fixed["files"]) == sorted(map(str, (again, paths[1])))
-    assert again.samefile(paths[0])
-    assert all(one["plan"]["windows"] > one["plan"]["windows_before"] for one in fixed["files"])
+    assert sorted(item["path"] for item in fixed["files"]) == sorted(map(str, (repeated, paths[1])))
+    assert repeated.samefile(paths[0])
+    assert all(item["plan"]["windows"] > item["plan"]["windows_before"] for item in fixed["files"])
     cache = made / f"cache-{venv.name}"
     for path in paths:
         assert (cache / f"{path.name}.cached").read_bytes() == before[path]
@@ -263,7 +263,7 @@ def test_fix_of_a_tree_and_back(venv: Path, made: Path) -> None:
     assert record(venv) == []
     assert hugealign("fix", "-r", "--undo", venv).returncode == 0
     assert {path: path.read_bytes() for path in paths} == before
-    assert again.samefile(paths[0])
+    assert repeated.samefile(paths[0])
     assert record(venv) == []
 
 
@@ -294,7 +294,7 @@ def test_names_in_a_lower_layer_of_an_image(venv: Path, made: Path) -> None:
 def test_fix_of_a_tree_within_bounds(venv: Path) -> None:
     def fixed(*words: str) -> list[str]:
         done = hugealign("fix", "-r", "--json", *words)
-        return [os.path.basename(one["path"]) for one in json.loads(done.stdout)["files"]]
+        return [os.path.basename(item["path"]) for item in json.loads(done.stdout)["files"]]
 
     names = fixed("--dry-run", str(venv))
     assert fixed("--max=1M", str(venv)) == []
@@ -324,8 +324,8 @@ def test_warm_of_a_tree(programs: Programs, venv: Path) -> None:
         shutil.copy(programs.good, venv / f"bin/good{number}")
 
     def warmed(*words: str) -> dict[str, int]:
-        found = json.loads(hugealign("warm", "-r", "--json", *words, str(venv)).stdout)["files"]
-        return {os.path.basename(one["path"]): one["windows_huge"] for one in found if one["windows"]}
+        result = json.loads(hugealign("warm", "-r", "--json", *words, str(venv)).stdout)["files"]
+        return {os.path.basename(item["path"]): item["windows_huge"] for item in result if item["windows"]}
 
     assert warmed("--max=9M") == {"good0": 3, "again.so": 1}
     assert warmed("--max=1M") == {}

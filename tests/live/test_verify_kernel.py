@@ -160,11 +160,11 @@ def link(directory: Path, command: str) -> Path:
 
 def promised(image: Image) -> set[tuple[int, int]]:
     """The windows that verify calls whole: (file offset of the mapping, address in it)."""
-    found = set()
+    result = set()
     for segment, first, last in text_windows(image, WINDOW):
         start = align_down(segment.p_vaddr, 4096)
-        found |= {(align_down(segment.p_offset, 4096), at - start) for at in range(first, last, WINDOW)}
-    return found
+        result |= {(align_down(segment.p_offset, 4096), at - start) for at in range(first, last, WINDOW)}
+    return result
 
 
 class _Scan(ctypes.Structure):
@@ -186,15 +186,15 @@ def huge_windows(pid: int, start: int, end: int) -> set[int]:
             count = fcntl.ioctl(pagemap, 0xC0606610, scan)  # PAGEMAP_SCAN
         except OSError as error:
             pytest.skip(f"no PAGEMAP_SCAN: {error}")
-    found: set[int] = set()
+    result: set[int] = set()
     for at in range(count):
-        found |= set(range(regions[3 * at], regions[3 * at + 1], WINDOW))
-    return found
+        result |= set(range(regions[3 * at], regions[3 * at + 1], WINDOW))
+    return result
 
 
 def seen(pid: int, path: Path) -> tuple[set[tuple[int, int]], bool]:
     """The windows that are huge, as in `promised`, and whether the text happens to lie on the grid."""
-    found, on_grid = set(), False
+    result, on_grid = set(), False
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
         words = line.split()
         if words[1] != "r-xp" or words[-1] != str(path):
@@ -202,8 +202,8 @@ def seen(pid: int, path: Path) -> tuple[set[tuple[int, int]], bool]:
         start, end = (int(word, 16) for word in words[0].split("-"))
         offset = int(words[2], 16)
         on_grid = on_grid or (start - offset) % WINDOW == 0
-        found |= {(offset, at - start) for at in huge_windows(pid, start, end)}
-    return found, on_grid
+        result |= {(offset, at - start) for at in huge_windows(pid, start, end)}
+    return result, on_grid
 
 
 def compare(directory: Path, path: Path) -> None:

@@ -296,16 +296,20 @@ def test_usage(words: list[str]) -> None:
 def test_json(programs: Programs, cold: Path, tmp_path: Path) -> None:
     done = hugealign("warm", "--json", "--libs", cold, tmp_path, programs.plain)
     assert (done.returncode, done.stderr) == (1, "")
-    found = json.loads(done.stdout)
-    assert (found["schema"], found["page_size"], found["huge_bytes"]) == ("hugealign.warm/1", WINDOW, WINDOWS * WINDOW)
-    named = {file["path"]: file for file in found["files"] if not file["library"]}
+    result = json.loads(done.stdout)
+    assert (result["schema"], result["page_size"], result["huge_bytes"]) == (
+        "hugealign.warm/1",
+        WINDOW,
+        WINDOWS * WINDOW,
+    )
+    named = {file["path"]: file for file in result["files"] if not file["library"]}
     assert named[str(cold)] == {
         "path": str(cold), "library": False, "replaced": False, "windows": WINDOWS, "windows_huge": WINDOWS,
         "huge_bytes": WINDOWS * WINDOW, "small_offsets": [], "methods": ["readahead"], "diagnosis": None, "notes": [],
     }  # fmt: skip
     assert named[str(programs.plain)]["diagnosis"]["code"] == "text.no-window"
-    assert any("libc.so.6" in file["path"] for file in found["files"] if file["library"])
-    (error,) = found["errors"]
+    assert any("libc.so.6" in file["path"] for file in result["files"] if file["library"])
+    (error,) = result["errors"]
     assert (error["target"], error["message"], error["diagnosis"]["code"]) == (str(tmp_path), None, "file.special")
     checked = json.loads(hugealign("warm", "--check", "--json", cold).stdout)
     assert checked["files"][0]["methods"] == []

@@ -125,11 +125,11 @@ def waiting(*words: str | Path, **variables: str) -> Iterator[subprocess.Popen[b
 
 def the_one(subject: Path) -> int:
     """Return the process that runs *subject*, not one of the same name that is about to end or of another test run."""
-    found = []
+    values = []
     for pid in processes.find(subject.name):
         with contextlib.suppress(processes.GoneError):
-            found += [pid] if processes.look(pid).exe == str(subject) else []
-    (pid,) = found
+            values += [pid] if processes.look(pid).exe == str(subject) else []
+    (pid,) = values
     return pid
 
 

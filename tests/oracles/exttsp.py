@@ -50,8 +50,8 @@ class _Chains:
     def _forced(self) -> dict[int, int]:
         """Return, by block, the block that always follows it: its only successor, if that has no other predecessor."""
         return {
-            one: outs[0][0]
-            for one, outs in enumerate(self.out)
+            item: outs[0][0]
+            for item, outs in enumerate(self.out)
             if len(outs) == 1 and outs[0][0] and len(self.into[outs[0][0]]) == 1
         }
 
@@ -88,9 +88,9 @@ class _Chains:
 
     def neighbours(self, name: int) -> list[int]:
         """Return the chains that the jumps of chain *name* lead to or come from."""
-        found = {self.chain_of[other] for node in self.nodes[name] for other, _ in self.out[node]}
-        found |= {self.chain_of[other] for node in self.nodes[name] for other in self.into[node]}
-        return sorted(found - {name})
+        result = {self.chain_of[other] for node in self.nodes[name] for other, _ in self.out[node]}
+        result |= {self.chain_of[other] for node in self.nodes[name] for other in self.into[node]}
+        return sorted(result - {name})
 
     def best(self, a: int, b: int) -> _Merge | None:
         """Return the best way to merge two chains, None if none gains."""
@@ -149,8 +149,8 @@ def ordered(graph: FlowGraph) -> list[int]:
 
     def consider(one: int, other: int) -> None:
         pair = min(one, other), max(one, other)
-        if (found := chains.best(*pair)) is not None:
-            merges[pair] = found
+        if (result := chains.best(*pair)) is not None:
+            merges[pair] = result
 
     for name in sorted(chains.nodes):
         for other in chains.neighbours(name):
@@ -159,7 +159,7 @@ def ordered(graph: FlowGraph) -> list[int]:
     while merges:
         taken = min(merges.values(), key=lambda merge: (-merge.gain, merge.a, merge.b))
         chains.unite(taken)
-        merges = {pair: found for pair, found in merges.items() if not {taken.a, taken.b} & set(pair)}
+        merges = {pair: result for pair, result in merges.items() if not {taken.a, taken.b} & set(pair)}
         for other in chains.neighbours(taken.a):
             consider(taken.a, other)
 

@@ -114,10 +114,10 @@ def examine(case: Case) -> str:
     )
     if before.status:
         raise SkipError(f"its job does not run here: {before.complaint}")
-    said = done.stdout
-    windows = find(r": (\d+) -> (\d+) windows?", said)
-    text = find(r"windows: ([\d.]+) % of [\d.]+ \w+ -> ([\d.]+) % of ([\d.]+ \w+)", said)
-    executable = find(r"([\d.]+ \w+) of read-only data become executable", said)[0]
+    text_out = done.stdout
+    windows = find(r": (\d+) -> (\d+) windows?", text_out)
+    text = find(r"windows: ([\d.]+) % of [\d.]+ \w+ -> ([\d.]+) % of ([\d.]+ \w+)", text_out)
+    executable = find(r"([\d.]+ \w+) of read-only data become executable", text_out)[0]
     grown = len(fixed) - len(original)
     return (
         f"| {case.name} | {text[2]} | {windows[0]} → {windows[1]} | {text[0]} → {text[1]} % | {executable} "
@@ -139,10 +139,10 @@ def fetched(case: Case) -> Path:
         place = fetch_wheels(case.packages.split(), case.platform)
     else:
         place = fetch_packages(case.packages.split())
-    found = [path for path in sorted(place.glob(case.path)) if not path.is_symlink()]
-    if not found:
+    result = [path for path in sorted(place.glob(case.path)) if not path.is_symlink()]
+    if not result:
         raise SkipError("the package has another layout")
-    path = found[-1]
+    path = result[-1]
     if path.stat().st_nlink > 1:  # a copy would take the place of one name only: `fix` refuses that
         alone = path.with_name(f"{path.name}.alone")
         shutil.copy2(path, alone)

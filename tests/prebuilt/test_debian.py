@@ -90,16 +90,16 @@ def test_what_is_typed_from_apt_install_to_huge_text(release: str, work: Path) -
         ANSWER,
         "service mariadb stop\n",
     )
-    said = do(*debian.entering(work, "".join(script), f"/opt/hugealign/bin:{debian.PATH}"))
-    fixed = re.search(r"^/usr/sbin/mariadbd: 0 -> (\d+) windows of 2\.0 MiB", said, re.MULTILINE)
-    assert fixed, said[-3000:]
+    output = do(*debian.entering(work, "".join(script), f"/opt/hugealign/bin:{debian.PATH}"))
+    fixed = re.search(r"^/usr/sbin/mariadbd: 0 -> (\d+) windows of 2\.0 MiB", output, re.MULTILINE)
+    assert fixed, output[-3000:]
     windows = fixed[1]
     assert int(windows) >= 4
-    assert f"\n/usr/sbin/mariadbd: {windows} of {windows} windows huge (" in said
-    assert said.count("\nanswer 42\n") == 2
-    assert re.search(rf"^mariadbd\[\d+\]: all {windows} windows are huge$", said, re.MULTILINE)
-    assert re.search(rf"\n/usr/sbin/mariadbd: ok .* in {windows} windows\n(?:.*\n)*answer 42\n", said)
-    assert re.search(r"^\?\?5\?+ +/usr/sbin/mariadbd$", said, re.MULTILINE)
+    assert f"\n/usr/sbin/mariadbd: {windows} of {windows} windows huge (" in output
+    assert output.count("\nanswer 42\n") == 2
+    assert re.search(rf"^mariadbd\[\d+\]: all {windows} windows are huge$", output, re.MULTILINE)
+    assert re.search(rf"\n/usr/sbin/mariadbd: ok .* in {windows} windows\n(?:.*\n)*answer 42\n", output)
+    assert re.search(r"^\?\?5\?+ +/usr/sbin/mariadbd$", output, re.MULTILINE)
 
 
 #: A file whose debug information is compressed by zstd, which Python 3.11 cannot read by itself.
@@ -148,8 +148,8 @@ def test_what_fix_misses_until_it_is_installed(work: Path) -> None:
     zstd, decoder = installing("install-zstd"), installing("install-decoder")
     python = "apt-get -q update; apt-get -q install --no-install-recommends python3"
     *refused, fixed = asked(root, python, fix, zstd, fix, decoder, fix)
-    for found, code in zip(refused, ("fix.no-zstd", "fix.no-decoder"), strict=True):
-        (error,) = found["errors"]
+    for result, code in zip(refused, ("fix.no-zstd", "fix.no-decoder"), strict=True):
+        (error,) = result["errors"]
         assert (error["diagnosis"]["code"], error["diagnosis"]["remedy"]["argv"]) == (code, [])
     assert fixed["errors"] == []
     assert [file["plan"]["windows"] for file in fixed["files"]] == [2]
@@ -172,9 +172,9 @@ def test_a_decoder_that_pip_installs(work: Path) -> None:
     (error,) = json.loads(run(*fix, PYTHONPATH=str(ROOT)).stdout)["errors"]
     assert error["diagnosis"]["code"] == "fix.no-decoder"
     do(*error["diagnosis"]["remedy"]["argv"])
-    found = json.loads(run(*fix, PYTHONPATH=str(ROOT)).stdout)
-    assert found["errors"] == []
-    assert [file["plan"]["windows"] for file in found["files"]] == [2]
+    result = json.loads(run(*fix, PYTHONPATH=str(ROOT)).stdout)
+    assert result["errors"] == []
+    assert [file["plan"]["windows"] for file in result["files"]] == [2]
 
 
 def test_a_loader_that_ignores_the_alignment_of_libraries(work: Path) -> None:
@@ -184,10 +184,10 @@ def test_a_loader_that_ignores_the_alignment_of_libraries(work: Path) -> None:
         debian.unpacked(release, root)
         checkout(root / "opt/hugealign")
         python = _BUILD_PYTHON if release == "bullseye" else "apt-get -q install --no-install-recommends python3"
-        (found,) = asked(root, "apt-get -q update", python, "hugealign doctor --json")
-        loaders = [check["diagnosis"] for check in found["checks"] if check["diagnosis"]["code"] == "machine.loader"]
-        assert [one["facts"]["loader"] for one in loaders] == expected
-        assert not any(one["remedy"] for one in loaders)
+        (result,) = asked(root, "apt-get -q update", python, "hugealign doctor --json")
+        loaders = [check["diagnosis"] for check in result["checks"] if check["diagnosis"]["code"] == "machine.loader"]
+        assert [item["facts"]["loader"] for item in loaders] == expected
+        assert not any(item["remedy"] for item in loaders)
 
 
 @pytest.fixture
@@ -211,8 +211,8 @@ def test_the_dockerfile(buildah: tuple[str, ...], work: Path) -> None:
     (work / "context").mkdir()
     checkout(work / "context" / "hugealign")
     shutil.copy(ROOT / "examples" / "fix" / "Dockerfile", work / "context")
-    said = do(*buildah, "bud", "--isolation", "chroot", "--pull-never", "-t", "fixed", work / "context")
-    assert "\n/usr/sbin/mariadbd: 0 -> " in said
+    output = do(*buildah, "bud", "--isolation", "chroot", "--pull-never", "-t", "fixed", work / "context")
+    assert "\n/usr/sbin/mariadbd: 0 -> " in output
     container = do(*buildah, "from", "--pull-never", "fixed").strip()
     root = Path(do(*buildah, "mount", container).strip())
     mariadbd = root / "usr/sbin/mariadbd"
@@ -254,8 +254,8 @@ def test_the_dockerfile_of_two_stages(ordered: bool, buildah: tuple[str, ...], w
     write(context, {"Dockerfile": whole, "Makefile": makefile, "server.order": "# hugealign.order/1\nmain\n"})
     do(ROOT / "packaging/deb.sh", work / "deb")
     shutil.copy(next((work / "deb").glob("*.deb")), context)
-    said = do(*buildah, "bud", "--isolation", "chroot", "--pull-never", "-t", "server", context)
-    assert "\n/src/server: ok  100 % of " in said
+    output = do(*buildah, "bud", "--isolation", "chroot", "--pull-never", "-t", "server", context)
+    assert "\n/src/server: ok  100 % of " in output
     container = do(*buildah, "from", "--pull-never", "server").strip()
     root = Path(do(*buildah, "mount", container).strip())
     assert not (root / "usr/bin/hugealign").exists()
@@ -270,12 +270,12 @@ def test_the_dockerfile_of_two_stages(ordered: bool, buildah: tuple[str, ...], w
 
 def of_program(program: Path) -> list[dict[str, int]]:
     """Return what `ps` says of the processes that run this very file."""
-    found = []
+    result = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             same = os.path.samefile(f"/proc/{pid}/exe", program)
         except OSError:
             continue
         if same:
-            found += json.loads(run(HUGEALIGN, "ps", "--json", pid).stdout)["processes"]
-    return found
+            result += json.loads(run(HUGEALIGN, "ps", "--json", pid).stdout)["processes"]
+    return result

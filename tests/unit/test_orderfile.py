@@ -19,7 +19,7 @@ ALPHABET = "ab.$_\\#@ \t\nü\x01\udcff*\"'"
 
 @pytest.mark.parametrize("folder", ["accept", "reject"])
 def test_each_file_has_its_expectation(folder: str) -> None:
-    assert sorted(vectors(folder)) == sorted(found.stem for found in path(folder, "x").parent.glob("*.order"))
+    assert sorted(vectors(folder)) == sorted(result.stem for result in path(folder, "x").parent.glob("*.order"))
 
 
 @pytest.mark.parametrize(("name", "expected"), vectors("accept").items())

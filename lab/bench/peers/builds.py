@@ -73,8 +73,8 @@ def made(program: Program, command: list[str], path: Path, reads: Path | None = 
         return float(kept["seconds"])
     path.unlink(missing_ok=True)
     try:
-        with path.with_name(f"{path.name}.said").open("w") as said:
-            seconds = timing.cost(command, program.directory, output=said).cpu
+        with path.with_name(f"{path.name}.said").open("w") as output:
+            seconds = timing.cost(command, program.directory, output=output).cpu
     except subprocess.CalledProcessError:
         done = subprocess.run(
             command, cwd=program.directory, env=environment(), capture_output=True, text=True, check=False
@@ -144,8 +144,8 @@ def bolted(program: Program, before: Path, branches: Path, flat: list[tuple[Lear
         result = program.directory / f"bolt.{''.join(c for c in name if c.isalnum())}.{len(words)}"
         command = [str(BOLT), before.name, *words, f"-data={path.name}", "-o", result.name]
         seconds = made(program, command, result, path) + (spent if path == data else 0)
-        said = result.with_name(f"{result.name}.said").read_text()
-        how = f"`{' '.join(words)}`; {_accepted(said)}"
+        output = result.with_name(f"{result.name}.said").read_text()
+        how = f"`{' '.join(words)}`; {_accepted(output)}"
         yield Build(title, how, result, seconds, learned=name, rewritten=True)
         if words is blocks:
             whole = result.with_name(f"{result.name}.fixed")
@@ -177,16 +177,16 @@ def divided(program: Program, before: Path, train: Path) -> Iterator[Build]:
     if program.divided is None:
         return
     linker = "lld" if program.large else "bfd"
-    again = None
+    repeated = None
     for budget in program.budgets:
         order = program.directory / f"blocks.{budget}.order"
         words = ["order-trace", "--blocks", train.name, "-b", str(before), "-o", order.name]
         words += ["--windows", str(budget)]
         seconds = made(program, [str(HUGEALIGN), *words], order, train)
-        again = again or dataclasses.replace(program, words=program.divided(order))
+        repeated = repeated or dataclasses.replace(program, words=program.divided(order))
         wrapper = (str(HUGEALIGN), f"--profile={order}")
-        command, path = link(again, f"hugealign.blocks.{budget}", *LINKERS[linker], wrapper=wrapper)
-        seconds += made(again, command, path, order)
+        command, path = link(repeated, f"hugealign.blocks.{budget}", *LINKERS[linker], wrapper=wrapper)
+        seconds += made(repeated, command, path, order)
         how = "`hugealign order-trace --blocks`, `hugealign --profile clang-19`; seconds without compiling"
         yield Build("hugealign, blocks", how, path, seconds, True, "full", rewritten=True, budget=budget)
 

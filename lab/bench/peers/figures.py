@@ -37,11 +37,11 @@ def processors() -> dict[str, Geometry]:
     shapes: dict[object, Geometry] = {}
     for cpu in CPUS:
         if cpu.l1_4k is not None and cpu.l1_2m is not None:
-            found = geometry(cpu)
-            names.setdefault(found.first, []).append(cpu.name)
-            shapes.setdefault(found.first, found)
-    wanted = [(first, found) for first, found in names.items() if set(found) & set(_PROCESSORS)]
-    return {", ".join(found): shapes[first] for first, found in wanted}
+            result = geometry(cpu)
+            names.setdefault(result.first, []).append(cpu.name)
+            shapes.setdefault(result.first, result)
+    wanted = [(first, result) for first, result in names.items() if set(result) & set(_PROCESSORS)]
+    return {", ".join(result): shapes[first] for first, result in wanted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,10 @@ def lies(
         warm = _by_window(trace, file, placement, executions)
         heat.update(learned or {})
     else:
-        found = moves(before, after)
-        placement = relinked(trace, file, build.title, before, after, found)
+        result = moves(before, after)
+        placement = relinked(trace, file, build.title, before, after, result)
         warm = _by_window(trace, file, placement, executions)
-        for index, start in enumerate(found):
+        for index, start in enumerate(result):
             if start is not None and index in samples:
                 heat[start // WINDOW] += samples[index]
     windows = _mappable(after.image, build.title == "libhugetlbfs")
@@ -87,13 +87,13 @@ def lies(
 
 def most(counted: Mapping[_Key, int], share: Fraction) -> set[_Key]:
     """Return the smallest set of keys with that *share* of all that is *counted*."""
-    found, left = set(), sum(counted.values()) * share
+    result, left = set(), sum(counted.values()) * share
     for key in sorted(counted, key=lambda key: -counted[key]):
         if left <= 0:
             break
         left -= counted[key]
-        found.add(key)
-    return found
+        result.add(key)
+    return result
 
 
 def _mappable(image: Image, all_of_it: bool) -> list[int]:

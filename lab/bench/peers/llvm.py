@@ -90,8 +90,8 @@ def compiled_again(program: Program, source: Source) -> Program:
         members = {path: member for path, member in members.items() if f"{path.stem}.o" not in clashing}
 
     def words(place: str, made: tuple[str, ...]) -> tuple[str, ...]:
-        found = _with_archives(program, place, dict(zip(made, members.values(), strict=True)))
-        return tuple(word for word in found if not word.startswith("-lPolly"))
+        result = _with_archives(program, place, dict(zip(made, members.values(), strict=True)))
+        return tuple(word for word in result if not word.startswith("-lPolly"))
 
     def divided(order: Path) -> tuple[str, ...]:
         front = (str(HUGEALIGN), f"--profile={order}", "clang-19")
@@ -137,11 +137,11 @@ def _clashing(program: Program) -> set[str]:
     """
     command, path = builds.link(program, "fits", "-fuse-ld=bfd")
     done = subprocess.run(command, cwd=program.directory, capture_output=True, text=True, check=False)
-    found = set(_DEFINED.findall(done.stderr))
-    if done.returncode and not found:
+    result = set(_DEFINED.findall(done.stderr))
+    if done.returncode and not result:
         raise SystemExit(done.stderr[-2000:])
     path.unlink(missing_ok=True)
-    return found
+    return result
 
 
 def ran(program: Program) -> list[Member]:
@@ -168,16 +168,16 @@ def ran(program: Program) -> list[Member]:
     for index in matched.samples:
         count(sizes, index, functions.sizes[index])
     places = most(calls, _CALLED) | most(sizes, _BYTES)
-    return sorted((found[1], found[2]) for found in map(_MEMBER.search, places) if found)
+    return sorted((result[1], result[2]) for result in map(_MEMBER.search, places) if result)
 
 
 def _sections(path: Path) -> Iterator[tuple[int, int, str]]:
     """Yield the address, size and file of each input section in GNU ld's map at *path*."""
     with path.open(errors="replace") as lines:
         for line in lines:
-            found = _SECTION.match(line)
-            if found and int(found[2], 16):
-                yield int(found[1], 16), int(found[2], 16), found[3].strip()
+            match = _SECTION.match(line)
+            if match and int(match[2], 16):
+                yield int(match[1], 16), int(match[2], 16), match[3].strip()
 
 
 def bitcode(source: Source, wanted: list[Member]) -> dict[Path, Member]:
@@ -188,10 +188,10 @@ def bitcode(source: Source, wanted: list[Member]) -> dict[Path, Member]:
     jobs = {place / f"{stem(member)}.bc": member for member in wanted}
 
     def make(target: Path) -> Path | None:
-        found = known.get(jobs[target])
-        if found is None:  # for example a target that is not built by default
+        result = known.get(jobs[target])
+        if result is None:  # for example a target that is not built by default
             return None
-        words, inside = found
+        words, inside = result
         argv = [*words, "-O2", "-w", "-emit-llvm", "-o", str(target)]
         mark = fingerprint(argv, [])
         if recorded(target, mark) is None:
@@ -231,12 +231,12 @@ def stem(member: Member) -> str:
 
 def commands(source: Source) -> dict[Member, tuple[list[str], str]]:
     """Return the command that compiles each member, without output and optimization level, and its directory."""
-    found: dict[Member, tuple[list[str], str]] = {}
+    result: dict[Member, tuple[list[str], str]] = {}
     for command in json.loads((_configured(source) / "compile_commands.json").read_text()):
         words = shlex.split(command["command"])
         at = words.index("-o")
         library = _OBJECT.search(words[at + 1])
         if library:
             rest = [word for word in (*words[:at], *words[at + 2 :]) if word != "-O3"]
-            found.setdefault((library[1], Path(words[at + 1]).name), (rest, command["directory"]))
-    return found
+            result.setdefault((library[1], Path(words[at + 1]).name), (rest, command["directory"]))
+    return result

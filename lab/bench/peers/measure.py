@@ -35,11 +35,11 @@ def traced(program: Program, path: Path, arguments: tuple[str, ...], name: str) 
     """Return the trace of a run of *path*, recorded unless one of the same build is there."""
     trace = program.directory / f"{name}.trace"
     if trace.exists():
-        found = open_trace(str(trace))
+        result = open_trace(str(trace))
         try:
-            find(found.description.files, str(path))
-            if found.description.command[1:] == arguments:
-                return found
+            find(result.description.files, str(path))
+            if result.description.command[1:] == arguments:
+                return result
         except Exception:  # noqa: BLE001 - after any error it is recorded again
             say(f"{name}: of another build")
     words = [str(HUGEALIGN), "trace", "-o", trace.name, "--", str(path), *arguments]
@@ -67,7 +67,7 @@ def measure(program: Program, bolt: bool, timed: bool) -> Iterator[dict[str, Any
         "text": before.text,
         "events": [train.description.events, test.description.events],
         "ran": [len(ran.samples), sum(before.sizes[index] for index in ran.samples)],
-        "sampled": {one.name: len(one.samples) for one in learned},
+        "sampled": {item.name: len(item.samples) for item in learned},
         "budgets": list(program.budgets),
         "cpus": list(figures.processors()),
         "rows": [],
@@ -109,12 +109,12 @@ def _all(
 
 def spots_of(trace: Trace, file: int, functions: Functions) -> profiles.Spots:
     """Return the number of instructions that ran in each block, by function and offset."""
-    found = Counter[tuple[int, int]]()
+    result = Counter[tuple[int, int]]()
     for times, (address, number, _, instructions) in zip(executed(trace), trace.block_rows(), strict=True):
         index = functions.at(address) if number == file and times else -1
         if index >= 0:
-            found[index, address - functions.starts[index]] += times * instructions
-    return dict(found)
+            result[index, address - functions.starts[index]] += times * instructions
+    return dict(result)
 
 
 def bolted(program: Program, before: Functions, learned: list[profiles.Learned]) -> Iterator[Build]:
@@ -123,8 +123,8 @@ def bolted(program: Program, before: Functions, learned: list[profiles.Learned])
     trace = traced(program, base, program.train, "train.bolt")
     path = program.directory / "full.branches"
     profiles.aggregated(trace, find(trace.description.files, str(base)), base, read_functions(base), path)
-    flat = [one for one in learned if one.spots]
-    files = [profiles.for_bolt(one, before, program.directory / f"{len(one.spots)}.fdata") for one in flat]
+    flat = [item for item in learned if item.spots]
+    files = [profiles.for_bolt(item, before, program.directory / f"{len(item.spots)}.fdata") for item in flat]
     yield from builds.bolted(program, base, path, list(zip(flat, files, strict=True)))
 
 
@@ -140,10 +140,10 @@ def _simulated(
         first = traced(program, build.path, program.train, f"{build.path.name}.train")
         learned = figures.by_window(first, find(first.description.files, str(build.path)))
         Path(first.path).unlink()
-    found = figures.lies(build, trace, file, before, samples, learned)
-    row = _row(program, build, found)
+    result = figures.lies(build, trace, file, before, samples, learned)
+    row = _row(program, build, result)
     budgets = _budgets(program, build)
-    draws = figures.drawn(trace, file, found.placement, before.text)
+    draws = figures.drawn(trace, file, result.placement, before.text)
     misses, row["instructions"] = figures.missed(draws, trace, budgets, cpus.values())
     row["misses"] = {title: dict(zip(map(str, budgets), misses[cpu.name], strict=True)) for title, cpu in cpus.items()}
     return row
@@ -229,10 +229,10 @@ def _command(argv: list[str], program: Program) -> "timing.Timed":
 
 def _compared(names: list[str], costs: list[list[timing.Cost]]) -> list[dict[str, Any]]:
     rows = []
-    for name, found in zip(names, costs, strict=True):
-        row: dict[str, Any] = {"name": name, "rounds": len(found)}
+    for name, result in zip(names, costs, strict=True):
+        row: dict[str, Any] = {"name": name, "rounds": len(result)}
         for kind in ("wall", "cpu"):
-            plain, ours = ([getattr(one, kind) for one in side] for side in (costs[0], found))
+            plain, ours = ([getattr(item, kind) for item in side] for side in (costs[0], result))
             ratio = timing.paired(plain, ours) if name != names[0] else None
             row[kind] = {"least": min(ours), "ratio": str(ratio) if ratio else "--"}
         rows.append(row)

@@ -68,7 +68,7 @@ def fingerprint(command: Sequence[str], inputs: Iterable[Path]) -> list[str]:
             for path in (ROOT / tree).rglob("*.*")
             if path.suffix in (".py", ".sh", ".ld")
         )
-    return [*command, *(hashlib.sha256(one.read_bytes()).hexdigest() for one in files)]
+    return [*command, *(hashlib.sha256(item.read_bytes()).hexdigest() for item in files)]
 
 
 def recorded(path: Path, mark: list[str]) -> dict[str, Any] | None:

@@ -126,12 +126,12 @@ def _program(document: dict[str, Any]) -> list[str]:
 
 def series(document: dict[str, Any], cpu: str) -> dict[Series, dict[int, int]]:
     """Return misses by budget for each (title, profile, ours, filled); those made for a budget each are one."""
-    found: dict[Series, dict[int, int]] = {}
+    result: dict[Series, dict[int, int]] = {}
     for row in document["rows"]:
         key = row["title"], row["learned"], row["ours"], row["fill"]
         for budget, misses in row["misses"][cpu].items():
-            found.setdefault(key, {}).setdefault(int(budget), misses)
-    return found
+            result.setdefault(key, {}).setdefault(int(budget), misses)
+    return result
 
 
 def violations(
@@ -219,9 +219,9 @@ def _counted(title: str, every: list[int], worse: list[int]) -> str:
 
 def both(document: dict[str, Any], cpu: str) -> dict[int, tuple[int, int]]:
     """Return the misses of hugealign's blocks and of BOLT's within every budget; nothing where one is not there."""
-    found = series(document, cpu)
+    result = series(document, cpu)
     lines = [
-        next((line for (name, *_), line in found.items() if name == title), {}) for title in (_OUR_BLOCKS, _BLOCKS)
+        next((line for (name, *_), line in result.items() if name == title), {}) for title in (_OUR_BLOCKS, _BLOCKS)
     ]
     if not all(lines):
         return {}
@@ -274,9 +274,9 @@ def _factors(document: dict[str, Any], learned: str, better: str) -> list[str]:
     budgets = document["budgets"]
     lines = [f"| processors | {' | '.join(map(str, budgets))} |", f"|---|{'--:|' * len(budgets)}"]
     for cpu in document["cpus"]:
-        found = factors(document, cpu, learned, better)
+        result = factors(document, cpu, learned, better)
         lines.append(
-            f"| {cpu} | {' | '.join(f'{found[budget]:.1f}' if budget in found else '' for budget in budgets)} |"
+            f"| {cpu} | {' | '.join(f'{result[budget]:.1f}' if budget in result else '' for budget in budgets)} |"
         )
     return lines
 

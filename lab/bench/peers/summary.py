@@ -12,10 +12,10 @@ def lines(document: dict[str, Any]) -> Iterator[str]:
     """Yield what is quoted of one program: ratios of misses, below 1 where hugealign misses less."""
     yield f"{document['program']}:"
     for where, budgets in (("no window", {0}), ("windows", set(document["budgets"]) - {0})):
-        for title, found in _comparisons(document, budgets):
-            if found:
-                more = [f"{ratio:.3f} {case}" for ratio, case in sorted(found) if ratio > 1]
-                yield f"  {where}, {title}: {min(found)[0]:.3f} to {max(found)[0]:.3f} in {len(found)} cases" + (
+        for title, result in _comparisons(document, budgets):
+            if result:
+                more = [f"{ratio:.3f} {case}" for ratio, case in sorted(result) if ratio > 1]
+                yield f"  {where}, {title}: {min(result)[0]:.3f} to {max(result)[0]:.3f} in {len(result)} cases" + (
                     f"; above 1 in {len(more)}: {', '.join(more[-4:])}" if more else ""
                 )
 
@@ -42,9 +42,9 @@ def _against_none(
 ) -> Iterator[tuple[str, int, int, int]]:
     """Yield the misses with an order and fill, and those of hugealign's links in the linker's own order."""
     for cpu, budget in cases:
-        found = series(document, cpu)
-        with_order = ours(found, learned)
-        plain = [line for (title, known, own, fill), line in found.items() if own and not known and not fill]
+        result = series(document, cpu)
+        with_order = ours(result, learned)
+        plain = [line for (title, known, own, fill), line in result.items() if own and not known and not fill]
         if budget in with_order and plain:
             yield cpu, budget, least(with_order, budget), min(least(line, budget) for line in plain)
 

@@ -40,7 +40,7 @@ def units(
 def variant(program: Program, word: str, files: list[Path], flags: tuple[str, ...]) -> Path:
     """Compile *files* with clang's map of blocks and link them with the libraries of *program*; return the path."""
     made = units(program.directory, f"{word}/", files, (*flags, "-fbasic-block-address-map"), "clang-19", reads=())
-    libraries = [one for one in program.words if one.startswith("-l")]
+    libraries = [item for item in program.words if item.startswith("-l")]
     path = program.directory / f"variant.{word}"
     command = [program.driver, *LINKERS["bfd"], *made, *libraries, "-o", path.name]
     subprocess.run(command, cwd=program.directory, check=True, env=environment())

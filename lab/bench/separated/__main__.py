@@ -73,7 +73,7 @@ def main() -> int:
     wanted = args.only or ""
     if args.suites:
         root = suites.prepared(BUILD / "suites")
-        trees = {name: Path(directory) for name, _, directory in (one.partition("=") for one in args.tree)}
+        trees = {name: Path(directory) for name, _, directory in (item.partition("=") for item in args.tree)}
         for suite in suites.all_suites():
             if wanted in suite.name:
                 kept["suites"][suite.name] = asdict(suites.tried(suite, root, trees))
@@ -86,7 +86,7 @@ def main() -> int:
     elif not args.write:
         parser.error("--hugifyr PROGRAM is needed: see the README of github.com/anadav/hugifyr")
     if args.write:
-        files = [[Result(**one) for one in results] for results in kept["files"].values()]
+        files = [[Result(**item) for item in results] for results in kept["files"].values()]
         Path(args.write).write_text(page(files, list(kept["suites"].values())), encoding="utf-8")
     return 0
 

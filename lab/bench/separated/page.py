@@ -26,7 +26,7 @@ def page(files: Sequence[Sequence["Result"]], suites: Sequence[dict[str, Any]]) 
     ways = {way: [next(r for r in results if r.way == way) for results in tried] for way in _WAYS}
     best = [shifted if r.refused else r for r, shifted in zip(ways["separate"], ways["shift"], strict=True)]
     ways = {_FIX: best, **ways}
-    suite_rows = "\n".join(_suite(one) for one in suites)
+    suite_rows = "\n".join(_suite(item) for item in suites)
     file_rows = "\n".join(_row(result) for results in files for result in results)
     return f"""# fix against hugifyr
 
@@ -123,12 +123,12 @@ def _not_right(
         elif "" in refused:
             reasons.setdefault(f"Not tried ({refused['']})", []).append(results[0].file)
     lines += [f"- {reason}: {_files(names)}." for reason, names in reasons.items()]
-    for one in suites:
-        if one["failed"]:
-            lines.append(f"- The suite of {one['suite']['name']} did not run: {_cell(one['failed'])}")
-        elif one["differ"]:
-            differ = _cell("; ".join(one["differ"][:4]))
-            lines.append(f"- {one['suite']['name']}: {len(one['differ'])} results differ: {differ}")
+    for item in suites:
+        if item["failed"]:
+            lines.append(f"- The suite of {item['suite']['name']} did not run: {_cell(item['failed'])}")
+        elif item["differ"]:
+            differ = _cell("; ".join(item["differ"][:4]))
+            lines.append(f"- {item['suite']['name']}: {len(item['differ'])} results differ: {differ}")
     return "\n".join(lines)
 
 

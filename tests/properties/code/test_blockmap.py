@@ -20,7 +20,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_any_bytes_are_a_map_or_refused(path: Path, data: bytes, version: int, features: int) -> None:
     kind, head = (SHT, bytes([version, features])) if version else (V0, b"")
     try:
-        found = read_blocks(file_of(path, head + data, kind=kind))
+        result = read_blocks(file_of(path, head + data, kind=kind))
     except HugealignError:
         return
-    assert sum(map(len, found.values())) <= len(data)
+    assert sum(map(len, result.values())) <= len(data)

@@ -45,7 +45,7 @@ def test_properties_of_plans(
         calls = {caller % len(sizes): [callee % len(sizes) for callee in callees] for caller, callees in calls.items()}
     touched = data.draw(st.sets(st.integers(0, len(sizes) - 1), min_size=1))
     plan = planned(functions, matched({index: index for index in touched}), limit, calls)
-    placed = [one.index for one in plan.placed]
+    placed = [item.index for item in plan.placed]
     assert len(placed) == len(set(placed))
     assert set(placed) >= touched
     assert plan.count <= limit
@@ -55,7 +55,7 @@ def test_properties_of_plans(
         assert plan.count >= min(plan.needed, limit)
     if filled(plan) and plan.needed <= limit:
         assert len(plan.windows) <= limit
-    assert all(one.window <= limit for one in plan.placed if one.kind == FILL)
+    assert all(item.window <= limit for item in plan.placed if item.kind == FILL)
 
 
 _TEXT = st.text(st.characters(codec="utf-8") | st.sampled_from("\t\n\r\\#@ =\udcff\x1b"), min_size=1)

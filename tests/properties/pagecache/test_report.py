@@ -7,8 +7,8 @@ from tests.unit.pagecache.test_report import SCHEMA, documented
 
 
 def test_document_follows_the_schema() -> None:
-    found = documented()
-    jsonschema.validate(found, SCHEMA)
-    found["files"][0]["methods"] = ["magic"]
+    result = documented()
+    jsonschema.validate(result, SCHEMA)
+    result["files"][0]["methods"] = ["magic"]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(found, SCHEMA)
+        jsonschema.validate(result, SCHEMA)

@@ -20,8 +20,8 @@ def test_altered_program_is_read_or_refused(changes: list[tuple[int, int]]) -> N
     try:
         os.write(fd, data)
         image = read_image(fd)
-        found = read_dynamic(fd, image)
-        assert all("\0" not in name for name in found.needed)
+        result = read_dynamic(fd, image)
+        assert all("\0" not in name for name in result.needed)
     except HugealignError:
         pass
     finally:

@@ -9,5 +9,5 @@ from tests.unit.watch.test_heat import pages
 
 @given(st.lists(st.integers(1, 50), max_size=40), st.integers(1, 50))
 def test_it_is_a_share(counts: list[int], entries: int) -> None:
-    found = beyond(pages(*counts), entries)
-    assert 0 <= found.low <= found.share <= found.high <= 1
+    result = beyond(pages(*counts), entries)
+    assert 0 <= result.low <= result.share <= result.high <= 1

@@ -13,18 +13,18 @@ from tests.unit.watch.test_ranking import window
     st.integers(0, 6),
 )
 def test_never_more_than_so_many(kinds: list[tuple[int, State, bool]], most: int) -> None:
-    found = [window(at, heat, state, ours=ours) for at, (heat, state, ours) in enumerate(kinds)]
-    done = plan(found, most)
-    fixed = sum(one.huge and not one.ours for one in found)
-    after = {one.start for one in found if one.huge} - {one.start for one in done.split} | {
-        one.start for one in done.collapse
+    result = [window(at, heat, state, ours=ours) for at, (heat, state, ours) in enumerate(kinds)]
+    done = plan(result, most)
+    fixed = sum(item.huge and not item.ours for item in result)
+    after = {item.start for item in result if item.huge} - {item.start for item in done.split} | {
+        item.start for item in done.collapse
     }
     assert len(after) <= max(most, fixed)
-    assert all(one.ours and one.huge for one in done.split)
-    assert all((one.heat or one.ours) and not one.huge for one in done.collapse)
+    assert all(item.ours and item.huge for item in done.split)
+    assert all((item.heat or item.ours) and not item.huge for item in done.collapse)
     after_that = [
-        Window(one.start, one.part, State.HUGE if one.start in after else State.SMALL, one.heat, one.ours)
-        for one in found
-        if one.state != State.UNTOUCHED or one.start in after
+        Window(item.start, item.part, State.HUGE if item.start in after else State.SMALL, item.heat, item.ours)
+        for item in result
+        if item.state != State.UNTOUCHED or item.start in after
     ]
     assert plan(after_that, most) == AdaptPlan()  # and then there is peace

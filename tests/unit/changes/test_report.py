@@ -48,9 +48,9 @@ def test_names_do_not_reach_the_terminal() -> None:
     ],
 )
 def test_what_became_of_a_change(done: Undone, shown: list[str]) -> None:
-    found = undone_lines(done)
-    assert len(found) == len(shown)
-    assert all(part in line for part, line in zip(shown, found, strict=True))
+    result = undone_lines(done)
+    assert len(result) == len(shown)
+    assert all(part in line for part, line in zip(shown, result, strict=True))
 
 
 def test_document() -> None:
@@ -58,8 +58,8 @@ def test_document() -> None:
     failures = [None, None, RefusalError("service.foreign-file", file="/f"), HugealignError("no\n")]
     undone = [Undone(change, failure) for change, failure in zip(changes, failures, strict=True)]
     for became in (None, undone):
-        found = json.loads(json.dumps(document(changes, became, [("/x", HugealignError("no"))])))
-        argv = [change["diagnosis"]["remedy"]["argv"] for change in found["changes"]]
+        result = json.loads(json.dumps(document(changes, became, [("/x", HugealignError("no"))])))
+        argv = [change["diagnosis"]["remedy"]["argv"] for change in result["changes"]]
         assert argv == [list(_UNDO[0]), [], list(_UNDO[1]), []]
-        states = [change["undone"] for change in found["changes"]]
+        states = [change["undone"] for change in result["changes"]]
         assert states == ([True, False, False, False] if became else [None] * 4)

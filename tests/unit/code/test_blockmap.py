@@ -72,8 +72,8 @@ def test_versions(name: int, path: Path) -> None:
 def test_hashes(path: Path) -> None:
     """As ``clang-23 -mllvm -emit-bb-hash`` writes them: its version 5, with eight bytes for each block."""
     first, second = [0, 0, 16, 1, *range(1, 9)], [7, 4, 4, 4, *bytes(7), 9]
-    found = read(path, ADDRESS + bytes([2, *first, *second]), 5, 0x40)
-    assert [block.hash for block in found] == [0x0807060504030201, 9 << 56]
+    result = read(path, ADDRESS + bytes([2, *first, *second]), 5, 0x40)
+    assert [block.hash for block in result] == [0x0807060504030201, 9 << 56]
     assert [block.hash for block in read(path, ADDRESS + bytes([1, 0, 0, 16, 1]), 5)] == [0]
 
 
@@ -117,8 +117,8 @@ def mapped(address: int, *numbers: int, count: int = 0) -> bytes:
 def test_functions_of_a_file(path: Path) -> None:
     """Not those with clones of blocks, nor code that was not linked; of those folded into one the first."""
     maps = mapped(0x1000, 0, 3), mapped(0x1000, 0, 4), mapped(0x2000, 0, 1, 1), mapped(0, 0, 1), mapped(0x3000, 0)
-    found = read_blocks(file_of(path, b"".join(maps)))
-    assert {at: [block.number for block in blocks] for at, blocks in found.items()} == {0x1000: [0, 3], 0x3000: [0]}
+    result = read_blocks(file_of(path, b"".join(maps)))
+    assert {at: [block.number for block in blocks] for at, blocks in result.items()} == {0x1000: [0, 3], 0x3000: [0]}
 
 
 def test_a_map_with_a_hole(path: Path) -> None:

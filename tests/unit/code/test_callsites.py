@@ -42,11 +42,11 @@ def sites(tmp_path: Path, code: bytes, machine: int = EM_X86_64, kind: int = 1) 
 def test_calls(text: str, tmp_path: Path) -> None:
     """Where they return to, the byte before that, and where they begin."""
     code = bytes.fromhex(text)
-    found = sites(tmp_path, bytes([0x90] * 8) + code + bytes([0x90] * 16))
-    assert found.possible(0x1008 + len(code))
-    assert found.possible(0x1008 + len(code) - 1)
-    assert found.possible(0x1008)
-    assert not found.possible(0x1008 + len(code) + 8)
+    result = sites(tmp_path, bytes([0x90] * 8) + code + bytes([0x90] * 16))
+    assert result.possible(0x1008 + len(code))
+    assert result.possible(0x1008 + len(code) - 1)
+    assert result.possible(0x1008)
+    assert not result.possible(0x1008 + len(code) + 8)
 
 
 @pytest.mark.parametrize("text", OTHERS, ids=OTHERS.values())
@@ -60,9 +60,9 @@ def test_no_calls(text: str, tmp_path: Path) -> None:
 )
 def test_aarch64(word: str, is_call: bool, tmp_path: Path) -> None:
     nops = bytes.fromhex("1f2003d5") * 3
-    found = sites(tmp_path, nops + bytes.fromhex(word)[::-1] + nops, EM_AARCH64)
-    assert found.possible(0x1010) == found.possible(0x100F) == found.possible(0x100C) == is_call
-    assert not found.possible(0x1018)
+    result = sites(tmp_path, nops + bytes.fromhex(word)[::-1] + nops, EM_AARCH64)
+    assert result.possible(0x1010) == result.possible(0x100F) == result.possible(0x100C) == is_call
+    assert not result.possible(0x1018)
 
 
 def test_where_nothing_is_known_everything_may_be(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_where_nothing_is_known_everything_may_be(tmp_path: Path) -> None:
     assert sites(tmp_path, bytes(32), kind=SHT_NOBITS).possible(0x1010)
     assert sites(tmp_path, bytes(32), machine=40).possible(0x1010)
     assert sites(tmp_path, bytes(32)).possible(0x9000)
-    found = sites(tmp_path, bytes(32))
-    assert not found.possible(0x1010)
+    result = sites(tmp_path, bytes(32))
+    assert not result.possible(0x1010)
     (tmp_path / "file").unlink()
-    assert found.possible(0x1010)
+    assert result.possible(0x1010)

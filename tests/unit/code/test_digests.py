@@ -95,8 +95,8 @@ def test_nor_do_addresses_within_it(name: str, tmp_path: Path) -> None:
 
 
 def test_all_else_in_a_block_does(tmp_path: Path) -> None:
-    found = block_digests(tmp_path, EM_X86_64, "b801000000", "b802000000", "b80100000090", "", "90", "9090")
-    assert len({*found}) == 6
+    result = block_digests(tmp_path, EM_X86_64, "b801000000", "b802000000", "b80100000090", "", "90", "9090")
+    assert len({*result}) == 6
 
 
 def test_functions_that_lie_on_each_other_are_not_all_read(tmp_path: Path) -> None:

@@ -83,17 +83,19 @@ NAMED = [*ALONE.items(), *((code, test) for _, test, codes in WITHOUT for code i
 
 def definitions(file: str) -> dict[str, ast.stmt]:
     """Return the functions and tables of a file of tests, by name."""
-    found: dict[str, ast.stmt] = {}
-    for one in ast.parse((TESTS / file).read_text(encoding="utf-8")).body:
-        if isinstance(one, ast.FunctionDef):
-            found[one.name] = one
-        targets = one.targets if isinstance(one, ast.Assign) else [one.target] if isinstance(one, ast.AnnAssign) else []
-        found |= {target.id: one for target in targets if isinstance(target, ast.Name)}
-    return found
+    result: dict[str, ast.stmt] = {}
+    for item in ast.parse((TESTS / file).read_text(encoding="utf-8")).body:
+        if isinstance(item, ast.FunctionDef):
+            result[item.name] = item
+        targets = (
+            item.targets if isinstance(item, ast.Assign) else [item.target] if isinstance(item, ast.AnnAssign) else []
+        )
+        result |= {target.id: item for target in targets if isinstance(target, ast.Name)}
+    return result
 
 
 def strings(node: ast.AST) -> set[str]:
-    return {one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    return {item.value for item in ast.walk(node) if isinstance(item, ast.Constant) and isinstance(item.value, str)}
 
 
 def rows(file: str, table: str) -> Iterator[str]:
@@ -101,9 +103,11 @@ def rows(file: str, table: str) -> Iterator[str]:
     value = getattr(definitions(file)[table], "value", None)
     assert isinstance(value, ast.Dict | ast.List)
     firsts = (
-        value.keys if isinstance(value, ast.Dict) else [one.elts[0] for one in value.elts if isinstance(one, ast.Tuple)]
+        value.keys
+        if isinstance(value, ast.Dict)
+        else [item.elts[0] for item in value.elts if isinstance(item, ast.Tuple)]
     )
-    yield from (one.value for one in firsts if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    yield from (item.value for item in firsts if isinstance(item, ast.Constant) and isinstance(item.value, str))
 
 
 def test_every_code_has_a_test_of_its_remedy_or_a_reason() -> None:

@@ -24,8 +24,8 @@ def sentences() -> Iterator[tuple[str, dict[str, int | str], Remedy | None, str]
     for row in re.split(r"\n(?=\S)", text.partition("\n\n")[2].rstrip("\n")):
         head, *remedy, sentence = row.split("\n  ")
         code, _, facts = head.partition(" ")
-        found: dict[str, Any] = json.loads(remedy[0]) if remedy else {}
-        helps = Remedy(**found | {"argv": tuple(found.get("argv", ()))}) if found else None
+        result: dict[str, Any] = json.loads(remedy[0]) if remedy else {}
+        helps = Remedy(**result | {"argv": tuple(result.get("argv", ()))}) if result else None
         yield code, json.loads(facts), helps, sentence
 
 
@@ -81,8 +81,8 @@ def test_a_command_runs_as_it_stands_unless_it_needs_something() -> None:
 
 
 def test_colours_are_those_of_the_severity() -> None:
-    found = Diagnosis("file.replaced", "f", {}, Remedy("run", ("systemctl", "restart", "a")))
-    assert render.lines(found) == [
+    result = Diagnosis("file.replaced", "f", {}, Remedy("run", ("systemctl", "restart", "a")))
+    assert render.lines(result) == [
         "\x1b[31mits file has been deleted or replaced since it started\x1b[0m",
         "run: \x1b[36msystemctl restart a\x1b[0m",
     ]
@@ -91,8 +91,8 @@ def test_colours_are_those_of_the_severity() -> None:
 
 def test_document() -> None:
     remedy = Remedy("fix", ("hugealign", "fix", "--in-place", "f\n"), ROOT, 0, 2)
-    found = render.document(Diagnosis("cache.in-use", "f\n", {"process": 7, "name": "\x1b"}, remedy))
-    assert found == {
+    result = render.document(Diagnosis("cache.in-use", "f\n", {"process": 7, "name": "\x1b"}, remedy))
+    assert result == {
         "code": "cache.in-use",
         "severity": "error",
         "subject": "f\\n",
@@ -111,19 +111,23 @@ def test_document() -> None:
 
 
 def test_a_name_that_no_json_can_hold_is_not_in_a_command() -> None:
-    found = render.document(Diagnosis("cache.not-warmed", "\udc80", {}, Remedy("run", ("hugealign", "warm", "\udc80"))))
-    assert found
-    assert found["remedy"]["argv"] == []
-    json.dumps(found, ensure_ascii=False).encode()
+    result = render.document(
+        Diagnosis("cache.not-warmed", "\udc80", {}, Remedy("run", ("hugealign", "warm", "\udc80")))
+    )
+    assert result
+    assert result["remedy"]["argv"] == []
+    json.dumps(result, ensure_ascii=False).encode()
 
 
 def test_every_document_has_the_one_form() -> None:
     paths = ROOM.parent.rglob("*-1.schema.json")
     documents = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in paths}
-    found = {name: one["$defs"]["diagnosis"] for name, one in documents.items() if "diagnosis" in one.get("$defs", {})}
+    result = {
+        name: item["$defs"]["diagnosis"] for name, item in documents.items() if "diagnosis" in item.get("$defs", {})
+    }
     commands = ("adapt", "advise", "doctor", "enable", "fix", "ps", "stage", "status", "top", "verify", "warm")
-    assert sorted(found) == [f"{command}-1.schema.json" for command in commands]
-    assert all(form == SCHEMA for form in found.values())
+    assert sorted(result) == [f"{command}-1.schema.json" for command in commands]
+    assert all(form == SCHEMA for form in result.values())
 
 
 def test_equal_diagnoses_are_one() -> None:

@@ -30,15 +30,15 @@ def ranked() -> object:
 def grouped() -> object:
     """`top` and `ps`: one command for all parts of a service."""
     starts = SERVICE, replace(SERVICE, files=("/lib/a.so",)), replace(SERVICE, service="other.service")
-    found = [Remedied(Diagnosis("cache.small-pages", "/f", {}, start.remedy(0, 3)), start) for start in starts]
-    return [one.diagnosis for one in together(found)]
+    result = [Remedied(Diagnosis("cache.small-pages", "/f", {}, start.remedy(0, 3)), start) for start in starts]
+    return [item.diagnosis for item in together(result)]
 
 
 def checked() -> object:
     """`doctor`: what is in the way, what helps, and the status."""
     places = (NO_FOLIOS, replace(NO_FOLIOS, path="/y"), replace(NO_FOLIOS, huge=1))
-    found = checks.check(replace(GOOD, places=places, no_mounts=REFUSED, disabled=1))
-    return found, checks.exit_status(found)
+    result = checks.check(replace(GOOD, places=places, no_mounts=REFUSED, disabled=1))
+    return result, checks.exit_status(result)
 
 
 def numbers() -> Iterator[str]:

@@ -34,12 +34,12 @@ REFUSED = Diagnosis("process.no-mounts", "", {"call": "unshare", "error": "EPERM
 
 def found(**changes: Any) -> dict[str, Check]:
     """What is found where the facts are GOOD but for *changes*."""
-    return {one.diagnosis.code: one for one in checks.check(dataclasses.replace(GOOD, **changes))}
+    return {item.diagnosis.code: item for item in checks.check(dataclasses.replace(GOOD, **changes))}
 
 
 def test_nothing_in_the_way() -> None:
     every = list(found().values())
-    assert {one.status for one in every} == {OK}
+    assert {item.status for item in every} == {OK}
     assert checks.exit_status(every) == 0
     assert plain(report.text(every, "utf-8")).endswith("\nnothing prevents huge text\n")
 
@@ -80,9 +80,9 @@ def test_nothing_in_the_way() -> None:
     ],
 )
 def test_check(changes: dict[str, Any], code: str, status: str, argv: str | None) -> None:
-    one = found(**changes)[code]
-    assert one.status == status
-    remedy = one.diagnosis.remedy
+    item = found(**changes)[code]
+    assert item.status == status
+    remedy = item.diagnosis.remedy
     assert (remedy is None) == (argv is None)
     assert remedy is None or " ".join(remedy.argv).endswith(argv or "")
 
@@ -92,7 +92,7 @@ def test_check(changes: dict[str, Any], code: str, status: str, argv: str | None
     [{"modes": None}, {"free": None}, {"processor": None}, {"limit": 1 << 30}, {"variables": {"HUGEALIGN_ONLY": "a"}}],
 )
 def test_what_cannot_be_seen_or_does_not_matter_is_in_nobody_s_way(changes: dict[str, Any]) -> None:
-    assert {one.status for one in found(**changes).values()} == {OK}
+    assert {item.status for item in found(**changes).values()} == {OK}
 
 
 def test_exit_status() -> None:

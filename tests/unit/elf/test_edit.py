@@ -80,8 +80,8 @@ def test_apply_writes_all(tmp_path: Path) -> None:
 def test_gaps_are_only_what_nothing_claims() -> None:
     segments = (load(4, 0, 0x1001), load(5, M, M), load(6, 4 * M, 0x10))
     debug = Section(".debug_info", 1, 0, 0, 5 * M, 100)
-    found = unclaimed(image(*segments, sections=(debug,), size=8 * M, e_shoff=7 * M))
-    assert found == [
+    result = unclaimed(image(*segments, sections=(debug,), size=8 * M, e_shoff=7 * M))
+    assert result == [
         (0x2000, M),
         (2 * M, 4 * M),
         (4 * M + 0x1000, 5 * M),

@@ -35,14 +35,14 @@ def test_help_from_anywhere(command: str, tmp_path: Path) -> None:
 
 
 def test_options() -> None:
-    server, found = arguments(["postgres"])
-    assert (server.name, found.rounds, found.seconds, found.no_stale, found.build_dir) == (
+    server, result = arguments(["postgres"])
+    assert (server.name, result.rounds, result.seconds, result.no_stale, result.build_dir) == (
         "postgres",
         10,
         2,
         False,
         None,
     )
-    server, found = arguments(["mysql", "--rounds", "20", "--seconds=4", "--no-check", "--build-dir", "x"])
-    assert (server.name, found.rounds, found.seconds, found.no_check) == ("mysql", 20, 4, True)
-    assert found.build_dir == Path("x")
+    server, result = arguments(["mysql", "--rounds", "20", "--seconds=4", "--no-check", "--build-dir", "x"])
+    assert (server.name, result.rounds, result.seconds, result.no_check) == ("mysql", 20, 4, True)
+    assert result.build_dir == Path("x")

@@ -18,53 +18,53 @@ def example(name: str, build: Path) -> Example:
 
 @pytest.mark.parametrize("name", ["mysql", "postgres"])
 def test_every_template_has_what_it_names(tmp_path: Path, name: str) -> None:
-    found = example(name, tmp_path)
-    one, server = Instance(found, "ordered", tmp_path / "data", tmp_path / "socket"), found.server
-    commands = [one.words(server.serve["start"]), one.words(server.serve["ping"]), one.words(server.test["command"])]
-    commands += [one.words(words, seed=7) for words in (*server.serve["training"], *server.loads.values())]
-    commands += [one.words(words) for words in (*server.serve["create"], *server.serve["fill"])]
-    commands += [found.words(words) for words in server.promises.values()]
+    result = example(name, tmp_path)
+    item, server = Instance(result, "ordered", tmp_path / "data", tmp_path / "socket"), result.server
+    commands = [item.words(server.serve["start"]), item.words(server.serve["ping"]), item.words(server.test["command"])]
+    commands += [item.words(words, seed=7) for words in (*server.serve["training"], *server.loads.values())]
+    commands += [item.words(words) for words in (*server.serve["create"], *server.serve["fill"])]
+    commands += [result.words(words) for words in server.promises.values()]
     for build in (*server.builds, *server.links):
         for variant, compiler in build["variants"].items():
-            names = {"variant": variant, "compiler": " ".join(found.words(compiler, variant=variant))}
+            names = {"variant": variant, "compiler": " ".join(result.words(compiler, variant=variant))}
             assert "{" not in build["directory"].format(**names)
-            commands += [found.words(words, **names) for step in build["steps"].values() for words in step]
+            commands += [result.words(words, **names) for step in build["steps"].values() for words in step]
     trace = server.trace
     for words in (*trace["prepare"], *trace["bring"], *trace["fill"], trace["start"]):
-        commands.append(found.words(words, home="/tmp/h", bare="env -i", preloaded="/tmp/x.so", variant="leading"))
+        commands.append(result.words(words, home="/tmp/h", bare="env -i", preloaded="/tmp/x.so", variant="leading"))
     assert all(commands)
     assert not [command for command in commands if "{" in "".join(command)]
     with pytest.raises(KeyError):
-        found.words("{unheard-of}")
+        result.words("{unheard-of}")
 
 
 def test_words_with_blanks_stay_whole(tmp_path: Path) -> None:
-    found = example("postgres", tmp_path)
-    build = found.server.builds[0]
-    words = found.words(build["steps"]["configure"][0], variant="hugealign", compiler=build["variants"]["hugealign"])
+    result = example("postgres", tmp_path)
+    build = result.server.builds[0]
+    words = result.words(build["steps"]["configure"][0], variant="hugealign", compiler=build["variants"]["hugealign"])
     place = f"{tmp_path}/install/postgres-hugealign"
     assert words == [f"{tmp_path}/source/current/configure", f"--prefix={place}", "CC=hugealign gcc"]
-    assert found.program("hugealign") == Path(place, "bin", "postgres")
+    assert result.program("hugealign") == Path(place, "bin", "postgres")
 
 
 def test_sources(tmp_path: Path) -> None:
-    found = example("postgres", tmp_path)
-    assert (found.current, found.older) == ("current", ("major",))  # of `older` the archive had none
-    assert (found.version(), found.version("major")) == ("1:current", "1:major")
-    assert Example(found.server, found.steps, 2, 2, stale=False).older == ()
-    found = example("mysql", tmp_path / "other")
-    assert (found.current, found.older, found.version()) == ("mariadb-10.11.18", (), "1:mariadb-10.11.18")
+    result = example("postgres", tmp_path)
+    assert (result.current, result.older) == ("current", ("major",))  # of `older` the archive had none
+    assert (result.version(), result.version("major")) == ("1:current", "1:major")
+    assert Example(result.server, result.steps, 2, 2, stale=False).older == ()
+    result = example("mysql", tmp_path / "other")
+    assert (result.current, result.older, result.version()) == ("mariadb-10.11.18", (), "1:mariadb-10.11.18")
     (tmp_path / "other" / "source" / "mariadb-9" / "debian").mkdir(parents=True)
     (tmp_path / "other" / "source" / "mariadb-9" / "debian" / "changelog").touch()
     with pytest.raises(Failed, match="2 sources of mariadb; begin again with --clean"):
-        _ = found.current
+        _ = result.current
 
 
 def test_windows_that_are_to_be_huge(tmp_path: Path) -> None:
-    found = example("mysql", tmp_path)
-    found.order("leading").parent.mkdir()
-    found.order("leading").write_text("# hugealign.order/1\n# windows: 2\nmain\n")
-    assert (found.wanted("plain"), found.wanted("leading")) == (0, 2)
+    result = example("mysql", tmp_path)
+    result.order("leading").parent.mkdir()
+    result.order("leading").write_text("# hugealign.order/1\n# windows: 2\nmain\n")
+    assert (result.wanted("plain"), result.wanted("leading")) == (0, 2)
 
 
 MTR = """\
@@ -94,14 +94,14 @@ def test_verdicts_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str, passed: int
 ) -> None:
     """A test that passes at a second try has failed, and what is skipped has not passed."""
-    found = example(name, tmp_path)
+    result = example(name, tmp_path)
     for directory in ("stamps", "logs", "data"):
         (tmp_path / directory).mkdir()
     monkeypatch.setattr(Instance, "start", lambda _: None)
     monkeypatch.setattr(Example, "do", lambda *_, **__: None)
     monkeypatch.setattr(Steps, "run", lambda self, _, log, **__: self.log(log).write_text(said) and 0)
-    assert found.test("hugealign", tmp_path) == {"status": 0, "passed": passed, "failed": 1}
-    assert len(found.steps.broken) == 1
+    assert result.test("hugealign", tmp_path) == {"status": 0, "passed": passed, "failed": 1}
+    assert len(result.steps.broken) == 1
 
 
 def test_no_server_keeps_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,8 +109,8 @@ def test_no_server_keeps_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     done: list[tuple[str, str]] = []
     monkeypatch.setattr(Instance, "stop", lambda self: done.append(("stop", self.data.name)))
     monkeypatch.setattr(Instance, "start", lambda self: done.append((self.variant, self.data.name)))
-    found = example("postgres", tmp_path)
-    servers = [Instance(found, name, tmp_path / name.upper(), tmp_path) for name in "abcd"]
+    result = example("postgres", tmp_path)
+    servers = [Instance(result, name, tmp_path / name.upper(), tmp_path) for name in "abcd"]
     seen: dict[str, list[str]] = {name: [] for name in "abcd"}
     for _ in range(4):
         done.clear()
@@ -136,15 +136,15 @@ def test_text_is_warmed_before_each_start(tmp_path: Path, monkeypatch: pytest.Mo
     tmp_path.chmod(0o755)
     monkeypatch.setattr(Steps, "run", run)
     monkeypatch.setattr(Steps, "output", lambda *_: "")
-    found = example("postgres", tmp_path)
+    result = example("postgres", tmp_path)
     monkeypatch.setattr(Instance, "words", lambda _, template: ["sleep", "60"] if "-D" in template else [template])
-    one = Instance(found, variant, tmp_path / "data", tmp_path / "socket")
+    item = Instance(result, variant, tmp_path / "data", tmp_path / "socket")
     for _ in range(2):
-        one.start()
-        process = one.process
-        one.stop()
+        item.start()
+        process = item.process
+        item.stop()
         assert process
         assert process.returncode == -2
     warmed = [words for words in ran if words[:2] == ["hugealign", "warm"]]
-    assert warmed == ([] if variant == "plain" else [["hugealign", "warm", str(found.program(variant))]] * 2)
-    assert found.steps.broken == [f"hugealign warm {variant}: small as before"] * len(warmed)
+    assert warmed == ([] if variant == "plain" else [["hugealign", "warm", str(result.program(variant))]] * 2)
+    assert result.steps.broken == [f"hugealign warm {variant}: small as before"] * len(warmed)

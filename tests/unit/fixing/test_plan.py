@@ -92,7 +92,7 @@ def described(plan: Plan) -> list[str]:
     head = (
         f"{plan.windows_before} -> {plan.windows} windows, {covered} of {text} covered, {executable} executable{most}"
     )
-    pieces = [f"{written(one.source)}>{written(one.target)}+{written(one.size)}" for one in plan.pieces]
+    pieces = [f"{written(item.source)}>{written(item.target)}+{written(item.size)}" for item in plan.pieces]
     pads = [f"{written(start)}-{written(end)}" for start, end in plan.pads]
     rows = (("cuts", [*map(written, plan.cuts)]), ("pads", pads), ("pieces", pieces[len(pieces) == 1 :]))
     return [head, *map(shown, plan.segments), *(" ".join((name, *row)) for name, row in rows if row)]
@@ -110,12 +110,12 @@ def test_layouts(row: str) -> None:
     options = {name: given.pop(name) for name in ("max_executable", "min_text") if name in given}
     made = image(*loads, sections=sections, **given)
     try:
-        found = described(make_plan(made, M, level, **options))
+        result = described(make_plan(made, M, level, **options))
     except RefusalError as error:
         facts = error.diagnosis.facts.items()
         shown_facts = (f" {name}={written(fact) if isinstance(fact, int) else fact}" for name, fact in facts)
-        found = [f"refused: {error.diagnosis.code}{''.join(shown_facts)}"]
-    assert found == [line.strip() for line in lines[end:]]
+        result = [f"refused: {error.diagnosis.code}{''.join(shown_facts)}"]
+    assert result == [line.strip() for line in lines[end:]]
 
 
 def test_what_is_said() -> None:

@@ -32,9 +32,9 @@ def test_members(kind: str, tmp_path: Path) -> None:
     data, names = FOUND[kind]
     (tmp_path / "x.a").write_bytes(ar.MAGIC + data)
     with (tmp_path / "x.a").open("rb") as file:
-        found = list(ar.members(file.fileno()))
-        assert [name for name, _, _ in found] == names
-        for _, offset, size in found if "beyond" not in kind else ():
+        result = list(ar.members(file.fileno()))
+        assert [name for name, _, _ in result] == names
+        for _, offset, size in result if "beyond" not in kind else ():
             assert os.pread(file.fileno(), size, offset).strip(b"xy") == b""
 
 

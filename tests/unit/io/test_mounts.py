@@ -14,9 +14,9 @@ def _mount(kind: bytes, device: bytes = b"4000:1") -> Mount:
 
 
 def test_what_is_mounted_here() -> None:
-    found = mounts.of_device(Path("/proc").stat().st_dev)
-    assert found is not None
-    assert (found.kind, mounts.text(found.place)) == (b"proc", "/proc")
+    result = mounts.of_device(Path("/proc").stat().st_dev)
+    assert result is not None
+    assert (result.kind, mounts.text(result.place)) == (b"proc", "/proc")
     assert mounts.of_device(os.makedev(4000, 4000)) is None
 
 

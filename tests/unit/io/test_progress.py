@@ -49,10 +49,10 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(time, "monotonic", lambda: found.now)
-    monkeypatch.setattr(threading, "Timer", found.timer)
-    return found
+    result = Clock()
+    monkeypatch.setattr(time, "monotonic", lambda: result.now)
+    monkeypatch.setattr(threading, "Timer", result.timer)
+    return result
 
 
 @contextlib.contextmanager

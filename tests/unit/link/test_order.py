@@ -65,27 +65,27 @@ def test_script() -> None:
 
 def test_local_functions_apart_for_lld() -> None:
     """Those of which there are more than ran, all of whose objects are known; lld's list is left with the others."""
-    found = Sections(ORDER.names, [b"g"])
-    found.objects = {(b"g", b"a.c"): [(b"a.o", G)]}
-    found.choices.add(table(F, G, H))
-    assert found.apart(ORDER) == set()  # there is no other
-    found.choices.add(table(b".text.hot.g", b".text.unlikely.g"))  # where clang puts what it divides
-    assert found.apart(ORDER) == {b"g"}
-    assert found.apart(ORDER.changed(hot=1)) == set()
+    result = Sections(ORDER.names, [b"g"])
+    result.objects = {(b"g", b"a.c"): [(b"a.o", G)]}
+    result.choices.add(table(F, G, H))
+    assert result.apart(ORDER) == set()  # there is no other
+    result.choices.add(table(b".text.hot.g", b".text.unlikely.g"))  # where clang puts what it divides
+    assert result.apart(ORDER) == {b"g"}
+    assert result.apart(ORDER.changed(hot=1)) == set()
     start = "*(.text.__hugealign_hot_start)"
-    script, placed = dialects.script_of_front(ORDER, found.choices, found.objects, {b"g"}, 9)
+    script, placed = dialects.script_of_front(ORDER, result.choices, result.objects, {b"g"}, 9)
     assert script.decode().split("\n")[4:-4] == [start, "*(.text.f)", "*a.o(.text.g)"]  # in its place
     assert placed == {b"f", b"g"}
-    script, placed = dialects.script_of_front(ORDER, found.choices, found.objects, {b"g"}, 0)
+    script, placed = dialects.script_of_front(ORDER, result.choices, result.objects, {b"g"}, 0)
     assert script.decode().split("\n")[4:-4] == [start, "*a.o(.text.g)"]
     assert placed == {b"g"}
     whole = ORDER.changed(names=[b"in_one_piece", b"g", b"h"])
-    script, placed = dialects.script_of_front(whole, choices_of(whole.names, table(G, H)), found.objects, {b"g"}, 9)
+    script, placed = dialects.script_of_front(whole, choices_of(whole.names, table(G, H)), result.objects, {b"g"}, 9)
     assert script.decode().split("\n")[4:-4] == [start, "*a.o(.text.g)"]
     assert placed == {b"g"}
     assert dialects.symbols(ORDER, apart={b"g"}) == b"__hugealign_hot_start\nf\n__hugealign_hot_end\nh\n"
-    found.objects = {(b"g", b"a.c"): [(b"we ird.o", G)]}
-    assert found.apart(ORDER) == set()
+    result.objects = {(b"g", b"a.c"): [(b"we ird.o", G)]}
+    assert result.apart(ORDER) == set()
 
 
 def test_lists() -> None:

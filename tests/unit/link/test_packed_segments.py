@@ -14,10 +14,10 @@ def image(data_end: int, sections: list[tuple[int, int, int]], *, pad: bool = Tr
     """Read-only data up to *data_end*, and behind them a text of *sections*: address, size, alignment."""
     start = sections[0][0] if text is None else text
     end = sections[-1][0] + sections[-1][1]
-    found = [Section(LEAD, 1, ALLOC, data_end - 1, data_end - 1, 1)] if pad else []
-    found += [Section(".text", 1, CODE, at, at, size, sh_addralign=align) for at, size, align in sections]
+    result = [Section(LEAD, 1, ALLOC, data_end - 1, data_end - 1, 1)] if pad else []
+    result += [Section(".text", 1, CODE, at, at, size, sh_addralign=align) for at, size, align in sections]
     segments = Segment(1, 4, 0, 0, data_end, data_end, M), Segment(1, 5, start, start, end - start, end - start, M, 1)
-    return Image(3, 62, segments, tuple(found), end)
+    return Image(3, 62, segments, tuple(result), end)
 
 
 def test_both_grow_to_their_windows() -> None:

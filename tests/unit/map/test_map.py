@@ -78,11 +78,11 @@ def drawn(
 def test_samples_lie_where_their_function_does() -> None:
     """f1 begins half a cell after f0's end, and is two cells long: a quarter, a half and a quarter."""
     functions = program([CELL * 3 + CELL // 2, CELL * 2, PAGE])
-    found = layout.before(functions, matched({1: 100}), PAGE, None)
-    assert [heat / PARTS for heat in found.rows[0].heat[:7]] == [0, 0, 0, 25, 50, 25, 0]
-    assert (len(found.rows), found.rows[0].text, found.rows[1].text) == (2, [(0, CELLS)], [(0, 6)])
-    assert found.uncovered() == [100 * PARTS, 0, 0]
-    assert [row.hottest for row in found.rows] == [[("f1", 100)], []]
+    result = layout.before(functions, matched({1: 100}), PAGE, None)
+    assert [heat / PARTS for heat in result.rows[0].heat[:7]] == [0, 0, 0, 25, 50, 25, 0]
+    assert (len(result.rows), result.rows[0].text, result.rows[1].text) == (2, [(0, CELLS)], [(0, 6)])
+    assert result.uncovered() == [100 * PARTS, 0, 0]
+    assert [row.hottest for row in result.rows] == [[("f1", 100)], []]
 
 
 def test_the_order_brings_heat_to_the_front() -> None:
@@ -99,9 +99,9 @@ def test_windows_that_cannot_be_huge_are_not_marked() -> None:
     ran = matched({0: 1})
     assert [row.huge for row in layout.before(functions, ran, PAGE, None).rows] == [False, True, True, False]
     note = BuildNote(PAGE, PAGE, 2 * PAGE, 1)
-    found = layout.before(functions, ran, PAGE, note)
-    assert [row.huge for row in found.rows] == [False, True, False, False]
-    assert found.name == "as linked, with an order"
+    result = layout.before(functions, ran, PAGE, note)
+    assert [row.huge for row in result.rows] == [False, True, False, False]
+    assert result.name == "as linked, with an order"
 
 
 def test_two_text_segments_far_apart() -> None:
@@ -109,8 +109,8 @@ def test_two_text_segments_far_apart() -> None:
     segments = (segment(PAGE, PAGE), segment(1 << 40, PAGE, 1))
     functions = program([PAGE, PAGE], segments=segments)
     functions.starts[1] = 1 << 40
-    found = layout.before(functions, matched({0: 1, 1: 3}), PAGE, None)
-    assert [(row.number, row.address, sum(row.heat)) for row in found.rows] == [
+    result = layout.before(functions, matched({0: 1, 1: 3}), PAGE, None)
+    assert [(row.number, row.address, sum(row.heat)) for row in result.rows] == [
         (1, PAGE, PARTS),
         (2, 1 << 40, 3 * PARTS),
     ]
@@ -119,9 +119,9 @@ def test_two_text_segments_far_apart() -> None:
 def test_functions_outside_of_the_text_are_not_shown() -> None:
     functions = program([16, 1 << 45, 16], segments=(segment(1 << 30, PAGE),))
     functions.starts[:] = [4096, 1 << 20, 1 << 46]
-    found = layout.before(functions, matched({0: 5, 1: 1 << 45, 2: 7}), PAGE, None)
-    assert [sum(row.heat) for row in found.rows] == [PAGE * PARTS]
-    assert found.rows[0].hottest == []
+    result = layout.before(functions, matched({0: 5, 1: 1 << 45, 2: 7}), PAGE, None)
+    assert [sum(row.heat) for row in result.rows] == [PAGE * PARTS]
+    assert result.rows[0].hottest == []
 
 
 @pytest.mark.parametrize("size", [4097 * PAGE, (1 << 63) - 1])
@@ -166,8 +166,8 @@ def _luminance(colour: str) -> float:
 
 def test_colours_differ_in_lightness_alone() -> None:
     """Without hues the order is still there: what is hotter is darker, step by step, and text is readable."""
-    found = [_luminance(colour) for colour in (*picture.HEAT, picture.PAPER)]
-    assert all((b + 0.05) / (a + 0.05) > 1.15 for a, b in pairwise(found)), found
+    result = [_luminance(colour) for colour in (*picture.HEAT, picture.PAPER)]
+    assert all((b + 0.05) / (a + 0.05) > 1.15 for a, b in pairwise(result)), result
     for colour in (picture.INK, picture.HUGE, picture.LINES[0], picture.LINES[1]):
         assert 1.05 / (_luminance(colour) + 0.05) > 3, colour
 

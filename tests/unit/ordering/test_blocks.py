@@ -32,25 +32,25 @@ def functions(*names: str) -> Functions:
 
 
 def flow(*runs: tuple[int, int], complete: bool = True) -> Flow:
-    found = Flow(complete)
+    result = Flow(complete)
     for start, end in runs:
-        found.run(start, end, 10)
-    return found
+        result.run(start, end, 10)
+    return result
 
 
 def test_what_did_not_run_leaves() -> None:
     seen = flow((0x1000, 0x1010), (0x1020, 0x1030))
     seen.jump(0x100F, 0x1020, 10)
-    found = laid(seen, {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 100, 1: 100}))
-    assert list(found) == [0]  # nothing is known of g but that it ran
-    one = found[0]
-    assert (one.numbers, one.size) == ((0, 1), 32)
-    assert [one.at(offset) for offset in (0, 15, 16, 0x20, 0x2F, 0x30)] == [0, 15, None, 16, 31, None]
+    result = laid(seen, {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 100, 1: 100}))
+    assert list(result) == [0]  # nothing is known of g but that it ran
+    item = result[0]
+    assert (item.numbers, item.size) == ((0, 1), 32)
+    assert [item.at(offset) for offset in (0, 15, 16, 0x20, 0x2F, 0x30)] == [0, 15, None, 16, 31, None]
 
 
 def test_a_run_through_blocks_counts_them_all() -> None:
-    found = laid(flow((0x1004, 0x1021)), {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))
-    assert found[0].numbers == (0, 2, 1)
+    result = laid(flow((0x1004, 0x1021)), {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))
+    assert result[0].numbers == (0, 2, 1)
 
 
 #: As MAP, but that four bytes align what is at 0x1024.
@@ -66,8 +66,8 @@ def test_who_comes_to_what_aligns_a_block_comes_to_the_block(way: str) -> None:
     if way == "return":
         seen.back(0x1020, 10)
         seen.run(0x1010, 0x1020, 10)
-    found = laid(seen, {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1}))[0]
-    assert 1 in found.numbers
+    result = laid(seen, {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1}))[0]
+    assert 1 in result.numbers
     seen = flow()
     seen.run(0x1020, 0x1030, 7)
     seen.jump(0x100F, 0x1020, 3)
@@ -79,19 +79,19 @@ def test_who_comes_to_what_aligns_a_block_comes_to_the_block(way: str) -> None:
 def test_of_blocks_at_one_address_all_but_the_last_are_empty() -> None:
     """Whatever their numbers."""
     for number in (3, 0):
-        found = [Block(2, 0x1010, 16, False), Block(1, 0x1020, 16, False)]
-        found.insert(number, Block(number, 0x1020, 0, False))
+        result = [Block(2, 0x1010, 16, False), Block(1, 0x1020, 16, False)]
+        result.insert(number, Block(number, 0x1020, 0, False))
         seen = flow()
         seen.run(0x1020, 0x1030, 7)
-        (one,) = count(seen, [(0, found)])
-        assert {found[place].number for place in one.begun} == {1}
+        (item,) = count(seen, [(0, result)])
+        assert {result[place].number for place in item.begun} == {1}
 
 
 def test_what_aligns_a_block_moves_with_it() -> None:
-    found = laid(flow((0x1000, 0x1010), (0x1024, 0x1030)), {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1}))[0]
-    assert (found.numbers, found.size) == ((0, 1), 32)
-    assert [found.at(offset) for offset in (0x1F, 0x20, 0x24, 0x2F, 0x30)] == [None, 16, 20, 31, None]
-    assert found.leaves == 0x38 - 32
+    result = laid(flow((0x1000, 0x1010), (0x1024, 0x1030)), {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1}))[0]
+    assert (result.numbers, result.size) == ((0, 1), 32)
+    assert [result.at(offset) for offset in (0x1F, 0x20, 0x24, 0x2F, 0x30)] == [None, 16, 20, 31, None]
+    assert result.leaves == 0x38 - 32
 
 
 def test_single_addresses_leave_the_order_to_the_compiler() -> None:
@@ -110,9 +110,9 @@ def test_many_long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BlockRuns, "follow", lambda _, *more: followed.append(more))
     many = [Block(number, 0x1000 + number, 1, False) for number in range(1000)]
     seen = flow(*((0x1000 + start, 0x1000 + 1000) for start in range(1000)))
-    (one,) = count(seen, [(0, many)])
+    (item,) = count(seen, [(0, many)])
     assert len(followed) == 999
-    assert [one.runs(place) for place in (0, 1, 999)] == [10, 20, 10000]
+    assert [item.runs(place) for place in (0, 1, 999)] == [10, 20, 10000]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -134,25 +134,25 @@ def test_runs_are_counted_block_by_block(seed: int) -> None:
     expected = [BlockRuns(0, sides[0]), BlockRuns(1, sides[1])]
     places = _Places(expected)
     for (start, end), times in seen.runs.items():
-        found = places.at(start)
-        if not found:
+        result = places.at(start)
+        if not result:
             continue
-        one, k, first = found
-        into = one.begun if start <= one.blocks[k].address else one.entered
-        into[k] = into.get(k, 0) + times if into is one.begun else max(into.get(k, 0), times)
+        item, k, first = result
+        into = item.begun if start <= item.blocks[k].address else item.entered
+        into[k] = into.get(k, 0) + times if into is item.begun else max(into.get(k, 0), times)
         for at in range(first + 1, len(places.starts)):
             n, following = places.rows[at]
-            if places.starts[at] >= end or expected[n] is not one:
+            if places.starts[at] >= end or expected[n] is not item:
                 break
-            one.follow(k, following, times)
-            one.begun[following] = one.begun.get(following, 0) + times
+            item.follow(k, following, times)
+            item.begun[following] = item.begun.get(following, 0) + times
             k = following
     assert count(seen, [(0, sides[0]), (1, sides[1])]) == expected
 
 
 def test_a_run_ends_with_its_function() -> None:
-    found = laid(flow((0x1020, 0x1050)), {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1, 1: 1}))
-    assert set(found) == {0}
+    result = laid(flow((0x1020, 0x1050)), {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1, 1: 1}))
+    assert set(result) == {0}
 
 
 def test_all_landing_pads_stay_or_none() -> None:
@@ -180,8 +180,11 @@ def test_left_whole(names: tuple[str, str], found: list[Block]) -> None:
 def test_functions_of_one_name_keep_the_same() -> None:
     """Clang's list does not tell them apart: what ran in one stays in the other."""
     names, both, runs = functions("f", "f"), {0x1000: MAP, 0x1040: OTHER}, [(0x1010, 0x1020), (0x1040, 0x1050)]
-    found = laid(flow((0x1000, 0x1010), *runs), both, names, Matched({0: 1, 1: 2}))
-    assert {index: (one.numbers, one.size) for index, one in found.items()} == {0: ((0, 1, 2), 48), 1: ((0, 1, 2), 16)}
+    result = laid(flow((0x1000, 0x1010), *runs), both, names, Matched({0: 1, 1: 2}))
+    assert {index: (item.numbers, item.size) for index, item in result.items()} == {
+        0: ((0, 1, 2), 48),
+        1: ((0, 1, 2), 16),
+    }
     alone = laid(flow((0x1000, 0x1010)), {0x1000: MAP}, names, Matched({0: 1}))
     assert alone[0].numbers == (0,)  # what did not run may be divided
     single = laid(flow((0x1000, 0x1010)), {0x1000: MAP, 0x1040: OTHER[:1]}, names, Matched({0: 1, 1: 1}))
@@ -214,33 +217,33 @@ def test_functions_of_one_name_are_told_apart_by_units() -> None:
     assert not share_names(both, functions("f", "g"), Matched({0: 1, 1: 2}))
     seen, matched = flow((0x1000, 0x1010), (0x1010, 0x1020), (0x1040, 0x1044)), Matched({0: 1, 1: 2})
     units = {"a.c": "src/a.c", "b.c": "src/b.c"}
-    found = laid(seen, both, names, matched, units)
-    assert {index: (one.numbers, one.unit) for index, one in found.items()} == {
+    result = laid(seen, both, names, matched, units)
+    assert {index: (item.numbers, item.unit) for index, item in result.items()} == {
         0: ((0, 2), "src/a.c"),
         1: ((0,), "src/b.c"),
     }
     for less in ({"a.c": "src/a.c"}, {"a.c": "src/a.c", "b.c": "b c"}, {}):
-        assert [(one.numbers, one.unit) for one in laid(seen, both, names, matched, less).values()] == [
+        assert [(item.numbers, item.unit) for item in laid(seen, both, names, matched, less).values()] == [
             ((0, 2), "")
         ] * 2
     few = Flow()
     few.run(0x1000, 0x1001, 1_000_000)
     alone = laid(few, {0x1000: MAP}, names, Matched({0: 1_000_000}), units)
-    assert [(one.numbers, one.unit) for one in alone.values()] == [((0,), "src/a.c")]
+    assert [(item.numbers, item.unit) for item in alone.values()] == [((0,), "src/a.c")]
 
 
 def test_one_line_for_what_leaves_functions_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether it has a place, behind them, or none, or one of them only."""
     monkeypatch.setattr(knapsack, "likely", lambda *_: {})
-    found = functions("f", "f")
-    found.files[:] = ["a.c", "b.c"]
+    result = functions("f", "f")
+    result.files[:] = ["a.c", "b.c"]
     more = [*OTHER, Block(2, 0x1050, 12, False)]
-    found.sizes[1] = 0x1C
+    result.sizes[1] = 0x1C
     matched = Matched({0: 2, 1: 1})
-    both = laid(flow((0x1000, 0x1010), (0x1040, 0x1044)), {0x1000: MAP, 0x1040: more}, found, matched)
-    small = replace(divided(found, both), text=1 << 20)
+    both = laid(flow((0x1000, 0x1010), (0x1040, 0x1044)), {0x1000: MAP, 0x1040: more}, result, matched)
+    small = replace(divided(result, both), text=1 << 20)
     for parts in ({0: 2, 1: 3}, {0: 2}, {}):
-        problem = Problem(matched, small, WindowRoom(4096, 1), fill=Calls("/nowhere", found), parts=parts)
+        problem = Problem(matched, small, WindowRoom(4096, 1), fill=Calls("/nowhere", result), parts=parts)
         plan = of_sorted(problem, Sorted([0, 1]))
         assert {2, 3} & {placed.index for placed in plan.placed} == set(parts.values())
         entries = compose(plan, matched, small, {}, both).entries
@@ -255,15 +258,15 @@ def test_samples_have_to_be_enough() -> None:
         seen.run(0x1000, 0x1001, times)
         if seen_once:
             seen.run(0x1020, 0x1021, seen_once)
-        found = laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: times}))
-        assert bool(found) == enough
+        result = laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: times}))
+        assert bool(result) == enough
 
 
 def test_what_leaves_lies_behind_what_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     """As functions of their own, before what is only likely; that gets the room that they leave."""
-    found = functions("f", "g")
-    one = laid(flow((0x1000, 0x1010)), {0x1000: MAP}, found, Matched({0: 100, 1: 5}))
-    small = replace(divided(found, one), text=1 << 20)
+    result = functions("f", "g")
+    item = laid(flow((0x1000, 0x1010)), {0x1000: MAP}, result, Matched({0: 100, 1: 5}))
+    small = replace(divided(result, item), text=1 << 20)
     assert (small.names, small.sizes) == (["f", "g", "f.cold"], [16, 16, 0x28])
     rooms: list[int] = []
 
@@ -273,14 +276,14 @@ def test_what_leaves_lies_behind_what_ran(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(knapsack, "likely", likely)
     matched = Matched({0: 100, 1: 5}, {(0, 1, None): 9}, complete=True)
-    problem = Problem(matched, small, WindowRoom(4096, 1), fill=Calls("/nowhere", found), parts={0: 2})
+    problem = Problem(matched, small, WindowRoom(4096, 1), fill=Calls("/nowhere", result), parts={0: 2})
     made = of_sorted(problem, Sorted([0, 1]))
     assert [(placed.index, placed.kind) for placed in made.placed] == [(0, HOT), (1, HOT), (2, FILL)]
     assert rooms == [4096 - 32 - 0x28]
-    order = compose(made, matched, small, {}, one)
+    order = compose(made, matched, small, {}, item)
     assert [(entry.name, entry.blocks) for entry in order.entries] == [("f", (0,)), ("g", ()), ("f.cold", ())]
     bare = of_sorted(Problem(matched, small, WindowRoom(4096, 1), parts={0: 2}), Sorted([0, 1]))
-    assert [entry.name for entry in compose(bare, matched, small, {}, one).entries] == ["f", "g", "f.cold"]
+    assert [entry.name for entry in compose(bare, matched, small, {}, item).entries] == ["f", "g", "f.cold"]
 
 
 def test_the_smallest_of_what_leaves_gets_the_room_of_the_huge_windows(monkeypatch: pytest.MonkeyPatch) -> None:

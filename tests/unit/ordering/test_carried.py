@@ -46,24 +46,24 @@ def old(*names: str, flow: Flow) -> Ran:
 
 
 def flow(*pieces: tuple[int, int], complete: bool = True) -> Flow:
-    found = Flow(complete=complete)
+    result = Flow(complete=complete)
     for start, end in pieces:
-        found.run(start, end, 10)
-    return found
+        result.run(start, end, 10)
+    return result
 
 
 def test_blocks_are_those_of_the_new_build() -> None:
     seen = flow((0x1000, 0x1008), (0x1010, 0x1020), (0x1040, 0x1048))
     seen.jump(0x1007, 0x1010, 10)
-    ran, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
-    assert found.moved is not None
-    (f, g) = sorted(found.moved.counted, key=lambda one: one.index)
+    ran, result = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    assert result.moved is not None
+    (f, g) = sorted(result.moved.counted, key=lambda one: one.index)
     # Block 2 is 3 now, 3 is 4; nothing is known of the new one, which stays.
     assert {place: f.runs(place) for place in range(6)} == {0: 10, 1: 1, 2: 0, 3: 10, 4: 10, 5: 0}
     assert f.jumps == {(0, 3): 10, (3, 4): 10}
     assert (g.runs(0), g.runs(1)) == (10, 0)
-    assert (found.before, found.ran, found.kept) == ("old", 2, 2)
-    assert (found.moved.ran, found.moved.kept, found.moved.whole) == (4, 4, 0)
+    assert (result.before, result.ran, result.kept) == ("old", 2, 2)
+    assert (result.moved.ran, result.moved.kept, result.moved.whole) == (4, 4, 0)
     assert (ran.binary, ran.sources, ran.unit) == ("new", [("a.trace", "trace")], "instructions")
 
 
@@ -78,13 +78,13 @@ def test_samples_and_calls_go_with_their_functions() -> None:
 
 def test_a_function_that_is_gone_is_missing() -> None:
     seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
-    ran, found = carried(old("f", "gone", flow=seen), "new", functions("f", "g"), seen)
+    ran, result = carried(old("f", "gone", flow=seen), "new", functions("f", "g"), seen)
     assert (ran.matched.samples, ran.matched.arcs) == ({0: 90}, {})
     assert (ran.matched.total, ran.matched.hits) == (110, 90)
     assert ("gone", 10) in ran.matched.missing
-    assert (found.ran, found.kept) == (2, 1)
-    assert found.moved is not None
-    assert [one.index for one in found.moved.counted] == [0]
+    assert (result.ran, result.kept) == (2, 1)
+    assert result.moved is not None
+    assert [item.index for item in result.moved.counted] == [0]
 
 
 def test_a_function_that_changed_too_much_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,10 +92,10 @@ def test_a_function_that_changed_too_much_stays_whole(monkeypatch: pytest.Monkey
     monkeypatch.setitem(CODE, "new", {0: [bytes([number]) for number in range(6)], 1: [b"g", b"h"]})
     monkeypatch.setitem(NEW, 0x1000, [Block(number, 0x1000 + 9 * number, 9, False) for number in range(6)])
     seen = flow((0x1008, 0x1028), (0x1040, 0x1048))
-    ran, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
-    assert found.moved is not None
-    assert [one.index for one in found.moved.counted] == [1]
-    assert found.moved.whole == 1
+    ran, result = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    assert result.moved is not None
+    assert [item.index for item in result.moved.counted] == [1]
+    assert result.moved.whole == 1
     assert ran.matched.samples == {0: 90, 1: 10}
 
 
@@ -104,30 +104,30 @@ def test_clangs_hashes_count_where_both_builds_have_them(monkeypatch: pytest.Mon
 
     def hashed(blocks: list[Block], hashes: list[int], moved: int) -> list[Block]:
         pairs = zip(blocks, hashes, strict=True)
-        return [Block(one.number, one.address, one.size, False, known << 16 | moved) for one, known in pairs]
+        return [Block(item.number, item.address, item.size, False, known << 16 | moved) for item, known in pairs]
 
     before = {0x1000: hashed(OLD[0x1000], [1, 9, 2, 9, 3], 5), 0x1040: OLD[0x1040]}
     after = {0x1000: hashed(NEW[0x1000], [1, 3, 2, 8, 7, 9], 6), 0x1040: NEW[0x1040]}
     monkeypatch.setattr(module, "require_blocks", lambda path, _: {"old": before, "new": after}[path])
     seen = flow((0x1010, 0x1018), (0x1020, 0x1028))
-    _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
-    assert found.moved is not None
-    (f,) = (one for one in found.moved.counted if one.index == 0)
+    _, result = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    assert result.moved is not None
+    (f,) = (item for item in result.moved.counted if item.index == 0)
     assert {place for place in range(6) if f.runs(place) == 10} == {1, 2}
 
 
 def test_without_blocks_only_functions_are_carried() -> None:
-    ran, found = carried(old("f", "g", flow=Flow()), "new", functions("g", "f"))
+    ran, result = carried(old("f", "g", flow=Flow()), "new", functions("g", "f"))
     assert ran.matched.samples == {1: 90, 0: 10}
-    assert found.moved is None
+    assert result.moved is None
 
 
 def test_a_thin_profile_divides_nothing() -> None:
     """What counts is what the profile says of the old build."""
     seen = flow((0x1000, 0x1020), complete=False)
-    ran, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
-    assert found.moved is not None
-    assert not found.moved.counted
+    ran, result = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    assert result.moved is not None
+    assert not result.moved.counted
     assert not ran.matched.complete
 
 
@@ -153,16 +153,16 @@ def test_local_functions_of_one_name_and_file_keep_their_order() -> None:
     """Those of a/x.c and b/x.c, whose directories a symbol table does not have."""
     seen = flow((0x1000, 0x1008), (0x1040, 0x1048), (0x1048, 0x1050))
     ran = replace(old("f", "f", flow=seen), functions=local("a/x.c", "b/x.c"))
-    again, found = carried(ran, "new", local("x.c", "x.c"), seen)
-    assert found.moved is not None
-    assert again.matched.samples == {0: 90, 1: 10}
-    assert {one.index: [one.runs(place) for place in range(3)] for one in found.moved.counted} == {
+    repeated, result = carried(ran, "new", local("x.c", "x.c"), seen)
+    assert result.moved is not None
+    assert repeated.matched.samples == {0: 90, 1: 10}
+    assert {item.index: [item.runs(place) for place in range(3)] for item in result.moved.counted} == {
         0: [10, 0, 0],
         1: [10, 10, 0],
     }
-    assert found.moved.whole == 0
+    assert result.moved.whole == 0
     # By names alone clang's list would not tell one from another that was not there.
-    assert not laid(seen, ALIKE, again.functions, again.matched, counted=found.moved.counted)
+    assert not laid(seen, ALIKE, repeated.functions, repeated.matched, counted=result.moved.counted)
     assert laid(seen, ALIKE, ran.functions, ran.matched)
 
 
@@ -176,11 +176,11 @@ def test_a_function_of_the_same_name_and_file_counts_before_a_hotter_one(other: 
     files[other] = "x.c"
     ran = replace(old("f", "f", flow=seen), functions=local(*files))
     new = Functions([0x1000], [0x38], ["f"], ["y.c"], {"f": [0]})
-    _, found = carried(ran, "new", new, seen)
-    assert found.moved is not None
-    (f,) = found.moved.counted
+    _, result = carried(ran, "new", new, seen)
+    assert result.moved is not None
+    (f,) = result.moved.counted
     assert f.runs(1) == 0
-    assert found.moved.whole == 0
+    assert result.moved.whole == 0
 
 
 @pytest.mark.usefixtures("alike")
@@ -195,19 +195,19 @@ def test_of_two_clones_the_hotter_one_counts(hotter: int, monkeypatch: pytest.Mo
     seen.run(start + 0x10, start + 0x18, 7)
     names = ("f.isra.0", "f.constprop.0")
     ran = replace(old(*names, flow=seen), functions=local("", "", names=names))
-    _, found = carried(ran, "new", Functions([0x1000], [0x38], ["f"], [""], {"f": [0]}), seen)
-    assert found.moved is not None
-    (f,) = found.moved.counted
+    _, result = carried(ran, "new", Functions([0x1000], [0x38], ["f"], [""], {"f": [0]}), seen)
+    assert result.moved is not None
+    (f,) = result.moved.counted
     assert [f.runs(place) for place in range(3)] == [1010, 0, 7]
-    assert found.moved.whole == 0
+    assert result.moved.whole == 0
 
 
 @pytest.mark.usefixtures("alike")
 def test_blocks_that_were_entered_in_their_middle_stay() -> None:
     seen = flow((0x1000, 0x1008), (0x1014, 0x1018))
-    _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
-    assert found.moved is not None
-    (f,) = (one for one in found.moved.counted if one.index == 0)
+    _, result = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    assert result.moved is not None
+    (f,) = (item for item in result.moved.counted if item.index == 0)
     assert [f.runs(place) for place in range(3)] == [10, 0, 10]
 
 
@@ -217,17 +217,17 @@ def test_what_cannot_be_divided_in_the_new_build(changed: list[Block], monkeypat
     maps = {"old": OLD, "new": {**NEW, 0x1000: changed}}
     monkeypatch.setattr(module, "require_blocks", lambda path, _: maps[path])
     seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
-    _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
-    assert found.moved is not None
-    assert [one.index for one in found.moved.counted] == [1]
-    assert found.moved.whole == 1
+    _, result = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    assert result.moved is not None
+    assert [item.index for item in result.moved.counted] == [1]
+    assert result.moved.whole == 1
 
 
 def test_a_function_without_a_name_is_not_found() -> None:
     seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
     new = functions("f", "")
-    ran, found = carried(old("f", "", flow=seen), "new", replace(new, by_name={"f": [0], "": [1]}), seen)
-    assert (ran.matched.samples[0], found.ran, found.kept) == (90, 2, 1)
+    ran, result = carried(old("f", "", flow=seen), "new", replace(new, by_name={"f": [0], "": [1]}), seen)
+    assert (ran.matched.samples[0], result.ran, result.kept) == (90, 2, 1)
 
 
 def test_code_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,10 +236,10 @@ def test_code_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     for build in ("old", "new"):
         with monkeypatch.context() as here:
             here.setitem(CODE, build, {1: [b"g", b"h"]})
-            _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
-            assert found.moved is not None
-            assert [one.index for one in found.moved.counted] == [1]
-            assert found.moved.whole == 0
+            _, result = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+            assert result.moved is not None
+            assert [item.index for item in result.moved.counted] == [1]
+            assert result.moved.whole == 0
             here.setitem(CODE, build, {})
             with pytest.raises(HugealignError, match=f"^{build}: has no code to recognise blocks by"):
                 carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
@@ -253,9 +253,9 @@ def test_hashes_of_one_build_alone_do_not_count(monkeypatch: pytest.MonkeyPatch)
     for maps in ({"old": before, "new": NEW}, {"old": OLD, "new": after}):
         monkeypatch.setattr(module, "require_blocks", lambda path, _, maps=maps: maps[path])
         seen = flow((0x1000, 0x1020), (0x1040, 0x1048))
-        _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
-        assert found.moved is not None
-        assert (found.moved.ran, found.moved.kept) == (5, 5)
+        _, result = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+        assert result.moved is not None
+        assert (result.moved.ran, result.moved.kept) == (5, 5)
 
 
 def test_hashes_tell_operands_apart_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,9 +268,9 @@ def test_hashes_tell_operands_apart_first(monkeypatch: pytest.MonkeyPatch) -> No
     }
     monkeypatch.setattr(module, "require_blocks", lambda path, _: maps[path])
     seen = flow((0x1000, 0x1008), (0x1008, 0x1010))
-    _, found = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
-    assert found.moved is not None
-    (f,) = found.moved.counted
+    _, result = carried(old("f", "g", flow=seen), "new", functions("f", "g"), seen)
+    assert result.moved is not None
+    (f,) = result.moved.counted
     assert [f.runs(place) for place in range(3)] == [10, 0, 10]
 
 
@@ -290,8 +290,8 @@ def test_the_builds_of_a_profile_stay() -> None:
     """The report has a line for each."""
     ran = old("f", "g", flow=Flow())
     builds = [Build("ab", 100, 90, 0, 0.0)]
-    again, _ = carried(replace(ran, matched=replace(ran.matched, builds=builds)), "new", functions("f", "g"))
-    assert again.matched.builds == builds
+    repeated, _ = carried(replace(ran, matched=replace(ran.matched, builds=builds)), "new", functions("f", "g"))
+    assert repeated.matched.builds == builds
 
 
 def test_nothing_is_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,6 +310,6 @@ def test_too_little_is_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MismatchError, match=r"^only 9% .* \(not: f, \(no function\)\); too little of the program"):
         carry(ran, "new", DebugFiles([]), None, False, warned.append)
     assert not warned
-    again, _ = carry(ran, "new", DebugFiles([]), None, True, warned.append)
-    assert again.matched.samples == {1: 10}
+    repeated, _ = carry(ran, "new", DebugFiles([]), None, True, warned.append)
+    assert repeated.matched.samples == {1: 10}
     assert len(warned) == 1

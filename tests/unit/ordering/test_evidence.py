@@ -40,17 +40,17 @@ def ran(functions: Functions, samples: dict[int, int], form: str = "perf.data") 
 def test_enough_samples_for_the_program(functions: int, samples: int, budget: Budget, enough: bool) -> None:
     """The message has the number that is enough."""
     known = ran(program(functions), {0: samples})
-    said: list[str] = []
+    output: list[str] = []
     if enough:
-        check_evidence(known, budget, False, said.append)
-        assert not said
+        check_evidence(known, budget, False, output.append)
+        assert not output
         return
     with pytest.raises(ThinError, match=f"record at least {max(100, functions // 100)},"):
-        check_evidence(known, budget, False, said.append)
-    check_evidence(known, budget, True, said.append)
-    assert len(said) == 1
-    check_evidence(ran(program(functions), {0: samples}, "gcda"), budget, False, said.append)
-    assert len(said) == 1
+        check_evidence(known, budget, False, output.append)
+    check_evidence(known, budget, True, output.append)
+    assert len(output) == 1
+    check_evidence(ran(program(functions), {0: samples}, "gcda"), budget, False, output.append)
+    assert len(output) == 1
 
 
 def test_what_has_no_name_counts_as_missed() -> None:
@@ -64,20 +64,20 @@ def test_what_has_no_name_counts_as_missed() -> None:
     assert missed is not None
     assert missed.times is None
     assert 0.4 <= missed.unseen.low <= missed.unseen.share <= missed.unseen.high
-    said: list[str] = []
-    check_names(known, False, said.append)
-    assert "40.0%" in said[0]
+    output: list[str] = []
+    check_names(known, False, output.append)
+    assert "40.0%" in output[0]
 
 
 def test_most_of_what_ran_has_no_name() -> None:
     known = ran(program(10, nameless=2), {0: 51, 2: 49})
     with pytest.raises(MismatchError, match="without a name"):
         check_names(known, False, lambda _: None)
-    said: list[str] = []
-    check_names(known, True, said.append)
-    assert len(said) == 1
-    check_names(ran(program(10), {0: 51, 2: 49}), False, said.append)
-    assert len(said) == 1
+    output: list[str] = []
+    check_names(known, True, output.append)
+    assert len(output) == 1
+    check_names(ran(program(10), {0: 51, 2: 49}), False, output.append)
+    assert len(output) == 1
 
 
 def test_small_pages_get_no_more_than_was_probably_missed() -> None:

@@ -125,8 +125,8 @@ def test_calls_of_the_code_bring_functions_together_that_ran() -> None:
     """No sample says who calls whom; without the code they would lie by density and address."""
     functions = program([512] * 6)
     ran = matched({0: 40, 1: 9, 2: 30, 3: 30, 4: 9, 5: 40})
-    found = sort(ran, functions, Known({0: [4, 9], 5: [1], 1: [5]}))
-    order, cold = found.hot, found.cold
+    result = sort(ran, functions, Known({0: [4, 9], 5: [1], 1: [5]}))
+    order, cold = result.hot, result.cold
     assert (sorted(order), cold) == ([0, 1, 2, 3, 4, 5], [])
     assert abs(order.index(0) - order.index(4)) == abs(order.index(1) - order.index(5)) == 1
     assert sort(ran, functions, Known({})) == sort(ran, functions) == Sorted([0, 5, 2, 3, 1, 4], [])
@@ -224,9 +224,9 @@ def test_how_much_a_profile_missed() -> None:
 def test_functions_that_were_all_seen_often_tell_of_no_others() -> None:
     """A sample counts for what divides all counts, not for the least of them."""
     for weight in (1, 7):
-        found = unseen.missed(matched({0: 62 * weight, 1: 80 * weight}))
-        assert found is not None
-        assert found.unseen.share == 0
+        result = unseen.missed(matched({0: 62 * weight, 1: 80 * weight}))
+        assert result is not None
+        assert result.unseen.share == 0
 
 
 def test_where_nothing_is_huge_half_as_much_as_ran_lies_behind_it() -> None:
@@ -234,12 +234,12 @@ def test_where_nothing_is_huge_half_as_much_as_ran_lies_behind_it() -> None:
     functions = program([512] * 400 + [PAGE * 2])
     ran = Matched(dict.fromkeys(range(10, 200, 20), 5000), {(10, 30, None): 7}, complete=True)
     placed = planned(functions, ran, 0, {10: [300]}).placed
-    assert [one.index for one in placed[:10]] == [*sort(ran, functions).hot]
-    assert {one.kind for one in placed[10:]} == {FILL}
+    assert [item.index for item in placed[:10]] == [*sort(ran, functions).hot]
+    assert {item.kind for item in placed[10:]} == {FILL}
     assert len(placed) == 10 + 10 // 2
-    assert 300 in {one.index for one in placed[10:]}
+    assert 300 in {item.index for item in placed[10:]}
     together = Matched(dict.fromkeys(range(10, 20), 5000), {(10, 13, None): 7}, complete=True)
-    assert {one.kind for one in planned(functions, together, 0, {10: [300]}).placed} == {HOT}
+    assert {item.kind for item in planned(functions, together, 0, {10: [300]}).placed} == {HOT}
 
 
 def test_whether_neighbours_run_together() -> None:
@@ -248,8 +248,8 @@ def test_whether_neighbours_run_together() -> None:
         ran = [n for pair in range(pairs) for n in (5 * pair, 5 * pair + 1)]
         ran += range(95, 95 - 2 * (20 - len(ran)), -2)
         assert len(set(ran)) == 20
-        found = Matched(dict.fromkeys(ran, 9), {(0, 1, None): 7}, complete=True)
-        assert unseen.scattered(found, 100) == scattered
+        result = Matched(dict.fromkeys(ran, 9), {(0, 1, None): 7}, complete=True)
+        assert unseen.scattered(result, 100) == scattered
         assert not unseen.scattered(matched(dict.fromkeys(ran, 1)), 100)
 
 
@@ -305,9 +305,9 @@ def test_those_around_a_function_count_as_much_as_itself() -> None:
     functions = program([1024, 128 << 10, 1024, 128 << 10])
     ran = matched({0: 1, 1: 2000, 2: 2, 3: 2}, {(0, 1, None): 100, (2, 0, None): 4, (2, 3, None): 1})
     hot_run, other_run = (204 / 129, 6 / 129)
-    found = sorting.worth([0, 1, 2, 3], ran, functions)
-    assert found[0] == pytest.approx((104 * hot_run) ** 0.5)
-    assert found[2] == pytest.approx((5 * other_run) ** 0.5)
+    result = sorting.worth([0, 1, 2, 3], ran, functions)
+    assert result[0] == pytest.approx((104 * hot_run) ** 0.5)
+    assert result[2] == pytest.approx((5 * other_run) ** 0.5)
 
 
 def test_cold_parts_that_ran_a_lot_stay_behind_the_others_of_their_side() -> None:
@@ -359,8 +359,8 @@ def test_what_calls_and_what_is_called() -> None:
 
 def test_two_reasons_at_once_take_room_once() -> None:
     """21 lies behind 20 and is called by it."""
-    found = taken([50], {50: [20], 20: [21]}, 11)
-    assert (found[0], found[9], len(found)) == (20, 21, 11)
+    result = taken([50], {50: [20], 20: [21]}, 11)
+    assert (result[0], result[9], len(result)) == (20, 21, 11)
 
 
 def test_what_is_only_likely_makes_others_half_as_likely() -> None:
@@ -375,8 +375,8 @@ def test_what_is_referred_to_comes_behind_what_is_called_or_beside() -> None:
     """One of many in a table runs, but what ran was reached through something that refers to it."""
 
     def taken(count: int, ran: list[int], calls: dict[int, list[int]], made: dict[int, list[int]]) -> list[int]:
-        found = knapsack.likely(program([16] * 100), ran, count * 16, 16, Known(calls), Referring(made))
-        return list(found)
+        result = knapsack.likely(program([16] * 100), ran, count * 16, 16, Known(calls), Referring(made))
+        return list(result)
 
     assert taken(3, [50], {50: [20]}, {50: [30, 31]}) == [20, 49, 51]
     assert set(taken(11, [50], {50: [20]}, {50: [30, 31]})) >= {30, 31}
@@ -425,8 +425,8 @@ def test_a_sample_is_worth_more_than_a_likelihood() -> None:
     """Of eight times the size it is, of sixteen times not, beside what has a chance of a fourth."""
     for times, inside in ((8, [0, 20]), (16, [0, 40])):
         functions = program([16] * 20 + [16 * times] + [16] * 79)
-        found = knapsack.densest(functions, {0: 1.0, 20: 1.0}, 16 + 16 * times, 16, Known({40: [0]}))
-        assert list(found)[:2] == inside
+        result = knapsack.densest(functions, {0: 1.0, 20: 1.0}, 16 + 16 * times, 16, Known({40: [0]}))
+        assert list(result)[:2] == inside
 
 
 def test_the_start_of_the_text_takes_room() -> None:
@@ -497,11 +497,11 @@ def test_the_list_for_lld() -> None:
 def test_diff() -> None:
     old = OrderFile({}, [Entry("a", "", 50, HOT, 1), Entry("b", "", 50, HOT, 1), Entry("x", "", 0, FILL, 1)])
     new = OrderFile({}, [Entry("a", "", 75, HOT, 2), Entry("c", "", 25, HOT, 1), Entry("y", "", 0, FILL, 1)])
-    found = diff.compare(old, new)
-    assert ([e.name for e in found.gained], [e.name for e in found.lost], found.kept) == (["c"], ["b"], 1)
-    assert found.overlap == 0.5
-    assert [(a.window, b.window) for a, b in found.moved] == [(1, 2)]
-    assert "50.00 % of the samples in common" in diff.text(found)
+    result = diff.compare(old, new)
+    assert ([e.name for e in result.gained], [e.name for e in result.lost], result.kept) == (["c"], ["b"], 1)
+    assert result.overlap == 0.5
+    assert [(a.window, b.window) for a, b in result.moved] == [(1, 2)]
+    assert "50.00 % of the samples in common" in diff.text(result)
     assert diff.compare(old, old).same
     assert diff.compare(old, old).overlap == 1
 

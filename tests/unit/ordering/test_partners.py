@@ -42,9 +42,9 @@ def test_partners(old: str, new: str, expected: dict[int, int]) -> None:
 def test_no_block_has_two_partners(seed: int) -> None:
     chance = random.Random(seed)
     old, new = (blocks("".join(chance.choice("abCD") for _ in range(chance.randrange(1, 40)))) for _ in range(2))
-    found = partners(old, new)
-    assert len({*found.values()}) == len(found)
-    assert all(0 <= one < len(old) and 0 <= other < len(new) for one, other in found.items())
+    result = partners(old, new)
+    assert len({*result.values()}) == len(result)
+    assert all(0 <= one < len(old) and 0 <= other < len(new) for one, other in result.items())
     assert partners(old, old) == {place: place for place in range(len(old))}
 
 

@@ -19,7 +19,7 @@ def test_a_changed_table_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "packaging")
     tables = importlib.import_module("tables")
     text = (SH / "shim.sh").read_text()
-    found = tables.regions()["shim.sh"] | {"settings": "limit=1 early=2"}
-    assert "limit=1 early=2\n" in tables.rewritten(text, found)
+    result = tables.regions()["shim.sh"] | {"settings": "limit=1 early=2"}
+    assert "limit=1 early=2\n" in tables.rewritten(text, result)
     with pytest.raises(ValueError, match="usual"):
         tables.rewritten(text.replace("# >>> usual", ""), tables.regions()["shim.sh"])

@@ -18,9 +18,9 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 def test_version(place: str) -> None:
-    found = re.findall(PLACES[place], (ROOT / place).read_text(), re.MULTILINE)
-    assert found
-    assert {"".join(groups) for groups in found} == {__version__}
+    result = re.findall(PLACES[place], (ROOT / place).read_text(), re.MULTILINE)
+    assert result
+    assert {"".join(groups) for groups in result} == {__version__}
 
 
 def test_releasing_names_each_place() -> None:

@@ -27,5 +27,5 @@ def test_copy(
     monkeypatch.setattr(kernel, "thp_mode", lambda _: mode)
     monkeypatch.setattr(memory, "free_huge_pages", lambda: free)
     monkeypatch.setattr(warming, "collapses", lambda: knows)
-    found = diagnose.after_copying(Warmth((False, False), collapse=answer), memory.limit_hits())
-    assert (found.code, found.facts) == (code, facts)
+    result = diagnose.after_copying(Warmth((False, False), collapse=answer), memory.limit_hits())
+    assert (result.code, result.facts) == (code, facts)

@@ -71,15 +71,15 @@ def documented() -> dict[str, Any]:
 
 
 def test_document() -> None:
-    found = documented()
-    assert found["schema"] == "hugealign.warm/1"
-    assert found["huge_bytes"] == 2 * W
-    assert found["files"][0] == {
+    result = documented()
+    assert result["schema"] == "hugealign.warm/1"
+    assert result["huge_bytes"] == 2 * W
+    assert result["files"][0] == {
         "path": "a\\x1b", "library": False, "replaced": False, "windows": 2, "windows_huge": 1, "huge_bytes": W,
         "small_offsets": [2 * W], "methods": ["readahead"],
         "diagnosis": render.document(IN_USE), "notes": [],
     }  # fmt: skip
-    assert (found["files"][1]["library"], found["files"][1]["diagnosis"]) == (True, None)
-    assert found["libraries_missing"] == [{"name": "lib\\n", "needed_by": "a"}]
-    assert found["errors"] == [{"target": "c", "message": "message", "diagnosis": None}]
-    assert json.loads(json.dumps(found)) == found
+    assert (result["files"][1]["library"], result["files"][1]["diagnosis"]) == (True, None)
+    assert result["libraries_missing"] == [{"name": "lib\\n", "needed_by": "a"}]
+    assert result["errors"] == [{"target": "c", "message": "message", "diagnosis": None}]
+    assert json.loads(json.dumps(result)) == result

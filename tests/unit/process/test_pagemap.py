@@ -23,9 +23,9 @@ def small(start: int, end: int, file: bool = True) -> Region:
 
 
 def states(regions: list[Region], start: int, count: int, page_size: int, *, of_file: bool) -> tuple[State, ...]:
-    found = touched(regions, start, count, page_size, of_file)
-    assert list(found) == sorted(found)
-    return tuple(found.get(index, UNTOUCHED) for index in range(count))
+    result = touched(regions, start, count, page_size, of_file)
+    assert list(result) == sorted(result)
+    return tuple(result.get(index, UNTOUCHED) for index in range(count))
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_scan_of_more_regions_than_one_call_returns(own: int) -> None:
             memory[page * 4096] = 1
         holder = ctypes.c_char.from_buffer(memory)
         start = ctypes.addressof(holder)
-        found = pagemap.scan(own, start, start + len(memory))
+        result = pagemap.scan(own, start, start + len(memory))
         del holder
     os.close(own)
     # An anonymous shared mapping is shared memory: its pages are of a file.
     expected = [Region(start + at * 8192, start + at * 8192 + 4096, huge=False, file=True) for at in range(pages)]
-    assert [vars(region) for region in found] == [vars(region) for region in expected]
+    assert [vars(region) for region in result] == [vars(region) for region in expected]
 
 
 def test_scan_of_a_file_without_the_ioctl() -> None:

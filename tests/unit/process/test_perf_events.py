@@ -56,15 +56,15 @@ def test_events_that_are_not_there_are_an_error_and_leave_nothing_open(monkeypat
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
-@pytest.mark.parametrize("cpu", [name for one in events.EVENTS for name in one.cpus])
+@pytest.mark.parametrize("cpu", [name for item in events.EVENTS for name in item.cpus])
 def test_each_processor_of_the_table_is_counted(cpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cpu in [row.name for row in table.CPUS]
-    found = events.of(cpu)
-    assert found
+    result = events.of(cpu)
+    assert result
     values = {CYCLES: (100_000, 1, 1), INSTRUCTIONS: (200_000, 1, 1)}
-    values |= {raw(event.config): (300, 1, 1) for event in found.misses}
-    if found.cycles:
-        values[raw(found.cycles.config)] = (2500, 1, 1)
+    values |= {raw(event.config): (300, 1, 1) for event in result.misses}
+    if result.cycles:
+        values[raw(result.cycles.config)] = (2500, 1, 1)
     monkeypatch.setattr(perf_events, "open_event", MockEvents(values))
     held = Entries(64, 8, cpu, "made up")
     counting = advise._counting(os.getpid(), held)
@@ -73,7 +73,7 @@ def test_each_processor_of_the_table_is_counted(cpu: str, monkeypatch: pytest.Mo
     counting.close()
     assert counted
     assert counted.misses == pytest.approx(3.0)
-    assert counted.cycles == (pytest.approx(0.025) if found.cycles else None)
+    assert counted.cycles == (pytest.approx(0.025) if result.cycles else None)
     assert counted.source.startswith("Linux, tools/perf/pmu-events/arch/")
 
 
@@ -111,11 +111,13 @@ def test_command_is_counted_from_its_first_instruction_on(monkeypatch: pytest.Mo
     monkeypatch.setattr(command_samples, "sample_command", follow)
     monkeypatch.setattr(advise, "entries_of", lambda _: Entries(128, 8, "skylake", "made up"))
     before = len(os.listdir("/proc/self/fd"))
-    found = advise.advise(["app"])
+    result = advise.advise(["app"])
     assert len(os.listdir("/proc/self/fd")) == before
-    assert found.judged.answer == Answer.YES
-    assert found.judged.share == pytest.approx(0.04)
-    assert found.counted
-    assert found.judged.diagnosis.remedy == Remedy("none-known")  # there is no such file that a copy could give windows
+    assert result.judged.answer == Answer.YES
+    assert result.judged.share == pytest.approx(0.04)
+    assert result.counted
+    assert result.judged.diagnosis.remedy == Remedy(
+        "none-known"
+    )  # there is no such file that a copy could give windows
     # For another processor its own counters say nothing.
     assert advise.advise(["app"], advise.AdviseOptions(cpu="skylake")).counted is None

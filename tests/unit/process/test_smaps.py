@@ -156,8 +156,8 @@ def test_text_that_breaks_off_anywhere() -> None:
     complete = list(parse(lines(WARM)))
     assert list(parse(lines(WARM[: WARM.index("VmFlags: rd ex mr mw me\n")])))[1:] == complete[1:2]
     for cut in range(len(WARM)):
-        found = list(parse(lines(WARM[:cut])))
-        assert found[:-1] == complete[: max(0, len(found) - 1)]
+        result = list(parse(lines(WARM[:cut])))
+        assert result[:-1] == complete[: max(0, len(result) - 1)]
 
 
 def test_lines_of_kernels_to_come_are_skipped() -> None:

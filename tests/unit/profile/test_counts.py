@@ -54,9 +54,9 @@ def test_no_byte_can_be_another() -> None:
     damaged = [data[:at] for at in range(len(data))]
     damaged += [data[:at] + data[at + 1 :] for at in range(len(data))]
     damaged += [data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :] for at in range(len(data)) for bit in (1, 32)]
-    for one in [*damaged, data + b"\n", data + data]:
+    for item in [*damaged, data + b"\n", data + data]:
         with pytest.raises(ProfileError):
-            counts.parse(one)
+            counts.parse(item)
 
 
 @pytest.mark.parametrize(
@@ -138,10 +138,10 @@ def test_a_file_that_is_left_out_takes_no_room(monkeypatch: pytest.MonkeyPatch, 
 def test_weights(tmp_path: Path) -> None:
     """The first pattern that fits a path or a name counts; hosts stay hosts."""
     options = MergeOptions([("0.*", 0), ("1.counts", 3), ("*/2.*", 5)])
-    one = {b"ab\tx": {b"f\t1\tmain\t\t": 1, b"hosts": 1}}
-    assert merged(tmp_path, one, one, one, one, options=options) == {b"ab\tx": {b"f\t1\tmain\t\t": 9, b"hosts": 3}}
+    item = {b"ab\tx": {b"f\t1\tmain\t\t": 1, b"hosts": 1}}
+    assert merged(tmp_path, item, item, item, item, options=options) == {b"ab\tx": {b"f\t1\tmain\t\t": 9, b"hosts": 3}}
     with pytest.raises(UsageError):
-        merged(tmp_path, one, options=MergeOptions([("*", -1)]))
+        merged(tmp_path, item, options=MergeOptions([("*", -1)]))
 
 
 def test_a_cap_scales_down(tmp_path: Path) -> None:
@@ -221,6 +221,6 @@ def test_packed_and_not_are_the_same(tmp_path: Path) -> None:
 def test_the_file_that_the_document_shows() -> None:
     text = (ROOT / "docs" / "reference" / "counts.md").read_text()
     shown = text[text.index("# hugealign.counts/1\n") :].partition("```")[0].encode()
-    found = counts.parse(shown)
-    assert counts.write(found) == shown
+    result = counts.parse(shown)
+    assert counts.write(result) == shown
     assert [counts.samples(lines) for _, lines in counts.sections(shown)] == [102]

@@ -9,9 +9,9 @@ from hugealign.profile.goodturing import halving, unseen
 
 
 def test_by_hand() -> None:
-    found = unseen([1, 1, 2, 6])
-    assert found.share == 0.2
-    assert found.low < 0.2 < found.high
+    result = unseen([1, 1, 2, 6])
+    assert result.share == 0.2
+    assert result.low < 0.2 < result.high
     assert str(unseen([1] * 10 + [90])) == "10.0 % (4.1 to 15.9)"
 
 
@@ -34,8 +34,8 @@ def test_it_is_what_is_really_missed(size: int) -> None:
     for seed in range(20):
         seen = Counter(random.Random(seed).choices(range(5000), weights, k=size))
         missed = 1 - sum(weights[kind] for kind in seen) / total
-        found = unseen(seen.values())
-        held += found.low <= missed <= found.high
+        result = unseen(seen.values())
+        held += result.low <= missed <= result.high
     assert held >= 17
 
 
@@ -45,11 +45,11 @@ def test_what_would_halve_it() -> None:
     weights = [1 / (rank + 1) ** 1.3 for rank in range(5000)]
     for samples in (1000, 10_000):
         hits = Counter(chance.choices(range(len(weights)), weights, k=samples)).values()
-        found = halving(hits)
-        assert found is not None
+        result = halving(hits)
+        assert result is not None
         needed = _needed(weights, samples)
-        assert needed / 1.5 < found < needed * 1.5
-        assert halving([7 * count for count in hits], 7) == found
+        assert needed / 1.5 < result < needed * 1.5
+        assert halving([7 * count for count in hits], 7) == result
     assert halving([]) is halving([5, 9]) is halving([1]) is halving([1, 1, 1]) is None
 
 

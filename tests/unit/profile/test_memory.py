@@ -56,14 +56,14 @@ STRINGS = (b"", b"samples", b"count", b"process.executable.build_id.gnu", LONG, 
 
 def otlp(tables: bytes = b"", profiles: bytes = b"", sample: bytes = b"") -> bytes:
     """OpenTelemetry's profiles, with *tables* in the dictionary, *profiles* and a *sample* beside the usual."""
-    strings = b"".join(inside(5, one) for one in STRINGS)
+    strings = b"".join(inside(5, item) for item in STRINGS)
     profile = inside(2, inside(1, number(1, 1) + number(2, 2)) + sample)
     return inside(2, strings + tables) + inside(1, inside(2, profile + profiles))
 
 
 def pprof(*more: bytes) -> bytes:
     """A pprof whose strings are the same."""
-    return inside(1, number(1, 1) + number(2, 2)) + b"".join(more) + b"".join(inside(6, one) for one in STRINGS)
+    return inside(1, number(1, 1) + number(2, 2)) + b"".join(more) + b"".join(inside(6, item) for item in STRINGS)
 
 
 def counted(*keys: Callable[[int], bytes], module: bytes = b"program") -> bytes:

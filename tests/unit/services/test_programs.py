@@ -39,8 +39,12 @@ def test_instance_of_a_template(places: tuple[Path, Path]) -> None:
     (places[1] / "demo@.service").write_text("[Service]\nExecStart=+/bin/demo %i\n")
     (places[0] / "demo@one.service.d").mkdir()
     (places[0] / "demo@one.service.d" / "a.conf").write_text("[Service]\nEnvironment=GLIBC_TUNABLES=x\n")
-    found = services.look("demo@one")
-    assert (found.name, found.programs, found.environment) == ("demo@one.service", ("/bin/demo",), "GLIBC_TUNABLES=x")
+    result = services.look("demo@one")
+    assert (result.name, result.programs, result.environment) == (
+        "demo@one.service",
+        ("/bin/demo",),
+        "GLIBC_TUNABLES=x",
+    )
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def note(path: str | Path, change: str = FIXED) -> Diagnosis | None:
-    with journal.noted(change, str(path)) as found:
-        return found
+    with journal.noted(change, str(path)) as result:
+        return result
 
 
 def paths() -> list[str]:
@@ -33,8 +33,8 @@ def test_a_line_is_there_before_the_change_and_after(place: Path, tmp_path: Path
     file.write_text("text")
     link.symlink_to(file)
     info = file.stat()
-    with journal.noted(REPLACED, str(link)) as found:
-        assert found is None
+    with journal.noted(REPLACED, str(link)) as result:
+        assert result is None
         (entry,) = journal.entries()
         assert (entry.change, entry.path) == (REPLACED, str(file))
         assert entry.state == (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
@@ -131,22 +131,22 @@ def test_a_journal_that_cannot_be_written_keeps_nobody_from_the_change(
         monkeypatch.setenv("HOME", str(place / "none"))
     else:
         place.parent.chmod(0o777)
-    found = note("/x")
-    assert found
-    assert (found.code, found.subject) == ("machine.no-journal", "/x")
-    assert found.facts["error"] == OBSTACLES[what]
+    result = note("/x")
+    assert result
+    assert (result.code, result.subject) == ("machine.no-journal", "/x")
+    assert result.facts["error"] == OBSTACLES[what]
     assert not (place / "elsewhere").exists()
     assert not (place / "none").exists()
-    assert (found.remedy and found.remedy.argv) == (("hugealign", "status") if what == "full" else None)
+    assert (result.remedy and result.remedy.argv) == (("hugealign", "status") if what == "full" else None)
 
 
 def test_what_status_takes_out_makes_room(place: Path) -> None:
     note("/a")
     with (place / "journal").open("ab") as file:
         file.truncate(4 << 20)
-    found = note("/b")
-    assert found
-    assert found.facts["error"] == "EFBIG"
+    result = note("/b")
+    assert result
+    assert result.facts["error"] == "EFBIG"
     journal.prune(lambda _: True)
     assert note("/b") is None
     assert paths() == ["/a", "/b"]

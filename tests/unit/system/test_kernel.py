@@ -7,9 +7,9 @@ from hugealign.system import kernel
 
 
 def test_huge_page_size(tmp_path: Path) -> None:
-    said = tmp_path / "hpage_pmd_size"
-    assert kernel.huge_page_size(str(said)) == 2 << 20
-    said.write_text("33554432\n", encoding="ascii")
+    output = tmp_path / "hpage_pmd_size"
+    assert kernel.huge_page_size(str(output)) == 2 << 20
+    output.write_text("33554432\n", encoding="ascii")
     assert kernel.huge_page_size(f"{tmp_path}//hpage_pmd_size") == 32 << 20
     (tmp_path / "odd").write_text("?", encoding="ascii")
     assert kernel.huge_page_size(str(tmp_path / "odd")) == 2 << 20

@@ -36,9 +36,9 @@ def test_cache_of_ldconfig(tmp_path: Path) -> None:
     ]
     for before in (b"", b"ld.so-1.7.0\0" + bytes(4)):  # the old format may come first
         path.write_bytes(before + cache(entries))
-        found = libraries._cache(str(path))
-        assert found["libb.so"] == ["/lib/libb.so"]
-        assert found["liba.so"] == [entries[i][1] for i in (4, 3, 1, 2)]
+        result = libraries._cache(str(path))
+        assert result["libb.so"] == ["/lib/libb.so"]
+        assert result["liba.so"] == [entries[i][1] for i in (4, 3, 1, 2)]
     whole = cache(entries)
     for size in range(0, len(whole), 7):
         path.write_bytes(whole[:size])
@@ -88,8 +88,8 @@ def test_a_search_path_of_thousands_for_thousands_of_names_comes_to_an_end(
 
     monkeypatch.setattr(libraries, "opened", counted)
     monkeypatch.setattr(libraries, "read_image", reading)
-    found = libraries.resolve(str(program), {})
-    assert (found.paths, len(found.missing)) == ((), 4000)
+    result = libraries.resolve(str(program), {})
+    assert (result.paths, len(result.missing)) == ((), 4000)
     assert len(read) == 2
 
 
@@ -97,6 +97,6 @@ def test_a_library_is_found_by_its_search_path(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     (tmp_path / "program").write_bytes(needing(["liba.so", "libb.so"], "$ORIGIN/none:${ORIGIN}/x"))
     (tmp_path / "x" / "liba.so").write_bytes(needing(["libb.so"], ""))
-    found = libraries.resolve(str(tmp_path / "program"), {})
-    assert found.paths == (str(tmp_path / "x" / "liba.so"),)
-    assert found.missing == (("libb.so", str(tmp_path / "program")),)
+    result = libraries.resolve(str(tmp_path / "program"), {})
+    assert result.paths == (str(tmp_path / "x" / "liba.so"),)
+    assert result.missing == (("libb.so", str(tmp_path / "program")),)

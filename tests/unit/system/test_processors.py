@@ -106,15 +106,15 @@ def amd(name: str) -> Leaf:
     ],
 )
 def test_the_table_agrees_with_what_processors_say(name: str, leaf: Leaf) -> None:
-    who, said, row = cpuid.identity(leaf), cpuid.tlbs(leaf), find(name)
+    who, output, row = cpuid.identity(leaf), cpuid.tlbs(leaf), find(name)
     assert identify(who.vendor, who.family, who.model) is row
-    assert said.l1_2m == row.l1_2m
+    assert output.l1_2m == row.l1_2m
     # Ice Lake names only the eight entries that large pages may use.
-    assert name == "icelake" or said.l1_4k == row.l1_4k
+    assert name == "icelake" or output.l1_4k == row.l1_4k
     if who.vendor == INTEL:
         # The manual has 12 ways for Skylake where descriptor C3h means 6.
-        assert said.l2_2m is not None
-        assert said.l2_2m.entries == (row.l2_2m and row.l2_2m.entries)
+        assert output.l2_2m is not None
+        assert output.l2_2m.entries == (row.l2_2m and row.l2_2m.entries)
 
 
 def test_every_x86_row_is_held_against_a_processor() -> None:
@@ -208,8 +208,8 @@ def test_from_files(files: dict[str, str], name: str | None, tmp_path: Path) -> 
     for path, text in files.items():
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(text)
-    found = processor.from_files(str(tmp_path))
-    assert (found.cpu.name if found.cpu else None, found.tlbs) == (name, None)
+    result = processor.from_files(str(tmp_path))
+    assert (result.cpu.name if result.cpu else None, result.tlbs) == (name, None)
 
 
 @pytest.mark.parametrize(
@@ -237,5 +237,5 @@ def test_from_files(files: dict[str, str], name: str | None, tmp_path: Path) -> 
 def test_brand_from_files(text: str, brand: str, tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/cpuinfo").write_text(text)
-    found = processor.from_files(str(tmp_path))
-    assert (found.brand, found.cpu) == (brand, None)
+    result = processor.from_files(str(tmp_path))
+    assert (result.brand, result.cpu) == (brand, None)

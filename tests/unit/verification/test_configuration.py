@@ -63,11 +63,11 @@ def test_the_owner_is_that_of_the_very_file_that_is_read(tmp_path: Path, monkeyp
     look = os.stat
 
     def exchanging(path: str, **more: Any) -> os.stat_result:
-        found = look(path, **more)
+        result = look(path, **more)
         if path == str(tmp_path / "hugealign.toml"):
             (tmp_path / "strangers").replace(path)
             monkeypatch.setattr(os, "stat", look)
-        return found
+        return result
 
     monkeypatch.setattr(os, "stat", exchanging)
     with pytest.raises(UsageError, match="belongs to another user"):
@@ -95,7 +95,7 @@ def test_an_exception_accepts_its_rules_and_no_others(tmp_path: Path) -> None:
     selection = Selection(exceptions=configured(tmp_path, EXCEPTION.format("x")).exceptions)
     judged = selection.judge(report("x", "HA001", "HA003"))
     assert [diagnosis.code for diagnosis in judged.diagnoses] == ["HA003"]
-    assert [(one.diagnosis.code, one.reason) for one in judged.accepted] == [("HA001", "the vendor built it")]
+    assert [(item.diagnosis.code, item.reason) for item in judged.accepted] == [("HA001", "the vendor built it")]
     assert not selection.judge(report("y", "HA001")).accepted
 
 

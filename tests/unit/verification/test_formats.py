@@ -58,14 +58,14 @@ def report(
     segment = Segment(1, flags, M, M, size, size, M, index=2)
     part = Coverage(size, huge, huge // M, 0)
     facts = {"segment": segment.index, "flags": segment.flags, **FACTS, "section": section, "more": 0}
-    found = tuple(Diagnosis(code, path, facts) for code in codes)
+    values = tuple(Diagnosis(code, path, facts) for code in codes)
     small = size < 1 << 18
-    return FileReport(path, part, found, (segment,), small, coverages=(part,), file_size=5 * M, build_id="00ff")
+    return FileReport(path, part, values, (segment,), small, coverages=(part,), file_size=5 * M, build_id="00ff")
 
 
 def outcome(*reports: FileReport, **selection: Any) -> Verification:
     chosen = Selection(**selection)
-    return Verification(tuple(chosen.judge(one) for one in reports), chosen.fail_on)
+    return Verification(tuple(chosen.judge(item) for item in reports), chosen.fail_on)
 
 
 def json_names(output: str) -> list[str]:
@@ -75,7 +75,7 @@ def json_names(output: str) -> list[str]:
 def sarif_names(output: str) -> list[str]:
     (only,) = json.loads(output)["runs"]
     places = [result["locations"][0] for result in only["results"]]
-    places += [told["locations"][0] for told in only["invocations"][0]["toolExecutionNotifications"]]
+    places += [reported["locations"][0] for reported in only["invocations"][0]["toolExecutionNotifications"]]
     uris = [place["physicalLocation"]["artifactLocation"]["uri"] for place in places]
     for uri in uris:
         assert re.fullmatch(r"(%[0-9A-F]{2}|[A-Za-z0-9_.~/-])+", uri), uri  # RFC 3986: no scheme, query, fragment
@@ -119,15 +119,15 @@ def no_commands(output: str) -> None:
 
 def gcc_names(output: str) -> list[str]:
     no_commands(output)
-    found = [re.fullmatch(r"(.*):1:1: error: .* \[(?:file.[a-z-]+|HA001)\]", x) for x in output.splitlines()]
-    return [match[1] if match else "" for match in found]
+    values = [re.fullmatch(r"(.*):1:1: error: .* \[(?:file.[a-z-]+|HA001)\]", x) for x in output.splitlines()]
+    return [match[1] if match else "" for match in values]
 
 
 def text_names(output: str) -> list[str]:
     no_commands(output)
     heads = [line for line in output.partition("\n\n")[0].split("\n") if line and line[:4] != "    "]
-    found = [re.fullmatch(r"(.*): (?:FAILED  .*|could not check: .*)", line) for line in heads]
-    return [match[1] for match in found if match]
+    values = [re.fullmatch(r"(.*): (?:FAILED  .*|could not check: .*)", line) for line in heads]
+    return [match[1] for match in values if match]
 
 
 def in_logs(name: str) -> str:
@@ -160,11 +160,13 @@ def test_hostile_names(form: str, name: str) -> None:
 
 def test_hostile_messages() -> None:
     """Names inside of ELF files end up in messages."""
-    one = outcome(report("x", "HA009", section="::error::x ##[error] " + "y " * 40 + "::stop-commands::z ]]> \udcff\n"))
+    item = outcome(
+        report("x", "HA009", section="::error::x ##[error] " + "y " * 40 + "::stop-commands::z ]]> \udcff\n")
+    )
     for form in ("text", "gcc"):
-        no_commands(rendered(form, one))
-    assert len(github_commands(rendered("github", one))) == 1
-    assert len(junit_names(rendered("junit", one))) == 1
+        no_commands(rendered(form, item))
+    assert len(github_commands(rendered("github", item))) == 1
+    assert len(junit_names(rendered("junit", item))) == 1
 
 
 def test_text_fits_and_adds_up() -> None:
@@ -212,8 +214,8 @@ def check_sarif(document: Any) -> None:
     URIs of the right form (3.4.3).
     """
     assert document["version"] == "2.1.0"
-    for one in document["runs"]:
-        driver = one["tool"]["driver"]
+    for item in document["runs"]:
+        driver = item["tool"]["driver"]
         assert driver["name"]
         ids = [rule["id"] for rule in driver["rules"]]
         assert len(set(ids)) == len(ids)
@@ -222,11 +224,11 @@ def check_sarif(document: Any) -> None:
             assert rule["fullDescription"]["text"]
             assert rule["help"]["text"]
             assert rule["defaultConfiguration"]["level"] in ("error", "warning", "note")
-        for invocation in one["invocations"]:
+        for invocation in item["invocations"]:
             assert isinstance(invocation["executionSuccessful"], bool)
             for notification in invocation["toolExecutionNotifications"]:
                 assert notification["message"]["text"]
-        for result in one["results"]:
+        for result in item["results"]:
             assert result["message"]["text"]
             assert result["level"] in ("none", "note", "warning", "error")
             assert ids[result["ruleIndex"]] == result["ruleId"]
@@ -258,9 +260,9 @@ def test_sarif_is_what_the_specification_says() -> None:
 
 
 def test_sarif_of_a_segment_beyond_the_file() -> None:
-    one = report("x", "HA006")
-    one.segments[0].p_offset = (1 << 64) - 1
-    (result,) = json.loads(rendered("sarif", outcome(one)))["runs"][0]["results"]
+    item = report("x", "HA006")
+    item.segments[0].p_offset = (1 << 64) - 1
+    (result,) = json.loads(rendered("sarif", outcome(item)))["runs"][0]["results"]
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 1}
 
 

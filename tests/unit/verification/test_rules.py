@@ -23,9 +23,9 @@ def image(*segments: Segment, sections: tuple[Section, ...] = (), file_size: int
 
 
 def ids(*segments: Segment, **fields: object) -> list[str]:
-    found = check(image(*segments, **fields), Policy())  # type: ignore[arg-type]
-    assert all(map(render.text, found))  # no fact is missing
-    return [diagnosis.code for diagnosis in found]
+    entries = check(image(*segments, **fields), Policy())  # type: ignore[arg-type]
+    assert all(map(render.text, entries))  # no fact is missing
+    return [diagnosis.code for diagnosis in entries]
 
 
 INTERP = Segment(3, R, 0x200, 0x200, 0x1C, 0x1C, 1)
@@ -117,8 +117,8 @@ def test_data_among_the_text_is_a_warning() -> None:
         Section(".rodata", 1, 2, M + 0x1000, M + 0x1000, 0x1000),
         Section(".comment", 1, 0, 0, 0, 64),
     )
-    (found,) = check(image(load(RX, M, M), sections=sections), Policy())
-    assert (found.code, found.facts) == ("HA009", {"segment": 0, "flags": "R-E", "section": ".rodata", "more": 0})
+    (entries,) = check(image(load(RX, M, M), sections=sections), Policy())
+    assert (entries.code, entries.facts) == ("HA009", {"segment": 0, "flags": "R-E", "section": ".rodata", "more": 0})
 
 
 def test_thresholds() -> None:

@@ -77,7 +77,7 @@ def known(*reports: FileReport) -> baseline.Baseline:
 
 
 def judge(accepted: baseline.Baseline, *reports: FileReport) -> list[FileReport]:
-    return [Selection().judge(one, accepted) for one in reports]
+    return [Selection().judge(item, accepted) for item in reports]
 
 
 def test_known_findings_are_accepted_and_new_ones_are_not() -> None:
@@ -165,8 +165,8 @@ def test_pairing() -> None:
         return [(name, Selection().judge(report(name))) for name in names]
 
     def names(new: list[tuple[str, FileReport]], old: list[tuple[str, FileReport]]) -> list[tuple[str | None, ...]]:
-        found = compare.pairs(new, old, "error")
-        return [tuple(side.path if side else None for side in (p.new, p.old)) for p in found]
+        values = compare.pairs(new, old, "error")
+        return [tuple(side.path if side else None for side in (p.new, p.old)) for p in values]
 
     assert names(side("x"), side("y")) == [("x", "y")]
     assert names(side("a", "b"), side("b", "c")) == [("a", None), ("b", "b"), (None, "c")]

@@ -11,22 +11,22 @@ STRICT = Policy(min_text=0)  # /bin/true has some KiB of text, which no window h
 
 def test_one_file() -> None:
     for path in (TRUE, str(TRUE), [TRUE], iter([str(TRUE)])):
-        found = verify(path)
-        assert (found.status, [file.verdict for file in found.files]) == (0, ["ok"])
-        assert found.coverage().text > 0
+        result = verify(path)
+        assert (result.status, [file.verdict for file in result.files]) == (0, ["ok"])
+        assert result.coverage().text > 0
 
 
 def test_what_fails() -> None:
-    found = verify(TRUE, STRICT)
-    assert found.status == 1
-    assert "HA001" in {diagnosis.code for diagnosis in found.files[0].diagnoses}
+    result = verify(TRUE, STRICT)
+    assert result.status == 1
+    assert "HA001" in {diagnosis.code for diagnosis in result.files[0].diagnoses}
     assert verify(TRUE, STRICT, Selection(fail_on="never")).status == 0
 
 
 def test_what_cannot_be_checked_is_no_exception(tmp_path: Path) -> None:
-    found = verify([tmp_path / "missing", tmp_path])
-    assert found.status == 3
-    problems = [file.problem for file in found.files]
+    result = verify([tmp_path / "missing", tmp_path])
+    assert result.status == 3
+    problems = [file.problem for file in result.files]
     assert [problem and problem.code for problem in problems] == ["file.unreadable", "file.directory"]
     assert verify([]).status == 3
 
@@ -35,9 +35,9 @@ def test_a_directory(tmp_path: Path) -> None:
     shutil.copy(TRUE, tmp_path / "a")
     (tmp_path / "b").write_text("text " * 50)
     for jobs in (1, 2):
-        found = verify(tmp_path, recursive=True, jobs=jobs)
-        assert [file.path for file in found.files] == [str(tmp_path / "a")]
-        assert found.skipped == {"others": 1}
+        result = verify(tmp_path, recursive=True, jobs=jobs)
+        assert [file.path for file in result.files] == [str(tmp_path / "a")]
+        assert result.skipped == {"others": 1}
 
 
 def test_before_and_after() -> None:

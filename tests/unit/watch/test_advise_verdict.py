@@ -30,10 +30,10 @@ def even(pages: int, samples: int, step: int = 1) -> dict[Page, int]:
     ],
 )
 def test_answers(pages: dict[Page, int], in_huge: float, expected: Answer, code: str, facts: dict[str, int]) -> None:
-    found = answer(pages, in_huge)
-    assert (found.answer, found.diagnosis.code) == (expected, code)
-    assert facts.items() <= found.diagnosis.facts.items()
-    assert found.low <= found.share <= found.high
+    result = answer(pages, in_huge)
+    assert (result.answer, result.diagnosis.code) == (expected, code)
+    assert facts.items() <= result.diagnosis.facts.items()
+    assert result.low <= result.share <= result.high
 
 
 @pytest.mark.parametrize(
@@ -49,5 +49,5 @@ def test_answers(pages: dict[Page, int], in_huge: float, expected: Answer, code:
 def test_counters_count_before_samples(
     cycles: float | None, misses: float, expected: Answer, code: str, facts: dict[str, int | str]
 ) -> None:
-    found = answer(even(500, 50000), 0.0, Counted(cycles, misses, ("WALK_ACTIVE",), "a source"))
-    assert (found.answer, found.diagnosis.code, found.diagnosis.facts) == (expected, code, facts)
+    result = answer(even(500, 50000), 0.0, Counted(cycles, misses, ("WALK_ACTIVE",), "a source"))
+    assert (result.answer, result.diagnosis.code, result.diagnosis.facts) == (expected, code, facts)

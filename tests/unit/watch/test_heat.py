@@ -11,9 +11,9 @@ def pages(*counts: int) -> dict[Page, int]:
 
 
 def test_pages_and_windows_that_hold_shares() -> None:
-    found = heat(pages(50, 30, 15, 4, 1))
-    assert (found.samples, found.pages, found.windows) == (100, (1, 3, 4), (1, 1, 1))
-    assert found.unseen.share == 0.01
+    result = heat(pages(50, 30, 15, 4, 1))
+    assert (result.samples, result.pages, result.windows) == (100, (1, 3, 4), (1, 1, 1))
+    assert result.unseen.share == 0.01
     assert heat({}).pages == (0, 0, 0)
 
 
@@ -23,15 +23,15 @@ def test_windows_are_of_one_file_each() -> None:
 
 
 def test_what_fits_is_not_beyond() -> None:
-    found = beyond(pages(*[100] * 10), 10)
-    assert (found.share, found.low) == (0, 0)
-    assert found.high < 0.01
+    result = beyond(pages(*[100] * 10), 10)
+    assert (result.share, result.low) == (0, 0)
+    assert result.high < 0.01
 
 
 def test_half_of_it_fits() -> None:
-    found = beyond(pages(*[1000] * 20), 10)
-    assert found.low < 0.5 < found.high
-    assert found.high - found.low < 0.1
+    result = beyond(pages(*[1000] * 20), 10)
+    assert result.low < 0.5 < result.high
+    assert result.high - result.low < 0.1
 
 
 def test_interval_holds_the_real_share() -> None:
@@ -41,6 +41,6 @@ def test_interval_holds_the_real_share() -> None:
     held = 0
     for seed in range(20):
         seen = Counter(("", n) for n in random.Random(seed).choices(range(2000), weights, k=3000))
-        found = beyond(seen, 64)
-        held += found.low <= real <= found.high
+        result = beyond(seen, 64)
+        held += result.low <= real <= result.high
     assert held >= 19

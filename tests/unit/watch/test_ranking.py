@@ -17,7 +17,7 @@ def window(at: int, heat: int, state: State = State.SMALL, *, ours: bool = True)
 
 
 def starts(found: tuple[Window, ...]) -> list[int]:
-    return [one.start // W for one in found]
+    return [item.start // W for item in found]
 
 
 def test_windows_of_mappings_by_heat() -> None:
@@ -42,36 +42,36 @@ def test_what_is_mapped_and_not_touched_takes_no_memory() -> None:
     pages = (Region(7 * W, 9 * W, huge=True, file=False),)
     vast = Mapping(0, 60 << 40, 0, "", pages=pages)
     tracemalloc.start()
-    found = windows([vast], Counter({8 * W: 1, 9 * W: 2, (60 << 40) - 1: 3, 60 << 40: 4}), W)
-    assert [window.start for window in found] == [(60 << 40) - W, 9 * W, 8 * W, 7 * W]
+    result = windows([vast], Counter({8 * W: 1, 9 * W: 2, (60 << 40) - 1: 3, 60 << 40: 4}), W)
+    assert [window.start for window in result] == [(60 << 40) - W, 9 * W, 8 * W, 7 * W]
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
 
 
 def test_the_hottest_come_first_and_what_is_not_touched_never() -> None:
-    found = [window(1, 5), window(2, 50), window(4, 10), window(5, 99, State.UNTOUCHED)]
-    assert starts(plan(found, 2).collapse) == [2, 4]
-    assert sorted(starts(plan(found, 9).collapse)) == [1, 2, 4]
+    result = [window(1, 5), window(2, 50), window(4, 10), window(5, 99, State.UNTOUCHED)]
+    assert starts(plan(result, 2).collapse) == [2, 4]
+    assert sorted(starts(plan(result, 9).collapse)) == [1, 2, 4]
 
 
 def test_code_that_was_not_sampled_comes_last_and_files_never() -> None:
-    found = [window(1, 0), window(2, 50), window(3, 0, ours=False), window(4, 1, ours=False)]
-    assert sorted(starts(plan(found, 9).collapse)) == [1, 2, 4]
-    assert sorted(starts(plan(found, 2).collapse)) == [2, 4]
+    result = [window(1, 0), window(2, 50), window(3, 0, ours=False), window(4, 1, ours=False)]
+    assert sorted(starts(plan(result, 9).collapse)) == [1, 2, 4]
+    assert sorted(starts(plan(result, 2).collapse)) == [2, 4]
     assert starts(plan([window(1, 0, State.HUGE), window(2, 1)], 1).collapse) == [2]
 
 
 def test_what_is_huge_already_counts() -> None:
-    found = [window(1, 1, State.HUGE, ours=False), window(2, 50), window(3, 10)]
-    assert plan(found, 2) == AdaptPlan((), (found[1],))
-    assert plan(found, 1) == AdaptPlan()
-    assert plan(found, 0) == AdaptPlan()  # text of files is not ours to split
+    result = [window(1, 1, State.HUGE, ours=False), window(2, 50), window(3, 10)]
+    assert plan(result, 2) == AdaptPlan((), (result[1],))
+    assert plan(result, 1) == AdaptPlan()
+    assert plan(result, 0) == AdaptPlan()  # text of files is not ours to split
 
 
 def test_heat_that_moved_takes_the_place_of_what_was() -> None:
-    found = [window(1, 1, State.HUGE), window(2, 50)]
-    assert plan(found, 1) == AdaptPlan((found[0],), (found[1],))
-    assert plan(found, 2) == AdaptPlan((), (found[1],))
+    result = [window(1, 1, State.HUGE), window(2, 50)]
+    assert plan(result, 1) == AdaptPlan((result[0],), (result[1],))
+    assert plan(result, 2) == AdaptPlan((), (result[1],))
 
 
 def test_a_little_more_heat_moves_nothing() -> None:
@@ -80,14 +80,14 @@ def test_a_little_more_heat_moves_nothing() -> None:
 
 
 def test_too_many_are_split_again_the_coldest() -> None:
-    found = [window(at, at, State.HUGE) for at in range(1, 6)]
-    assert sorted(starts(plan(found, 2).split)) == [1, 2, 3]
-    assert plan(found, 0).split == tuple(found)
+    result = [window(at, at, State.HUGE) for at in range(1, 6)]
+    assert sorted(starts(plan(result, 2).split)) == [1, 2, 3]
+    assert plan(result, 0).split == tuple(result)
 
 
 def test_what_was_refused_leaves_its_place_to_others() -> None:
-    found = [window(1, 50), window(2, 5)]
-    assert starts(plan(found, 1, frozenset({W})).collapse) == [2]
+    result = [window(1, 50), window(2, 5)]
+    assert starts(plan(result, 1, frozenset({W})).collapse) == [2]
 
 
 @pytest.mark.parametrize(("states", "expected"), [(None, 0.25), ({2 * W: State.HUGE}, 1.0), ({W: State.SMALL}, 0.0)])

@@ -50,10 +50,10 @@ def test_parts_of_a_service_have_one_command_in_whatever_order_they_come() -> No
     libs = replace(SERVICE, fix=False, files=("/lib/a.so",))
     other, inside = replace(SERVICE, service="nginx.service"), replace(libs, inside=True)
     plain = Remedied(Diagnosis("file.replaced", "/f", {}, Remedy("restart")))
-    found = together([remedied(SERVICE), plain, *map(remedied, (libs, other, inside))])
+    result = together([remedied(SERVICE), plain, *map(remedied, (libs, other, inside))])
     both = replace(SERVICE, files=("/lib/a.so",))
-    assert found[1] == plain
-    assert [one.diagnosis.remedy and one.diagnosis.remedy.argv for one in (found[0], *found[2:])] == [
+    assert result[1] == plain
+    assert [one.diagnosis.remedy and one.diagnosis.remedy.argv for one in (result[0], *result[2:])] == [
         argv(both), argv(both), argv(other), argv(inside)
     ]  # fmt: skip
 
@@ -62,10 +62,10 @@ def test_what_an_earlier_start_made_huge_is_in_the_next_command() -> None:
     """A library is huge by `run --file`; the command for another one names it too, or it would be small again."""
     program = replace(SERVICE, service="", fix=False)
     done, lacking = replace(program, fix=True, files=("/lib/a.so",)), replace(program, files=("/lib/b.so",))
-    (found,) = together([remedied(lacking)], [done])
-    assert found.diagnosis.remedy
+    (result,) = together([remedied(lacking)], [done])
+    assert result.diagnosis.remedy
     words = ("--fix", "--file", "/lib/a.so", "--file", "/lib/b.so", "--", "/usr/sbin/mariadbd")
-    assert found.diagnosis.remedy.argv == ("hugealign", "run", *words)
+    assert result.diagnosis.remedy.argv == ("hugealign", "run", *words)
 
 
 PART = CodePart(CodeKind.PROGRAM, "/srv/app", (Mapping(W, 4 * W, 0, "/srv/app", pages=()),))
@@ -91,24 +91,24 @@ OWNER = Owner(NOBODY, "/srv/app", "/srv/app", "", "app")
     ],
 )
 def test_remedy_of_each_code(code: str, facts: dict[str, int | str], kind: str | None, words: str) -> None:
-    found = Remedies(W).find(OWNER, PART, Diagnosis(code, "/srv/app", facts), 3).diagnosis
-    assert (found.code, found.remedy.kind if found.remedy else None) == (code, kind)
-    named = " ".join(found.remedy.argv if found.remedy else ())
+    result = Remedies(W).find(OWNER, PART, Diagnosis(code, "/srv/app", facts), 3).diagnosis
+    assert (result.code, result.remedy.kind if result.remedy else None) == (code, kind)
+    named = " ".join(result.remedy.argv if result.remedy else ())
     assert (named.endswith(words), bool(named)) == (True, bool(words))
 
 
 def test_a_service_is_restarted_by_its_manager() -> None:
     owner = replace(OWNER, service="a.service")
-    found = Remedies(W).find(owner, PART, Diagnosis("file.replaced", "/srv/app", {}), 3).diagnosis
-    assert found.remedy
-    assert (found.remedy.kind, render.command(found.remedy).endswith("systemctl restart a.service")) == ("run", True)
-    found = Remedies(W).find(owner, PART, Diagnosis("process.thp-disabled", "/srv/app", {}), 3).diagnosis
-    assert found.remedy == Remedy("allow-huge-pages")
+    result = Remedies(W).find(owner, PART, Diagnosis("file.replaced", "/srv/app", {}), 3).diagnosis
+    assert result.remedy
+    assert (result.remedy.kind, render.command(result.remedy).endswith("systemctl restart a.service")) == ("run", True)
+    result = Remedies(W).find(owner, PART, Diagnosis("process.thp-disabled", "/srv/app", {}), 3).diagnosis
+    assert result.remedy == Remedy("allow-huge-pages")
 
 
 def test_a_file_that_cannot_be_reached_is_told_apart() -> None:
-    found = Remedies(W).find(OWNER, PART, Diagnosis("cache.small-pages", "/srv/app", {}), 3)
-    assert (found.diagnosis.code, found.diagnosis.remedy, found.start) == ("file.out-of-reach", None, None)
+    result = Remedies(W).find(OWNER, PART, Diagnosis("cache.small-pages", "/srv/app", {}), 3)
+    assert (result.diagnosis.code, result.diagnosis.remedy, result.start) == ("file.out-of-reach", None, None)
 
 
 def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -124,5 +124,5 @@ def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch, 
         ("/lib/systemd/systemd", "", True),
     ):
         owner = replace(OWNER, exe=exe, service=service)
-        found = Remedies(W).find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
-        assert (found.code == "service.starts-early", found.remedy is None) == (early, early)
+        result = Remedies(W).find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
+        assert (result.code == "service.starts-early", result.remedy is None) == (early, early)

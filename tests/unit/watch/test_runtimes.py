@@ -25,5 +25,5 @@ from hugealign.watch.runtimes import runtime
     ],
 )
 def test_runtimes_are_known_by_whole_names(exe: str, files: tuple[str, ...], name: str | None) -> None:
-    found = runtime(exe, files)
-    assert (found.name if found else None) == name
+    result = runtime(exe, files)
+    assert (result.name if result else None) == name

@@ -28,13 +28,13 @@ def executed(pid: int, *lines: str, cpu: float = 0.0, started: float = 0.0, exe:
 
 
 def test_processes_of_a_program_are_one_row_for_each_part() -> None:
-    found = group([executed(7, TEXT, JIT), executed(8, TEXT), executed(9, TEXT, exe="/srv/other")], {7: 0.5, 8: 0.25})
-    assert [(one.part.kind, one.part.path, one.cpu, len(one.members)) for one in found] == [
+    result = group([executed(7, TEXT, JIT), executed(8, TEXT), executed(9, TEXT, exe="/srv/other")], {7: 0.5, 8: 0.25})
+    assert [(item.part.kind, item.part.path, item.cpu, len(item.members)) for item in result] == [
         ("program", "/srv/app", 0.75, 2),
         ("code", "", 0.5, 1),
         ("library", "/srv/app", 0.0, 1),
     ]
-    assert all(one.runtime and one.runtime.name == "HotSpot" for one in found)
+    assert all(item.runtime and item.runtime.name == "HotSpot" for item in result)
 
 
 @pytest.mark.parametrize("huge", [0, 1, 3])
@@ -67,8 +67,8 @@ def code(count: int, huge: int, small: int, files: int = 0) -> list[Group]:
     jit = Mapping(at, at + 8 * W, 0, "", permissions="rwxp", pages=pages)
     text = Mapping(W, (1 + files) * W, 0, "/srv/app", pages=(Region(W, (1 + files) * W, huge=True, file=True),))
     parts = (text, jit) if files else (jit,)
-    found = [Executed(NOBODY + n, "app", "/srv/app", 0.0, 0.0, parts, ()) for n in range(count)]
-    return [one for one in group(found, {}) if one.part.kind == CodeKind.CODE]
+    result = [Executed(NOBODY + n, "app", "/srv/app", 0.0, 0.0, parts, ()) for n in range(count)]
+    return [item for item in group(result, {}) if item.part.kind == CodeKind.CODE]
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,10 @@ def test_actions_are_read_on_a_narrow_screen() -> None:
     assert lines[-1].split()[-3:] == ["2", "6", "6"]
     assert max(map(len, lines[3:])) <= 80
     for height in range(1, 12):
-        found = table(replace(MACHINE, rows=(long,) * 50), width=80, height=height)
-        assert len(found) <= height
-        shown = sum("libstdc++" in line for line in found)
-        assert height < 7 or found[-1] == f"… {50 - shown} more"
+        result = table(replace(MACHINE, rows=(long,) * 50), width=80, height=height)
+        assert len(result) <= height
+        shown = sum("libstdc++" in line for line in result)
+        assert height < 7 or result[-1] == f"… {50 - shown} more"
 
 
 def test_table_of_hostile_names() -> None:

@@ -38,7 +38,7 @@ EXE = Observed("/srv/app")
 
 
 def codes(verdict: Verdict) -> list[tuple[int | str, str]]:
-    return [(found.facts.get("windows", 0), found.code) for found in verdict.diagnoses]
+    return [(result.facts.get("windows", 0), result.code) for result in verdict.diagnoses]
 
 
 @pytest.mark.parametrize(
@@ -246,11 +246,11 @@ def test_code_of_a_runtime_has_its_name_and_option() -> None:
     hotspot, jit = replace(EXE, runtime=RUNTIMES[0]), CodeKind.CODE
     facts = {"runtime": "HotSpot", "option": "-XX:+UseTransparentHugePages"}
     code = replace(JIT, pages=(Region(JIT.start, JIT.end, huge=False, file=False),))
-    found = judge_part(CodePart(jit, "", (code, code)), WINDOW, hotspot)
-    assert found.diagnoses == (Diagnosis("runtime.small-pages", "/srv/app", {**facts, "windows": 4}),)
+    result = judge_part(CodePart(jit, "", (code, code)), WINDOW, hotspot)
+    assert result.diagnoses == (Diagnosis("runtime.small-pages", "/srv/app", {**facts, "windows": 4}),)
     pieces = replace(JIT, start=JIT.start + 4096, end=JIT.start + 3 * M, pages=())
-    found = judge_part(CodePart(jit, "", (pieces,)), WINDOW, hotspot)
-    assert found.diagnoses == (Diagnosis("runtime.no-window", "/srv/app", facts),)
+    result = judge_part(CodePart(jit, "", (pieces,)), WINDOW, hotspot)
+    assert result.diagnoses == (Diagnosis("runtime.no-window", "/srv/app", facts),)
 
 
 def test_large_parts_besides_the_program_count_for_nothing() -> None:

@@ -22,18 +22,18 @@ def fd() -> Iterator[int]:
 
 def contents(fd: int, sections: dict[str, bytes]) -> dict[str, dwarf_tables.Contents]:
     """Return *sections*, written one behind the other."""
-    found: dict[str, dwarf_tables.Contents] = {}
+    result: dict[str, dwarf_tables.Contents] = {}
     for name, data in sections.items():
         at = os.fstat(fd).st_size
         os.pwrite(fd, data, at)
-        found[name] = dwarf_tables.Contents(fd, at, len(data))
-    return found
+        result[name] = dwarf_tables.Contents(fd, at, len(data))
+    return result
 
 
 def addresses(fd: int, sections: dict[str, bytes]) -> dict[str, list[int]]:
     """Return the places of addresses in *sections* that have any."""
-    found = dwarf.find_addresses(contents(fd, sections))
-    return {name: sorted(set(places)) for name, places in found.items() if places}
+    result = dwarf.find_addresses(contents(fd, sections))
+    return {name: sorted(set(places)) for name, places in result.items() if places}
 
 
 def leb(number: int) -> bytes:
@@ -112,9 +112,9 @@ def costly() -> Iterator[tuple[str, dict[str, bytes]]]:
 def test_work_is_in_proportion_to_the_size(kind: str, sections: dict[str, bytes], fd: int) -> None:
     def work() -> None:
         try:
-            dwarf.find_addresses(found)
+            dwarf.find_addresses(result)
         except dwarf_tables.UnclearError:
             assert kind != "one table"
 
-    found = contents(fd, sections)
+    result = contents(fd, sections)
     assert steps(work) < 100 * sum(map(len, sections.values()))

@@ -25,12 +25,12 @@ def image(
     dynamic = loads[-1]
     rows.append((2, RW, dynamic[2], dynamic[1], 64, 64, 8))
     segments = tuple(Segment(*row, index=i, header=64 + 56 * i) for i, row in enumerate(rows))
-    found = []
+    result = []
     for name, kind, flags, at, size in sections:
         offset = next(o + at - a for _, a, o, length in loads if a <= at < a + length)
-        found.append(Section(name, kind, flags, at, offset, size))
+        result.append(Section(name, kind, flags, at, offset, size))
     end = max(offset + size for _, _, offset, size in loads)
-    return Image(3, 62, segments, tuple(found), end)
+    return Image(3, 62, segments, tuple(result), end)
 
 
 #: The layouts: loads, sections, alignment; then what moves from where, how far, the room, and the new text.
