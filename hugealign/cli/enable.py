@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from hugealign.cli import units
+from hugealign.cli import messages, units
 from hugealign.cli.arguments import add_json
 from hugealign.io.units import printable
 
@@ -59,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
 
     def work(unit: str) -> tuple[list[str], list[str]]:
         done = (enable.plan if args.dry_run else enable.enable)(unit, options)
+        for diagnosis in done.left:
+            messages.warning(f"{printable(diagnosis.subject)}: {render.text(diagnosis)}")
         paths = list(done.texts)
         if args.dry_run:
             return paths, [f"# {printable(path)}\n{text}" for path, text in done.texts.items()]

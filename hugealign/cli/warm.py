@@ -143,11 +143,12 @@ class _Room:
     def __init__(self, args: argparse.Namespace) -> None:
         from hugealign.io.units import parse_size
         from hugealign.system import kernel
+        from hugealign.verification import inputs
 
         available = kernel.available_memory() or 0
         self._most = available if args.max is None else parse_size(args.max, "--max")
+        self._room = inputs.Room(self._most)
         self._left_out = 0
-        self._taken = 0
         self._small: set[int] = set()
         self._seen: set[tuple[int, int]] = set()
 
@@ -160,7 +161,7 @@ class _Room:
             if info.st_dev in self._small or (info.st_dev, info.st_ino) in self._seen:
                 return False
             self._seen.add((info.st_dev, info.st_ino))
-            fits = window_bytes(path) <= self._most - self._taken
+            fits = self._room.fits(window_bytes(path))
         except (OSError, HugealignError):
             return True  # it is looked at, and reported
         self._left_out += not fits
@@ -170,11 +171,11 @@ class _Room:
         """Return the line about what was left out."""
         if self._left_out:
             return [f"{counted(self._left_out, 'file')} left out: more than {format_size(self._most)} (--max)"]
-        return [] if self._taken else ["no window below became huge"]
+        return [] if self._room.taken else ["no window below became huge"]
 
     def take(self, done: "CachedText") -> None:
         """Count what was *done*."""
-        self._taken += done.huge * done.page_size
+        self._room.take(done.huge * done.page_size)
         if done.diagnosis and done.diagnosis.code == "file-system.no-huge-pages":
             self._small.add(os.stat(done.path).st_dev)
 

@@ -39,24 +39,24 @@ def fix_below(
     """
     options = options.changed(in_place=True, one_name=True)
     programs = inputs.programs(tops, progress)
+    names = _names(programs)
     fixed = _fixed(programs)
-    firsts = [names[0] for names in _names(list(fixed)).values()]
+    firsts = [same[0] for same in names.values() if same[0] in fixed]
     if options.undo:
         paths = firsts
     else:
         for path in fixed:  # a run that was killed may not have finished with it
             with contextlib.suppress(HugealignError):
                 fix(path, options)
-        gathered = gains.gather(programs, options, progress, search=False)
-        left = None if most is None else most - sum(fixed[path] for path in firsts)
+        room = inputs.Room(most)
+        room.take(sum(fixed[path] for path in firsts))
         paths = []
-        for gain in gathered:
-            if left is None or gain.covered <= left:
+        for gain in gains.gather(programs, options, progress, search=False):
+            if room.fits(gain.covered):
                 paths.append(gain.path)
-                left = None if left is None else left - gain.covered
+                room.take(gain.covered)
             else:
                 yield TreeStep(gain.path)
-    names = _names(programs)
     for number, path in enumerate(paths, 1):
         progress(f"{number:,} of {len(paths):,} files: {printable(path)}")
         try:

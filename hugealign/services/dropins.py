@@ -17,6 +17,8 @@ from hugealign.run.launch import SETTING, VARIABLE
 MARK = "# Written by `hugealign enable`; `hugealign disable` removes it."
 PLACE = "/etc/systemd/system"
 _PLAIN = re.compile(r"/[A-Za-z0-9/._+@,=:%$~ -]*")  # no quotes, no backslash, no control characters
+#: How long the text may take to prepare: seconds for anything, and bytes for each one more, of a slow disk.
+_SECONDS, _RATE = 60, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class ServiceSetup:
     """What to write for the service *name*: bind copies over *staged* files, and make *warmed* files huge in place.
 
     *fix*: fixed copies where a file has no window.  *tunable*: the program's loader keeps text huge if asked.
+    *size*: bytes of all files.
     """
 
     name: str
@@ -32,6 +35,7 @@ class ServiceSetup:
     fix: bool = False
     tunable: bool = False
     store: str = "/run/hugealign"
+    size: int = 0
 
 
 def paths(name: str) -> tuple[str, str]:
@@ -63,7 +67,7 @@ def _service(setup: ServiceSetup, command: str) -> str:
         "",
         "[Service]",
         "Type=oneshot",
-        "TimeoutStartSec=60",
+        f"TimeoutStartSec={_SECONDS + setup.size // _RATE}",
     ]
     # Remove the names of the previous copies first: if anything fails after that, no old program starts.
     # The names belong to this service: others keep theirs, and with them the copies that they share with it.
@@ -111,7 +115,12 @@ def _quoted(text: str) -> str:
     return f'"{text}"' if " " in text else text
 
 
+def is_plain(path: str) -> bool:
+    """Return whether a unit can contain the name *path*."""
+    return bool(_PLAIN.fullmatch(path.removeprefix("-")))
+
+
 def _checked(path: str) -> str:
-    if not _PLAIN.fullmatch(path.removeprefix("-")):
+    if not is_plain(path):
         raise RefusalError("service.odd-name", file=path)
     return path

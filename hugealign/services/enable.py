@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
-from hugealign.diagnosis.values import Remedy
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.io import replacing, resources
@@ -41,12 +41,16 @@ class EnableOptions:
 
 @dataclass(frozen=True, slots=True)
 class Enabled:
-    """The service *name*: *texts* are the files to write, by path; *staged* and *warmed* are the files it runs from."""
+    """The service *name*: *texts* are the files to write, by path; *staged* and *warmed* are the files it runs from.
+
+    *left* tells of each file below a directory that no unit can name.
+    """
 
     name: str
     texts: dict[str, str]
     staged: Sequence[str]
     warmed: Sequence[str]
+    left: Sequence[Diagnosis] = ()
 
 
 def plan(unit: str, options: EnableOptions) -> Enabled:
@@ -56,18 +60,24 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
         raise RefusalError("service.starts-early")
     staged: list[str] = []
     warmed: list[str] = []
+    left: list[Diagnosis] = []
     files, fixes = _files(service, options), copies.Fixes()
+    trees = [os.path.realpath(path) + os.sep for path in options.files if os.path.isdir(path)]
     for path in files:
         place = _place(path, fixes if options.fix else None)
-        (warmed if place == "warm" else staged if place else []).append(path)
+        if place and not dropins.is_plain(path) and path.startswith(tuple(trees)):
+            left.append(Diagnosis("service.odd-name", path, {"file": path}))
+        elif place:
+            (warmed if place == "warm" else staged).append(path)
     if not staged and not warmed:
         _refuse_members(service, options)
         fixable = not options.fix and any(_place(path, fixes) for path in files)
         remedy = Remedy("run", _words(replace(options, fix=True), service.name)) if fixable else None
         raise RefusalError("service.no-window", remedy)
     keeps = launch.VARIABLE not in service.environment and launch.has_tunable((*staged, *warmed)[0])
-    setup = dropins.ServiceSetup(service.name, staged, warmed, options.fix, keeps, store.DEFAULT)
-    return Enabled(service.name, dropins.texts(setup, _command()), staged, warmed)
+    size = sum(os.stat(path).st_size for path in (*staged, *warmed))
+    setup = dropins.ServiceSetup(service.name, staged, warmed, options.fix, keeps, store.DEFAULT, size)
+    return Enabled(service.name, dropins.texts(setup, _command()), staged, warmed, left)
 
 
 def enable(unit: str, options: EnableOptions) -> Enabled:

@@ -54,6 +54,22 @@ class Step(Record):
     passed: "Counter[str] | None" = None
 
 
+class Room:
+    """How many bytes of text of all files may become huge: at *most* so many, None for any; *taken* are so far."""
+
+    def __init__(self, most: int | None) -> None:
+        self.most = most
+        self.taken = 0
+
+    def fits(self, size: int) -> bool:
+        """Return whether *size* bytes more may become huge."""
+        return self.most is None or self.taken + size <= self.most
+
+    def take(self, size: int) -> None:
+        """Count *size* bytes."""
+        self.taken += size
+
+
 def names_from(stream: "BinaryIO", null: bool) -> Iterator[str]:
     """Yield the names in *stream*, one per line, or if *null* each ended by a NUL byte.  Raises HugealignError."""
     end = b"\0" if null else b"\n"

@@ -25,7 +25,7 @@ class Podman:
         """Return what podman says to *words*.  Raises MissingError."""
         podman: Sequence[object] = ("podman", *self._options, "--runtime", "crun", *words)
         command = ["unshare", "--mount", "sh", "-c", _UNIFIED, "sh", *map(str, podman)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=1800)
         if done.returncode:
             raise MissingError(f"podman {words[0]}: {done.stderr.strip()[-300:]}")
         return (done.stdout + (done.stderr if words[0] == "logs" else "")).strip()

@@ -293,6 +293,14 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
     below = offline(units, "enable", "--dry-run", "--file", str(stock), "script").stdout
     assert f"{stock}/good:{stock}/good\n" in below
     assert f"{stock}/plain" not in below
+    odd = stock / "it's"
+    odd.hardlink_to(stock / "good")
+    try:
+        done = offline(units, "enable", "--dry-run", "--file", str(stock), "script")
+    finally:
+        odd.unlink()
+    assert (done.returncode, done.stdout) == (0, below)
+    assert done.stderr == f"hugealign: warning: {odd}: {worded('service.odd-name', file=str(odd))}\n"
 
 
 #: A hugealign that others may write to.

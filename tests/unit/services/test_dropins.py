@@ -13,7 +13,7 @@ RequiresMountsFor=/run/hugealign
 
 [Service]
 Type=oneshot
-TimeoutStartSec=60
+TimeoutStartSec=160
 ExecStart=-/bin/rm -f -- /run/hugealign/for/demo.service/usr/sbin/demo
 ExecStart=-/usr/bin/hugealign stage --fix --owner demo.service -- /usr/sbin/demo
 ExecStart=-/usr/bin/hugealign warm -- /usr/lib/libdemo.so
@@ -30,7 +30,9 @@ Environment=GLIBC_TUNABLES=glibc.elf.thp=1
 
 
 def test_both_files() -> None:
-    setup = ServiceSetup("demo.service", ["/usr/sbin/demo"], ["/usr/lib/libdemo.so"], fix=True, tunable=True)
+    setup = ServiceSetup(
+        "demo.service", ["/usr/sbin/demo"], ["/usr/lib/libdemo.so"], fix=True, tunable=True, size=1600 << 20
+    )
     assert texts(setup, "/usr/bin/hugealign") == {
         "/etc/systemd/system/hugealign-for-demo.service": SERVICE,
         "/etc/systemd/system/demo.service.d/hugealign.conf": DROP_IN,

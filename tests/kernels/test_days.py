@@ -1,0 +1,27 @@
+"""Days of an ML engineer and of a Node shop, typed from the guides in a Debian 12."""
+
+import os
+
+import pytest
+
+from tests.kernels import days, debian
+from tests.live.filesystems import MissingError
+from tests.support import need
+
+pytestmark = [pytest.mark.kernels, pytest.mark.timeout(3 * days.SECONDS)]
+
+
+@pytest.mark.parametrize("place", days.PLACES)
+def test_all_text_of_the_libraries_that_matter_is_huge(place: str) -> None:
+    if os.geteuid():
+        pytest.skip("root is needed")
+    need("mmdebstrap", "npm", *(("podman", "crun") if place == "container" else ()))
+    try:
+        results = days.PLACES[place](days.tree())
+    except (debian.Unavailable, MissingError) as reason:
+        pytest.skip(str(reason))
+    least = [share for _, _, libraries in days.DAYS.values() for share in libraries.values()]
+    for (name, before, after, text), share in zip(days.rows(results), least, strict=True):
+        assert (before, 100 * after >= share * text) == (0, True), (name, before, after, text)
+    for undone in (one for one in results if one["when"] == "undone"):
+        assert undone["said"].endswith(" files restored\n")
