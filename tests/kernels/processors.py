@@ -171,7 +171,8 @@ def _without(runs: Sequence[dict[str, Any]]) -> str:
     links = ", ".join(found[0]["results"][0]["started"])
     return f"""
 {names}: QEMU emulates no huge pages on that processor (EDAT-1), so the kernel has no transparent ones. `doctor`, `warm`
-and `ps` say so (`machine.no-thp`), and the programs run ({links}). Whether text becomes huge there was not measured.
+and `ps` say so (`machine.no-thp`), and the programs run ({links}).
+Whether text becomes huge there was not measured.
 """
 
 
