@@ -41,7 +41,7 @@ class Record:
 
     def __init__(self, *values: "Any", **named: "Any") -> None:
         fields = self.__dict__
-        fields.update(zip(self.__annotations__, values))  # noqa: B905  # strict= would double the cost
+        fields.update(zip(type(self).__annotations__, values))  # noqa: B905  # strict= would double the cost
         if named:
             fields.update(named)
 

@@ -27,7 +27,7 @@ TITLE = "Other processors"
 class Processor:
     """One processor: Debian's name of it, the *suite* that its Python comes from, and how it is emulated.
 
-    *qemu* is the command, empty for that of Debian 13; *words* are for the kernel.
+    *qemu* is the command, empty for that of Debian 13.
     """
 
     debian: str
@@ -35,7 +35,6 @@ class Processor:
     suite: str
     qemu: tuple[str, ...]
     console: str
-    words: str = ""
 
 
 _RISCV64 = Processor("riscv64", RISCV64, "stable", ("qemu-system-riscv64", "-M", "virt", "-cpu", "rv64"), "ttyS0")
@@ -43,15 +42,8 @@ _RISCV64 = Processor("riscv64", RISCV64, "stable", ("qemu-system-riscv64", "-M",
 _PSERIES = "pseries,cap-cfpc=broken,cap-sbbc=broken,cap-ibs=broken,cap-ccf-assist=off"
 _PPC64EL = Processor("ppc64el", PPC64LE, "stable", ("qemu-system-ppc64", "-M", _PSERIES, "-cpu", "power9"), "hvc0")
 _S390X = Processor("s390x", S390X, "stable", ("qemu-system-s390x", "-M", "s390-ccw-virtio", "-cpu", "max"), "ttysclp0")
-# Debian 12's QEMU boots no EFI image there.  The kernel looks for a keyboard where the machine has none, and dies.
-_LOONG64 = Processor(
-    "loong64",
-    LOONGARCH64,
-    "testing",
-    ("", "-M", "virt", "-cpu", "la464"),
-    "ttyS0",
-    "initcall_blacklist=i8042_init",
-)
+# Debian 12's QEMU boots no EFI image there.
+_LOONG64 = Processor("loong64", LOONGARCH64, "testing", ("", "-M", "virt", "-cpu", "la464"), "ttyS0")
 #: By series: the processor, the kernel's version and its flavour.
 KERNELS = {
     "riscv64-6.12": (_RISCV64, "6.12", "riscv64"),
@@ -105,21 +97,25 @@ def emulated(processor: Processor) -> machine.Emulated:
         shutil.copy(tree / "usr/bin/busybox", busybox)
         disk = machine.system_disk(tree, processor.debian)
     qemu = processor.qemu if processor.qemu[0] else (*_newer_qemu(), *processor.qemu[1:])
-    return machine.Emulated((*qemu, "-m", "2048"), processor.console, busybox, disk, processor.words)
+    return machine.Emulated((*qemu, "-m", "2048"), processor.console, busybox, disk)
 
 
 def _newer_qemu() -> tuple[str, ...]:
-    """Return the command of Debian 13's qemu-system-loongarch64, unpacked.  Raises debian.Unavailable."""
+    """Return the command of Debian 13's qemu-system-loongarch64, unpacked.  Raises debian.Unavailable.
+
+    The firmware has the tables of ACPI, without which the kernel finds no disk there.
+    """
     root = debian.BUILD / "qemu"
     if not root.exists():
         with tempfile.TemporaryDirectory(dir=debian.BUILD) as name:
             tree = Path(name, "tree")
             tree.mkdir()
-            debian.unpack_system("amd64", "stable", tree, ("qemu-system-misc",))
+            debian.unpack_system("amd64", "stable", tree, ("qemu-system-misc", "qemu-efi-loongarch64"))
             tree.rename(root)
     loader, libraries = root / "usr/lib64/ld-linux-x86-64.so.2", root / "usr/lib/x86_64-linux-gnu"
     program = root / "usr/bin/qemu-system-loongarch64"
-    return (str(loader), "--library-path", str(libraries), str(program), "-L", str(root / "usr/share/qemu"))
+    words = [loader, "--library-path", libraries, program, "-L", root / "usr/share/qemu"]
+    return (*map(str, words), "-bios", str(root / "usr/share/qemu-efi-loongarch64/QEMU_EFI.fd"))
 
 
 def measure(series: str) -> dict[str, Any]:
@@ -175,7 +171,8 @@ def _without(runs: Sequence[dict[str, Any]]) -> str:
     links = ", ".join(found[0]["results"][0]["started"])
     return f"""
 {names}: QEMU emulates no huge pages on that processor (EDAT-1), so the kernel has no transparent ones. `doctor`, `warm`
-and `ps` say so (`machine.no-thp`), and the programs run ({links}). Whether text becomes huge there was not measured.
+and `ps` say so (`machine.no-thp`), and the programs run ({links}).
+Whether text becomes huge there was not measured.
 """
 
 
