@@ -252,6 +252,7 @@ def _used(path: Path) -> bool:
     return any(str(path) in index.read_text() for index in path.parent.glob("blocks*") if index.suffix != ".list")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_local_functions_with_names_of_their_own(compiler: str, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler, "-funique-internal-linkage-names")
@@ -318,6 +319,7 @@ def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_a_build_without_names_or_code(compiler: str, tmp_path: Path) -> None:
     """What is missing is said, not what follows from it."""
