@@ -15,7 +15,8 @@ SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/de
 
 # Packages that only test-kernels needs, 120 MB, and those that build a kernel: `make test` does not install them.
 KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs-progs kmod cpio debian-archive-keyring \
-	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc
+	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc zstd \
+	qemu-system-misc qemu-system-ppc opensbi qemu-slof gcc-powerpc64le-linux-gnu
 
 .PHONY: help count demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench docs manual docs-live tables share pad install uninstall man deb rpm wheel setup clean
 

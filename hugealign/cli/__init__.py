@@ -42,7 +42,7 @@ GROUPS = {
     "put hot code first": {
         "order": "compute a function order and a number of huge windows from a profile",
         "map": "show which windows of the text a profile hits, before and after an order",
-        "profile": "collect and merge profiles of many hosts, and watch them for drift",
+        "profile": "reduce and merge profiles of many hosts, and check an order for drift",
     },
     "run it from huge pages": {
         "run": "run a command with its text on huge pages",
@@ -54,7 +54,7 @@ GROUPS = {
     },
     "look at what runs": {
         "ps": "show which text of a process is on huge pages, and why the rest is not",
-        "top": "rank the running programs by what huge pages would gain them",
+        "top": "rank the running programs by how much they would gain from huge pages",
         "advise": "estimate what a command or a process would gain from huge pages",
         "adapt": "put the hottest code of a running process on huge pages, JIT code included",
         "doctor": "check that this machine can put text on huge pages",
@@ -76,7 +76,7 @@ as a compiler:
   hugealign [--page-size=SIZE] [--profile=FILE] COMPILER [ARGUMENT ...]
   hugealign-gcc, -g++, -clang, -clang++, -cc, -c++  [ARGUMENT ...]
       Run COMPILER with its links laid out for huge pages.  COMPILER is cc if
-      the first word is any other option.  In a build: CC="hugealign gcc".
+      the first word is another option.  In a build: CC="hugealign gcc".
 
 exit status (as a compiler: the compiler's own, or 125 to 127):
 {statuses}

@@ -17,7 +17,7 @@ adapt samples which code the processes run. Then the kernel collapses the hottes
 windows of that code into huge pages: JIT code, staged copies, and files on file
 systems that allow it. Windows that are already huge count towards N. If fewer
 than N are huge, code without a file becomes huge even if no sample hit it. If
-more are, adapt splits the coldest again where it can. With --watch it
+more than N are, adapt splits the coldest where possible. With --watch it
 repeats this as the load changes, and finds a target again after a restart.
 
 N=auto is what the processor can hold: its TLB entries for 2 MiB pages of

@@ -19,8 +19,8 @@ EPILOG = """\
 advise samples CMD and all that it starts until CMD ends, or a running process
 for --seconds. If the processor can count page walks, the answer depends on their
 share of the cycles. Otherwise it depends on samples: the share of the running
-time that is spent on 4 KiB pages beyond those that the first-level instruction
-TLB holds.
+time that is spent on 4 KiB pages which do not fit into the first-level
+instruction TLB.
 
 CMD also writes to standard output; use -o FILE to keep the answer apart.
 
@@ -31,7 +31,7 @@ examples:
   hugealign advise --json -o answer.json -- ./server --benchmark
 """
 STATUS = {
-    0: "it would gain, or perhaps",
+    0: "it would or might gain",
     1: "it would not gain, or its text is huge already",
     3: "too few samples for an answer",
     126: STATUSES[126],

@@ -18,11 +18,11 @@ build sets COMPILER_PATH, where every gcc and clang that COMMAND runs finds the
 linker shims.  CC and the compilers' arguments do not change.
 
 These links do not use COMPILER_PATH and stay unchanged:
-  by ld itself, not by a compiler
-  with -B and a directory that contains a linker, such as -B/usr/libexec/mold
-    (CC="hugealign gcc" handles this) or that of rustc 1.90 and newer (unless
-    it gets -Clinker-features=-lld)
-  with a path as clang's --ld-path=
+  by ld directly, not by a compiler
+  with -B DIR, if DIR contains a linker, such as -B/usr/libexec/mold
+    (CC="hugealign gcc" handles this) or rustc's own since 1.90 (unless rustc
+    is passed -Clinker-features=-lld)
+  with a path in clang's --ld-path=
   in a build that clears its environment
 
 ccache treats a new COMPILER_PATH as a new compiler: the first build misses the

@@ -15,8 +15,8 @@ examples:
   hugealign diff old.order server.order
 
 diff compares the findings, coverage and sizes of programs and libraries; in
-packages and directories, of those with the same name. Of order files it compares
-the functions and the number of windows.
+packages and directories, of those with the same name. For order files, it
+compares the functions and the number of windows.
 """
 STATUS = {
     0: "NEW is not worse than OLD (orders: no difference)",

@@ -12,14 +12,14 @@ enable writes two files into /etc/systemd/system for each UNIT: a service that
 puts the text on huge pages before UNIT starts, and a drop-in that makes UNIT
 wait for it. If the file system keeps huge pages, the service warms the text in
 place. Otherwise it mounts a copy in /run/hugealign over the file, where only
-UNIT sees it. The package's files do not change. Each start of UNIT reads them
-again, so an upgrade that restarts UNIT needs nothing more. If anything fails,
-UNIT starts as before.
+UNIT sees it. The package's files do not change. Each start of UNIT reads the
+files again, so an upgrade that restarts UNIT needs nothing more. If anything
+fails, UNIT starts as before.
 
---file names programs and libraries that the service starts or opens later. Of a
-directory, such as a Python virtual environment, enable takes the files below it
-that have a whole window, or get one by --fix. Run enable again after you have
-added a package there.
+--file names programs and libraries that the service starts or opens later. From
+a directory, such as a Python virtual environment, enable takes the files that
+have a whole window, or get one with --fix. Run enable again after you have added
+a package there.
 
 UNIT gets its own mount namespace: other processes do not see what it mounts. Do
 not enable services that mount for others, such as dockerd.
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
     add("--dry-run", action="store_true", help="only print the files that enable would write")
     add("--fix", action="store_true", help="run from fixed copies of the files that fix gives more windows")
-    add("--libs", action="store_true", help="include shared libraries; of a running service, all that it has loaded")
+    add("--libs", action="store_true", help="include shared libraries; for a running service, all that it has loaded")
     about = "include this program or library, or those below this directory; may be repeated"
     add("--file", metavar="PATH", action="append", default=[], help=about)
     add_json(add, "schema hugealign.enable/1")

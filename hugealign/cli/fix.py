@@ -22,32 +22,34 @@ levels, from the least invasive to the most:
   shift     extend the text segment to window boundaries; the read-only data in
             between become executable, at most --max-executable
   separate  move the text, and all that follows it, away from what only the
-            loader reads, and fill its windows with traps; no data become
-            executable, and text of less than a window gets one.  Needs capstone,
-            to check that no code reaches across; changes the build ID
+            loader reads, and fill the gap with traps; no data become
+            executable, and even text smaller than a window gets one.  Needs
+            capstone, to check that no code refers across the gap by a relative
+            address; changes the build ID
 
-Without --level, fix uses separate if nothing reaches across, else shift, and
-says which and why.  Where shift would cost too much at one end of the text, that
-end stays as it is.
+Without --level, fix uses separate if nothing refers across the gap, else shift,
+and says which and why. Where shift would cost too much at one end of the text,
+that end stays as it is.
 
 Only separate changes addresses, also in relocations, symbols and debug
 information.  --debug-file-of PROGRAM changes FILE, the separate debug file, so
 that it matches the separated PROGRAM.
 
-If the linker packed the file, fix moves contents in it.  It prints how much becomes
-executable.  --undo restores the file byte for byte.  fix refuses a file that
-might behave differently afterwards, or lose a protection.
+LLD and mold leave no room in a file, so there fix also moves the file's
+contents. fix prints how much becomes executable. --undo restores the file byte
+for byte. fix refuses a file that might behave differently afterwards, or lose a
+protection.
 
--r fixes the files below each DIR in place, those with the most to gain first, and
-skips those that fix refuses.  After an interruption run it again.  If a file has
-names outside DIR (hard links into the cache of uv or pnpm), those keep the old
-file.  The RECORD of a wheel gets the new hashes.  With --undo, -r undoes all
+-r fixes the files below each DIR in place, those with the most to gain first,
+and skips those that fix refuses. After an interruption run it again. If a file
+has names outside DIR (hard links into the cache of uv or pnpm), those keep the
+old file. fix updates the hashes in a wheel's RECORD. With --undo, -r undoes all
 fixes below DIR.
 
---in-place puts the fixed file in the place of FILE when it is complete and on
-the disk, with the same owner, mode, times, ACLs, capabilities and holes.
-Running processes keep the old one.  Killed at any moment, fix leaves the old file
-or the new one; an error message says which.
+--in-place replaces FILE once the new file is complete and on the disk, with the
+same owner, mode, times, ACLs, capabilities and holes. Running processes keep the
+old one. Killed at any moment, fix leaves the old file or the new one; an error
+message says which.
 
 examples:
   hugealign fix --dry-run /usr/sbin/mariadbd      what it would do
@@ -75,11 +77,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "-o", "--output", metavar="OUT", help="write the fixed file to OUT, with the mode of FILE; - is stdout"
     )
-    what.add_argument("--in-place", action="store_true", help="replace FILE by the fixed file")
+    what.add_argument("--in-place", action="store_true", help="replace FILE with the fixed file")
     what.add_argument(
         "--dry-run",
         action="store_true",
-        help="only print what fix would do; of a directory, rank the files by their gain",
+        help="only print what fix would do; for a directory, rank the files by their gain",
     )
     parser.add_argument("--undo", action="store_true", help="restore FILE as it was before fix; in place without -o")
     parser.add_argument("-r", "--recursive", action="store_true", help="fix the files below DIR in place")

@@ -26,7 +26,7 @@ map spreads the samples of a function evenly over its bytes.
 """
 STATUS = {
     0: "shown",
-    1: "less than half of the samples are in FILE",
+    1: "fewer than half of the samples are in FILE",
     3: "a file could not be read or written",
 }
 

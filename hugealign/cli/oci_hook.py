@@ -8,22 +8,24 @@ from hugealign.io.units import printable
 
 EPILOG = """\
 A container engine runs this hook as root before the container's first process,
-at the stage createRuntime, with the container's state on standard input. The
+at the createRuntime stage, with the container's state on standard input. The
 image does not change. Containers of one image share the copies, which are in
-/run/hugealign-containers. Annotations of the container decide:
+/run/hugealign-containers. Annotations of the container decide what is copied:
 
-  hugealign.text=auto      copy the programs that the container's command names
-  hugealign.text=PATH:...  copy these programs and libraries; of a directory,
+  hugealign.text=auto      copy the programs that the container's command names,
+                           those that a script starts, too
+  hugealign.text=PATH:...  copy these programs and libraries; for a directory,
                            those below it
   hugealign.fix=true       fix the copy of each file that fix gives more windows
 
-Programs that are not staged within 20 s run from the image, because engines end
-hooks that take long.
+Programs that are not staged within 20 s run from the image, because engines kill
+slow hooks.
 
 example:
   install -D -m 644 examples/containers/hugealign.json \\
       /etc/containers/oci/hooks.d/hugealign.json
-  podman run --annotation hugealign.text=auto IMAGE
+  podman run --annotation hugealign.text=auto \\
+      --annotation hugealign.fix=true IMAGE
 """
 STATUS = {0: "always: if a program cannot be staged, the container starts as before", 2: "", 3: ""}
 

@@ -34,9 +34,9 @@ files.  It detects the format and decompresses gzip and zstd.
 
 The order requests enough huge windows for the functions that ran, but at most
 one less than the processor has instruction TLB entries for 2 MiB pages.  If all
-of the text has fewer windows than that, all of it becomes huge.  Likely functions
-that the profile missed fill the last window: callers, callees and neighbours of
-those that it saw.
+of the text has fewer windows than that, all of it becomes huge.  Functions
+that the profile missed but that probably run fill the last window: callers,
+callees and neighbours of those that it saw.
 
 With --old-binary OLD -b NEW the profile is of OLD and the order is for NEW, a
 later build of the same program.  order matches functions by name and, with

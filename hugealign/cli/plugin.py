@@ -28,10 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     build = actions.add_parser("build", help="build the plugin unless it exists, and print its path")
-    path = actions.add_parser("path", help="print the path of the plugin, for $(...)")
+    path = actions.add_parser("path", help="print the path of the plugin, for use in $(...)")
     actions.add_parser("list", help="list the installed LLVMs and their plugins")
-    which = "the clang or ld.lld to build for (default: clang)"
-    build.add_argument("tools", nargs="*", metavar="TOOL", default=["clang"], help=f"{which}; may be several")
+    which = "the clang or ld.lld that the plugin is for (default: clang)"
+    build.add_argument("tools", nargs="*", metavar="TOOL", default=["clang"], help=f"{which}; may be repeated")
     path.add_argument("tool", nargs="?", metavar="TOOL", default="clang", help=which)
 
 

@@ -68,9 +68,9 @@ def _configure_merge(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATTERN=N",
-        help="count files that match PATTERN N times, 0: not at all (* and ? as in a shell; the first match wins)",
+        help="multiply the counts of files that match PATTERN by N (* and ? as in a shell; the first match wins)",
     )
-    add("--cap", metavar="N", help="scale down a file in which any kind of count adds up to more than N")
+    add("--cap", metavar="N", help="scale down a file if its total of any kind of count exceeds N")
     add("--keep-going", action="store_true", help="skip files that cannot be read, and name them")
 
 
@@ -89,7 +89,7 @@ def _configure_drift(parser: argparse.ArgumentParser) -> None:
         type=percentage,
         default=5.0,
         metavar="P",
-        help="end with status 1 if a new order's windows would hold over P %% more of the samples (default: 5)",
+        help="end with status 1 if a new order's windows would hold more of the samples by over P percentage points (default: 5)",
     )
     add_json(add, "schema hugealign.order-drift/1")
     profiled.add_debuginfo(add)

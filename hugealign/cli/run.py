@@ -14,30 +14,30 @@ USAGE = (
 )
 EPILOG = """\
 run finds COMMAND as the shell does, puts its text on huge pages and becomes
-COMMAND, with the same pid, environment, signals, descriptors and name. Of a
-script it is the interpreter's text. If anything fails, COMMAND runs unchanged.
-If not all of its text is huge, one line on stderr says why.
+COMMAND, with the same pid, environment, signals, descriptors and name. For a
+script, this is the interpreter's text. If anything fails, COMMAND runs
+unchanged. If not all of its text is huge, one line on stderr says why.
 
 --libs adds the libraries that COMMAND is linked with. --file adds what COMMAND
 starts (a shell, make, npm) or opens later (Python, the libraries of a wheel);
-hugealign advise -- COMMAND says what to add. Of a directory, such as a virtual
-environment, run takes the files that have a whole window, or get one by --fix.
+hugealign advise -- COMMAND says what to add. From a directory, such as a virtual
+environment, run takes the files that have a whole window, or get one with --fix.
 COMMAND and its children also use what `hugealign stage` has staged.
 
 --how=auto      in place, like `hugealign warm`, if the file system keeps huge
-                pages; else by a copy that is mounted over the file
+                pages; else from a copy that is mounted over the file
 --how=in-place  only like `hugealign warm`
---how=stage     only by a mounted copy
---how=copy      by a copy in memory without a path, for containers that may not
+--how=stage     only from a mounted copy
+--how=copy      from a copy in memory without a path, for containers that may not
                 mount. /proc/PID/exe and $ORIGIN then lead nowhere, and the
                 process has another name for ps and pgrep
 
 A staged copy is on a tmpfs, mounted over the file in a mount namespace that only
-COMMAND and its children see. Other processes do not see mounts that these make.
+COMMAND and its children see. Other processes do not see mounts that they make.
 If `hugealign stage` has made a copy, run uses that one, and all processes share
 it. For an ordinary user run also makes a user namespace: in it sudo and other
-set-user-ID programs do not work, and files of other users show the owner nobody.
-Use --how=in-place for a command that needs these.
+set-user-ID programs do not work, and files of other users appear to belong to
+nobody. Use --how=in-place for a command that needs these.
 
 If COMMAND uses the loader of glibc 2.44 or newer, run also adds glibc.elf.thp=1
 to GLIBC_TUNABLES unless it is set there: the text then becomes huge again after

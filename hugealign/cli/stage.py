@@ -21,7 +21,7 @@ A service mounts it over the file (`hugealign enable` writes the unit), and
 `hugealign run` uses it. If the file has changed, stage replaces the copy. A copy
 has the owner, mode, times, capabilities, ACLs and labels of its file; if it
 cannot have them, stage refuses the file. Copies take as much memory as the
-files, at most half of the machine's. --drop of the last copy also unmounts the
+files, at most half of the machine's. Dropping the last copy also unmounts the
 store. Processes that run from a copy keep it.
 """
 STATUS = {
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="a program or shared library; with -r also DIR")
     add("--list", action="store_true", help="list the copies, and whether their files have changed")
-    add("--drop", action="store_true", help="remove the copies of the files, or all copies")
+    add("--drop", action="store_true", help="remove the copies of the FILEs, or without FILE all copies")
     add(
         "--fix",
         action="store_true",
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--libs", action="store_true", help="include the shared libraries that the files need")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"the directory of the copies (default: {store.DEFAULT})")
-    add("--owner", metavar="NAME", default="", help="put the paths of the copies below for/NAME in DIR, not below path")
+    add("--owner", metavar="NAME", default="", help="use DIR/for/NAME for the paths of the copies instead of DIR/path")
     add_json(add, "schema hugealign.stage/1")
 
 

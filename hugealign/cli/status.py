@@ -15,14 +15,14 @@ status lists, each with the command that undoes it:
   files fixed in place (fix) or replaced by warm copies (warm --replace)
   your cache of what hugealign compiled
 
-An ordinary user sees only the files that he or she has fixed or replaced.
-hugealign records such files in /var/lib/hugealign/journal, or for an ordinary user in
-~/.local/state/hugealign/journal (or below XDG_STATE_HOME), before it changes
-them.
+An ordinary user sees only the files that this user has fixed or replaced.
+hugealign records such files in /var/lib/hugealign/journal, or for an ordinary
+user in ~/.local/state/hugealign/journal (or below XDG_STATE_HOME), before it
+changes them.
 
---undo undoes everything that is listed and says what remains to be done, and by
-whom.  A process keeps its text until it is restarted.  For the pages of a
-running process there is hugealign adapt --undo.
+--undo undoes everything that is listed, and lists what is left to do, and who
+must do it. A process keeps its text until it is restarted. To split the huge
+pages of a running process, use hugealign adapt --undo.
 
 examples:
   sudo hugealign status

@@ -21,7 +21,7 @@ library, or code without a file.
 
 On a terminal top redraws the table: every --watch SECONDS, else as often as 1 %
 of one processor allows. Elsewhere it prints the table once, or with --watch one
-below the other. hugealign ps -v PID shows a process in detail.
+table after another. hugealign ps -v PID shows a process in detail.
 
 examples:
   hugealign top                                        ^C ends it

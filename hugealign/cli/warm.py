@@ -64,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--windows", metavar="N", type=count, help="load only the first N windows of each file")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--check", action="store_true", help="only report what is huge")
-    how.add_argument("--replace", action="store_true", help="replace a file in use by a warm copy")
+    how.add_argument("--replace", action="store_true", help="replace a file in use with a warm copy")
     how.add_argument("--undo", action="store_true", help="bring the text back into small pages")
     parser.add_argument(
         "--wait",

@@ -61,7 +61,7 @@ def _no_mounts() -> object:
 
 def _modes() -> dict[str, str] | None:
     """Return the settings for huge pages; None if /sys cannot be seen."""
-    if not os.path.isdir(os.path.dirname(kernel.THP)):
+    if kernel.has_thp() is None:
         return None
     modes = {name: kernel.thp_mode(name) for name in ("enabled", "shmem_enabled")}
     return {name: mode for name, mode in modes.items() if mode}

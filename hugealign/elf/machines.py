@@ -16,13 +16,12 @@ _K, _M = 1 << 10, 1 << 20
 class Machine(Record):
     """One processor, by its ``e_machine`` (*number*), and *name*, its ``uname -m``; sizes are bytes.
 
-    *triple* is that of its compilers and of Debian's directories, *loader* the path of glibc's.  *emulations* are
-    the names by which linkers know it (``-m``), *formats* those of BFD.  *pages* are the base pages of its Linux
-    kernels, the usual one first; *windows* the sizes of huge page that map text, likewise.  *trap* is the
-    instruction that fills pads; zeros can be holes in the file.  *addresses* is where those of programs end
-    (TASK_SIZE), with the largest page tables that programs get without asking for more.  *base* is where GNU ld puts
-    those that are not position-independent.  *linkers* are the linkers
-    with a recipe for it, and their scripts in ld-scripts/, empty if they read none.
+    *triple* is that of its compilers and of Debian's directories. *emulations* are the names by which linkers know
+    it (``-m``), *formats* those of BFD. *pages* are the base pages of its Linux kernels, the usual one first;
+    *windows* the sizes of huge page that map text, likewise. *trap* is the instruction that fills pads; zeros can
+    be holes in the file. *addresses* is where those of programs end (TASK_SIZE), with the largest page tables that
+    programs get without asking for more. *base* is where GNU ld puts those that are not position-independent.
+    *linkers* are the linkers with a recipe for it, and their scripts in ld-scripts/, empty if they read none.
 
     *flags* are the ``e_flags`` of our objects; linkers refuse to mix *float_abi* ones, which come from the inputs.
     *feature* is the property of control-flow protection (``GNU_PROPERTY_…_FEATURE_1_AND``), *features* all its bits; 0
@@ -36,7 +35,6 @@ class Machine(Record):
     number: int
     name: str
     triple: str
-    loader: str
     emulations: tuple[str, ...]
     formats: tuple[str, ...]
     pages: tuple[int, ...]
@@ -75,7 +73,6 @@ X86_64 = Machine(
     62,
     "x86_64",
     "x86_64-linux-gnu",
-    "/lib64/ld-linux-x86-64.so.2",
     ("elf_x86_64",),
     ("elf64-x86-64",),
     (4 * _K,),
@@ -92,7 +89,6 @@ AARCH64 = Machine(
     183,
     "aarch64",
     "aarch64-linux-gnu",
-    "/lib/ld-linux-aarch64.so.1",
     ("aarch64linux", "aarch64elf"),
     ("elf64-littleaarch64", "elf64-bigaarch64"),
     (4 * _K, 16 * _K, 64 * _K),
@@ -110,7 +106,6 @@ RISCV64 = Machine(
     243,
     "riscv64",
     "riscv64-linux-gnu",
-    "/lib/ld-linux-riscv64-lp64d.so.1",
     ("elf64lriscv", "elf64lriscv_lp64", "elf64lriscv_lp64f"),
     ("elf64-littleriscv", "elf64-bigriscv"),
     (4 * _K,),
@@ -127,7 +122,6 @@ PPC64LE = Machine(
     21,
     "ppc64le",
     "powerpc64le-linux-gnu",
-    "/lib64/ld64.so.2",
     ("elf64lppc",),
     ("elf64-powerpcle", "elf64-powerpc"),
     (64 * _K, 4 * _K),
@@ -144,7 +138,6 @@ S390X = Machine(
     22,
     "s390x",
     "s390x-linux-gnu",
-    "/lib/ld64.so.1",
     ("elf64_s390",),
     ("elf64-s390",),
     (4 * _K,),
@@ -160,7 +153,6 @@ LOONGARCH64 = Machine(
     258,
     "loongarch64",
     "loongarch64-linux-gnu",
-    "/lib64/ld-linux-loongarch-lp64d.so.1",
     ("elf64loongarch",),
     ("elf64-loongarch",),
     (16 * _K, 4 * _K, 64 * _K),
@@ -168,7 +160,7 @@ LOONGARCH64 = Machine(
     bytes(4),  # no instruction (LoongArch reference manual, volume 1, appendix B)
     1 << 48,
     0x120000000,
-    {"bfd": "bfd-zeros.ld", "lld": "lld-zeros.ld"},
+    _ZEROS,
     (51, 56),  # R_LARCH_ADD64, R_LARCH_SUB64
     flags=0x43,  # double-float, object file ABI 1
     float_abi=True,

@@ -46,6 +46,8 @@ def not_warmed(path: str) -> Diagnosis:
 
 def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
     """Return why `warm` left windows of the file at *path* small; *hits* is `memory.limit_hits` before the attempt."""
+    if kernel.has_thp() is False:
+        return Diagnosis("machine.no-thp", path, {})
     info, system = os.fstat(fd), kernel.file_system_of(fd)
     if (writer := _writer(fd, info)) is not None:
         return Diagnosis("cache.open-for-writing", path, writer, Remedy("wait"))
@@ -89,6 +91,8 @@ def _replaceable(fd: int, info: os.stat_result, path: str) -> bool:
 
 def after_copying(warmth: Warmth, hits: int) -> Diagnosis:
     """Return why windows of a copy in memory are small; *hits* is `memory.limit_hits` before the attempt."""
+    if kernel.has_thp() is False:
+        return Diagnosis("machine.no-thp", "", {})
     if diagnosis := _denial("") or _lack("", hits):
         return diagnosis
     if not warming.collapses():

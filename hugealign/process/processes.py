@@ -27,9 +27,9 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CAPABILITIES = {"CAP_SYS_PTRACE": 19, "CAP_SYS_NICE": 23, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
 _ATTEMPTS = 5  # at a look during which the process changes neither its program nor its pages
 
-_AT_STATX_DONT_SYNC, _STATX_INO = 0x4000, 0x100
+_AT_STATX_DONT_SYNC, _STATX_INO, _STATX_BTIME = 0x4000, 0x100, 0x800
 #: The offsets of stx_ino, stx_dev_major and stx_dev_minor in struct statx (include/uapi/linux/stat.h), and its size.
-_INO, _MAJOR, _MINOR, _SIZE = 0x20, 0x88, 0x8C, 0x100
+_INO, _BTIME, _MAJOR, _MINOR, _SIZE = 0x20, 0x50, 0x88, 0x8C, 0x100
 
 
 class ProcessError(DiagnosedError):
@@ -346,16 +346,35 @@ def identity(name: str, directory: int) -> tuple[int, int]:
 
     ``stat`` would ask a FUSE server for the attributes, and wait forever if that hangs.
     """
-    function = _statx()
-    if function is None:
+    attributes = _attributes(name, directory, _STATX_INO)
+    if attributes is None:
         info = os.stat(name, dir_fd=directory)
         return info.st_dev, info.st_ino
+    major, minor = (int.from_bytes(attributes[at : at + 4], "little") for at in (_MAJOR, _MINOR))
+    return os.makedev(major, minor), int.from_bytes(attributes[_INO : _INO + 8], "little")
+
+
+def born(name: str, directory: int) -> float:
+    """Return when the file *name* of the open *directory* was made, in seconds since 1970; 0 if that is not known.
+
+    Raises OSError.
+    """
+    attributes = _attributes(name, directory, _STATX_BTIME)
+    if attributes is None or not int.from_bytes(attributes[:4], "little") & _STATX_BTIME:
+        return 0.0
+    seconds = int.from_bytes(attributes[_BTIME : _BTIME + 8], "little")
+    return seconds + 1e-9 * int.from_bytes(attributes[_BTIME + 8 : _BTIME + 12], "little")
+
+
+def _attributes(name: str, directory: int, wanted: int) -> bytes | None:
+    function = _statx()
+    if function is None:
+        return None
     buffer = ctypes.create_string_buffer(_SIZE)
-    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, _STATX_INO, buffer):
+    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, wanted, buffer):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), name)
-    major, minor = (int.from_bytes(buffer.raw[at : at + 4], "little") for at in (_MAJOR, _MINOR))
-    return os.makedev(major, minor), int.from_bytes(buffer.raw[_INO : _INO + 8], "little")
+    return buffer.raw
 
 
 @functools.cache

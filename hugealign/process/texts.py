@@ -9,15 +9,19 @@ import fcntl
 import os
 import re
 import struct
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.io import mounts
 from hugealign.io.descriptors import using
 from hugealign.process import codefiles, pagemap, processes, smaps
+from hugealign.system import rooted
 
 #: The executable mappings of /proc/PID/maps (Documentation/filesystems/proc.rst); "\n" in a name is escaped there.
 _EXECUTABLE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) ..x. [0-9a-f]+ [0-9a-f]+:[0-9a-f]+ \d+ *(.*)$", re.MULTILINE)
+_PARENT, _USED, _STARTED = 0, 10, 18  # fields of /proc/PID/stat, from the fourth of proc(5) on
 #: ioctl PROCMAP_QUERY and struct procmap_query of include/uapi/linux/fs.h.
 _PROCMAP_QUERY = 0xC0686611  # _IOWR('f', 17, struct procmap_query)
 _QUERY = struct.Struct("3Q80x")  # size, flags, address; then room for the answer
@@ -104,12 +108,18 @@ def called(pid: int, program: tuple[int, int]) -> str:
     execve got (AT_EXECFN); for a script that is the script's, and the interpreter's name is the first argument.
     """
     for find in (_execve_name, _first_argument):
-        with suppress(OSError, ValueError, LookupError, struct.error):
+        with suppress(OSError, ValueError, LookupError, struct.error, RefusalError):
             name = os.fsdecode(find(pid))
             path = os.path.join(os.readlink(f"/proc/{pid}/cwd"), name)
             if "/" not in name or mounts.behind_server(path, pid):
                 continue
-            if processes.identity(f"/proc/{pid}/root{path}", _HERE) == program:
+            # Links on the way are the process's, in its mount namespace and below its root.
+            with (
+                using(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC)) as root,
+                using(rooted.resolve(root, path)) as fd,
+            ):
+                reached = processes.identity(f"/proc/self/fd/{fd}", _HERE)
+            if reached == program:
                 return path if "/../" in path else os.path.normpath(path)
     return ""
 
@@ -145,13 +155,34 @@ def used(task: str) -> float:
     return 0.0
 
 
+def unpacked(pid: int, path: str) -> bool:
+    """Return whether the file at *path* was made after *pid* started, or its parent if that has the same command line.
+
+    The program has then made it, and makes another at its next start.  Raises OSError.
+    """
+    words = _read(f"/proc/{pid}/cmdline")
+    made = processes.born(path, _HERE) - (time.time() - time.clock_gettime(time.CLOCK_BOOTTIME))
+    while pid and _read(f"/proc/{pid}/cmdline") == words:
+        _, numbers = _stat(str(pid))
+        if made > (numbers[_STARTED] + 1) / _TICKS:  # the kernel rounds the start down
+            return True
+        pid = numbers[_PARENT]
+    return False
+
+
 def _times(task: str) -> tuple[str, float, float]:
     """Return the name of a process or thread, its processor time and its start, both in seconds."""
+    comm, numbers = _stat(task)
+    return comm, sum(numbers[_USED : _USED + 2]) / _TICKS, numbers[_STARTED] / _TICKS
+
+
+def _stat(task: str) -> tuple[str, list[int]]:
+    """Return the name of a process or thread, and the fields of its ``stat`` from PPID on.  Raises OSError."""
     comm, _, rest = _read(f"/proc/{task}/stat").decode("utf-8", "surrogateescape").partition("(")[2].rpartition(")")
-    numbers = rest.split()  # from the third field of proc(5) on
-    if len(numbers) < 20:
+    numbers = [int(word) for word in rest.split()[1:]]
+    if len(numbers) <= _STARTED:
         raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
-    return comm, (int(numbers[11]) + int(numbers[12])) / _TICKS, int(numbers[19]) / _TICKS
+    return comm, numbers
 
 
 def thp_disabled(pid: int) -> bool:

@@ -1,24 +1,31 @@
 """Facts from this kernel: its huge page size, its file systems, its free memory."""
 
 import functools
+import os
 
+from hugealign.elf.machines import native, page_size_of
 from hugealign.io import mounts
 from hugealign.io.mounts import Mount
+from hugealign.settings import OWN
 
 #: The directory of the kernel's settings for huge pages (Documentation/admin-guide/mm/transhuge.rst).
 THP = "/sys/kernel/mm/transparent_hugepage"
 _PMD_SIZE = f"{THP}/hpage_pmd_size"
-_USUAL = 2 << 20
 
 
 @functools.cache
 def huge_page_size(path: str = _PMD_SIZE) -> int:
-    """Return the bytes that one PMD maps on this kernel; 2 MiB if the kernel does not say (no THP built in)."""
+    """Return the bytes that one PMD maps on this kernel; if it does not say (no THP), those usual for the processor."""
     try:
         with open(path, encoding="ascii") as file:
             return int(file.read())
     except (OSError, ValueError):
-        return _USUAL
+        return page_size_of(native(), OWN)
+
+
+def has_thp() -> bool | None:
+    """Return whether this kernel has transparent huge pages, on this processor; None if /sys cannot be seen."""
+    return os.path.exists(f"{THP}/enabled") if os.path.isdir(os.path.dirname(THP)) else None
 
 
 def thp_mode(name: str) -> str:

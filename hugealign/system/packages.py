@@ -8,19 +8,22 @@ _LISTS = "/var/lib/dpkg/info"
 _MERGED = "/usr"  # lists may name what is below /usr by the link to it, from before these directories were one
 
 
-@functools.lru_cache(maxsize=64)
 def packaged(path: str) -> bool:
     """Return whether a package of dpkg has the file at *path*."""
     real = os.path.realpath(path)
     if real.startswith(("/home/", "/root/", "/tmp/", "/var/tmp/", "/usr/local/")):  # noqa: S108  # nothing is made there
         return False
     names = (real, real.removeprefix(_MERGED))
-    lines = [b"\n%b\n" % os.fsencode(name) for name in names if "\n" not in name]
+    return any(b"\n%b\n" % os.fsencode(name) in _listed() for name in names if "\n" not in name)
+
+
+@functools.cache
+def _listed() -> bytes:
+    """Return the names of all files of packages, a line each: 6 MB where a thousand packages are installed."""
+    texts = [b""]
     with contextlib.suppress(OSError):
         for name in os.listdir(_LISTS):
             if name.endswith(".list"):
                 with open(os.path.join(_LISTS, name), "rb") as file:
-                    text = b"\n%b\n" % file.read()
-                if any(line in text for line in lines):
-                    return True
-    return False
+                    texts.append(file.read())
+    return b"\n".join(texts)

@@ -27,6 +27,8 @@ _READ = bytes.fromhex(
     "5b"  # pop rbx
     "c3"  # ret
 )
+#: The fields of /proc/cpuinfo that name a processor: on x86, LoongArch, POWER, RISC-V and s390x.
+_BRANDS = ("model name", "Model Name", "cpu", "uarch", "vendor_id")
 _MIDR = "/sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
 
 
@@ -63,7 +65,7 @@ def look(machine: str | None = None, root: str = "") -> Processor:
 def from_files(root: str = "") -> Processor:
     """Return the processor by MIDR_EL1 or /proc/cpuinfo; for tests, *root* replaces /."""
     fields = _cpuinfo(root)
-    brand = fields.get("model name", "")
+    brand = next((fields[field] for field in _BRANDS if field in fields), "")
     with contextlib.suppress(OSError, ValueError), open(root + _MIDR, encoding="ascii") as file:
         return Processor(brand, identify_midr(int(file.read(64), 16)), None)
     with contextlib.suppress(KeyError, ValueError):
@@ -100,7 +102,10 @@ def executed() -> Leaf:
 
 
 def _cpuinfo(root: str) -> dict[str, str]:
-    """Return the fields of the first processor in /proc/cpuinfo, empty without the file."""
+    """Return the fields of the first processor in /proc/cpuinfo, empty without the file.
+
+    LoongArch's begins with a block about the system.
+    """
     fields: dict[str, str] = {}
     with (
         contextlib.suppress(OSError),
@@ -108,7 +113,7 @@ def _cpuinfo(root: str) -> dict[str, str]:
     ):
         for line in file.read(1 << 16).split("\n"):
             key, colon, value = line.partition(":")
-            if not colon and fields:
+            if not colon and "processor" in fields:
                 break
             fields.setdefault(key.strip(), value.strip())
     return fields

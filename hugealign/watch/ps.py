@@ -172,9 +172,13 @@ def _remedied(verdict: Verdict) -> Verdict:
     process = verdict.process
     owner = Owner.of(process.pid, process.exe, texts.called(process.pid, process.exe_id) or process.exe)
     remedies = Remedies(verdict.page_size)
-    remedied = iter(
-        together([remedies.find(owner, each.part, d, each.wanted) for each in all_parts for d in each.diagnoses])
-    )
+    lacks, kept = [], []
+    for each in all_parts:
+        some = [remedies.find(owner, each.part, diagnosis, each.wanted) for diagnosis in each.diagnoses]
+        start = None if any(lack.start for lack in some) else remedies.kept(owner, each.part)
+        lacks += some
+        kept += [start] if start else []
+    remedied = iter(together(lacks, kept))
     parts = [replace(each, diagnoses=tuple(next(remedied).diagnosis for _ in each.diagnoses)) for each in all_parts]
     count = len(verdict.parts)
     general = tuple(

@@ -17,8 +17,9 @@ from hugealign.io import mounts
 from hugealign.io.execution import which
 from hugealign.io.regular import opened
 from hugealign.pagecache import diagnose
-from hugealign.process import groups, processes
+from hugealign.process import groups, processes, texts
 from hugealign.process.smaps import Mapping
+from hugealign.system import kernel
 from hugealign.watch import staged
 from hugealign.watch.parts import CodeKind, CodePart
 
@@ -127,6 +128,8 @@ class Remedies:
 
     def find(self, owner: Owner, part: CodePart, diagnosis: Diagnosis, wanted: int) -> Remedied:
         """Return the *diagnosis* of a *part* with its remedy; *wanted* windows can be huge as the file is."""
+        if kernel.has_thp() is False:
+            return Remedied(Diagnosis("machine.no-thp", part.path, {}))
         huge = part.huge(self._page_size)
         remedy = None
         if diagnosis.code in _OF_FILE:
@@ -174,6 +177,9 @@ class Remedies:
         if self._starts_early(owner):
             facts: dict[str, int | str] = {"service": owner.service, "windows": possible - huge}
             return Remedied(Diagnosis("service.starts-early", part.path, facts))
+        with suppress(OSError):
+            if part.kind == CodeKind.LIBRARY and texts.unpacked(owner.pid, path):
+                return Remedied(Diagnosis("file.unpacked", part.path, {"windows": possible - huge}))
         edited = file.remedy.after or 0 if file.remedy else 0
         if not possible and not edited:
             # The file itself says why, and what to do.

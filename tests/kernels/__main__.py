@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from tests import sections
-from tests.kernels import debian, machine, pages64k, results
+from tests.kernels import debian, machine, pages64k, processors, results
 from tests.kernels.claims import faults
 
 
@@ -41,11 +41,15 @@ def write(target: Path) -> int:
         print(f"kernels: not all kernels were tested; {target} stays as it is", file=sys.stderr)
         return 0
     text = results.document(runs)
-    # Its machine is another one: where that did not run now, what it measured before stays.
-    before = sections.split(target.read_text(encoding="utf-8")).get(pages64k.TITLE) if target.exists() else None
-    measured = results.saved(pages64k.SERIES)
-    if part := pages64k.section(measured) if measured else before:
-        text = sections.renewed(text, pages64k.TITLE, part)
+    # Their machines are others: where one did not run now, what it measured before stays.
+    before = sections.split(target.read_text(encoding="utf-8")) if target.exists() else {}
+    measured, others = results.saved(pages64k.SERIES), processors.saved()
+    renewed = {
+        pages64k.TITLE: pages64k.section(measured) if measured else before.get(pages64k.TITLE),
+        processors.TITLE: processors.section(others) if others else before.get(processors.TITLE),
+    }
+    for title, part in renewed.items():
+        text = sections.renewed(text, title, part) if part else text
     new = target.with_name(target.name + ".new")
     new.write_text(text, encoding="utf-8")
     new.replace(target)

@@ -17,10 +17,12 @@ def faults(results: Sequence[Result]) -> list[str]:
     """Return where hugealign's claims in *results*, sent by tests.kernels.guest, are not what was measured."""
     release = tuple(int(number) for number in results[0]["release"].split(".")[:2])
     window_kib = results[0]["window"] >> 10
+    if not window_kib:
+        return [*_without_huge_pages(results[0])]
     systems = {result["fs"]: result for result in results if "able" in result}
     found = []
     for system in systems.values():
-        found += [f"{system['fs']}, in use: {fault}" for fault in _in_use(system["in_use"], window_kib)]
+        found += [f"{system['fs']}, in use: {fault}" for fault in _in_use(system, window_kib)]
         found += [
             f"{system['fs']}: staged, {who}: {kib} KiB are huge"
             for who, kib in system["staged"].items()
@@ -34,6 +36,15 @@ def faults(results: Sequence[Result]) -> list[str]:
             able = systems[cell["fs"]]["able"]
             found += [f"{place}: {fault}" for fault in (*_warm(cell, able), *_process(cell, release, window_kib))]
     return found
+
+
+def _without_huge_pages(result: Result) -> Iterator[str]:
+    """Yield what is said wrongly where the kernel, or the processor, has no huge pages."""
+    for command in ("doctor", "ps"):
+        if "machine.no-thp" not in result[command]:
+            yield f"{command} gives the reasons {result[command]}, not machine.no-thp"
+    if (warm := result["warm"])["status"] != 1 or warm["windows_huge"] or warm["code"] != "machine.no-thp":
+        yield f"warm says {warm}"
 
 
 def _commands(result: Result) -> Iterator[str]:
@@ -82,10 +93,13 @@ def _process(cell: Result, release: tuple[int, ...], window_kib: int) -> Iterato
         yield f"warm promised {said['windows_huge']} windows, the next process has {cell['after_kib']} KiB"
 
 
-def _in_use(cell: Result, window_kib: int) -> Iterator[str]:
+def _in_use(system: Result, window_kib: int) -> Iterator[str]:
+    cell = system["in_use"]
     said = cell["warm"]
     if cell["next_kib"] != said["windows_huge"] * window_kib:
         yield f"warm promised {said['windows_huge']} windows, the next process has {cell['next_kib']} KiB"
-    code = None if said["windows_huge"] == said["windows"] else "cache.in-use"
+    # Stopping the process gains nothing where a new file would not be huge either.
+    why = "cache.in-use" if system["able"] else "file-system.no-huge-pages"
+    code = None if said["windows_huge"] == said["windows"] else why
     if (said["status"], said["code"]) != (1 if code else 0, code):
         yield f"warm ends with status {said['status']} and reason {said['code']}, not {code}"

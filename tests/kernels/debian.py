@@ -128,7 +128,7 @@ def unpack_system(arch: str, suite: str, tree: Path, packages: Sequence[str] = S
 
     The download is kept.  Raises Unavailable.
     """
-    archive = BUILD / f"{arch}.tar"
+    archive = BUILD / f"{arch}-{packages[0]}.tar"
     if not archive.exists():
         half = archive.with_suffix(".new.tar")
         # A mirror that stands still is no reason not to test.

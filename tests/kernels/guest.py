@@ -22,7 +22,8 @@ from tests.live.programs import NOBODY, huge_kib, hugealign, running
 
 PROGRAMS = Path("/programs")
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-WINDOW = int((THP.parent / "hpage_pmd_size").read_text(encoding="ascii"))
+#: 0 in a kernel, or on a processor, without huge pages.
+WINDOW = int((THP.parent / "hpage_pmd_size").read_text(encoding="ascii")) if THP.exists() else 0
 #: The argument, in MiB, that makes a program touch all of its text.
 ALL = f"{5 * WINDOW / (2 << 20):g}"
 MAP_FIXED = 0x10
@@ -200,12 +201,32 @@ def commands(directory: Path) -> dict[str, Any]:
     return {
         "doctor": {check["diagnosis"]["code"]: check["diagnosis"]["facts"] for check in checks},
         "machine": {"release": machine.release, "machine": machine.machine, "page_size": WINDOW},
-        "top": [row["windows_huge"] for row in rows if row["program"] == str(path)],
+        "top": [row["windows_huge"] for row in rows if row["part"] == str(path)],
+    }
+
+
+def without_huge_pages() -> dict[str, Any]:
+    """Return what the commands say where nothing can be huge."""
+    directory = Path("/mnt/tmpfs")
+    subprocess.run([*MOUNTS["tmpfs"].split(), directory], check=True)
+    directory.chmod(0o1777)
+    path = copied("pie", directory)
+    checks = json.loads(hugealign("doctor", "--json", directory).stdout)["checks"]
+    with running(*NOBODY, sys.executable, "-m", "hugealign", "run", "--", path, "1") as child:
+        ps = hugealign("ps", "--json", str(child.pid), prefix=NOBODY)
+    return {
+        "doctor": [check["diagnosis"]["code"] for check in checks if check["status"] != "ok"],
+        "warm": warm(path),
+        "started": [name for name in MODES["madvise"] if (PROGRAMS / name).exists() and not started(PROGRAMS / name)],
+        "ps": [one["code"] for one in json.loads(ps.stdout)["processes"][0]["diagnoses"]],
     }
 
 
 def task(send: Any) -> None:
     """Measure the file systems that the kernel's command line names."""
+    if not WINDOW:
+        send(release=os.uname().release, page=mmap.PAGESIZE, window=0, **without_huge_pages())
+        return
     wanted = os.environ["FILE_SYSTEMS"].split(",")
     thp = THP.read_text(encoding="ascii").split("[")[1].split("]")[0]
     send(

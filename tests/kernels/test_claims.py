@@ -54,8 +54,16 @@ def changed(number: int, **changes: Any) -> list[dict[str, Any]]:
 def test_what_is_right_is_no_fault() -> None:
     assert faults(_GOOD) == []
     unable = changed(2, warm=_UNABLE, after_kib=0, ps=_NONE)
-    unable[1]["able"] = False
+    unable[1] |= {"able": False, "in_use": unable[1]["in_use"] | {"warm": _UNABLE}}
     assert faults(unable) == []
+
+
+def test_huge_pages_that_are_missing_have_to_be_said() -> None:
+    none = {"release": "6.12.107+deb13-s390x", "window": 0, "doctor": ["machine.no-thp"], "ps": ["machine.no-thp"]}
+    warm = _WARM | {"status": 1, "windows_huge": 0, "code": "machine.no-thp"}
+    assert faults([none | {"warm": warm}]) == []
+    for wrong in ({"warm": _UNABLE}, {"warm": warm, "ps": ["cache.small-pages"]}, {"warm": warm, "doctor": []}):
+        assert len(faults([none | wrong])) == 1
 
 
 @pytest.mark.parametrize(

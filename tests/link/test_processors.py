@@ -31,6 +31,7 @@ CANNOT = {
 }
 ROWS = [machine for machine in MACHINES.values() if machine not in (X86_64, AARCH64)]
 FUNCTIONS = 2000
+MOLD = newer.SUITES[0]
 #: Functions of which each returns its number, in sections of their own; calls of them all, and bytes that never run.
 SOURCE = """
 #include <stdio.h>
@@ -64,6 +65,7 @@ class Chain:
             words = ["clang-19", f"--target={machine.triple}", f"--sysroot={tree}", f"-B{root}/lib"]
             words += [f"--gcc-install-dir={tree}/usr/lib/gcc-cross/{machine.triple}/14"]
             linkers = {"bfd": f"--ld-path={tree}/usr/bin/{machine.triple}-ld.bfd", "lld": "-fuse-ld=lld"}
+            linkers["mold"] = f"--ld-path={newer.TARGET / MOLD}/bin/ld.mold"  # Debian 12's does not know the processor
             self.compile, self.qemu = (*words, "-isystem", f"{root}/include"), (tree / "usr/bin/qemu-loongarch64",)
             self.words: tuple[str, ...] = (*words, linkers.get(linker, ""))
         else:
@@ -78,7 +80,8 @@ class Chain:
         for pair in ((name, mode), (self.name, mode)):
             if pair in CANNOT:
                 return CANNOT[pair]
-        if self.machine is LOONGARCH64 and (reason := newer.unavailable(newer.LOONGARCH)):
+        suites = (newer.LOONGARCH, *[MOLD] * (self.linker == "mold")) if self.machine is LOONGARCH64 else ()
+        if reason := next(filter(None, map(newer.unavailable, suites)), None):
             return reason
         tools = [tool for tool in (self.compile[0], str(self.qemu[0])) if not shutil.which(tool)]
         return f"{tools[0]} is not installed" if tools else None

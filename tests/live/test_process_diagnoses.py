@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from hugealign.process import texts
 from tests.live.programs import NO_THP, ROOT, WINDOW, Programs, chill, hugealign, running
 from tests.live.test_ps_own_text import SOURCE, TEXT
+from tests.live.test_trees import linked
 from tests.support import need
 
 #: Touches the text while huge pages are disabled for it, and allows them afterwards.
@@ -198,6 +202,21 @@ def unreachable(programs: Programs, place: Path) -> Situation:
     return ("unshare", "-m", "sh", "-ec", script), nothing
 
 
+#: Copies a library, as a program in one file unpacks those that it brought along, and opens it.
+_UNPACKS = """\
+import ctypes, shutil, signal, sys
+shutil.copy(*sys.argv[1:])
+ctypes.CDLL(sys.argv[2]).touch()
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+def unpacking(_: Programs, place: Path) -> Situation:
+    library = linked(place)[1]
+    return (sys.executable, "-c", _UNPACKS, str(library), str(place / "unpacked.so")), nothing
+
+
 def in_pieces(_: Programs, place: Path) -> Situation:
     """Code of LuaJIT, as the name says, in mappings that hold no whole window."""
     (place / "main.c").write_text(
@@ -243,6 +262,7 @@ ROWS = [
     ("text.small", too_small, None),
     ("program.small-pages", forbidding, None),
     ("file.out-of-reach", unreachable, None),
+    ("file.unpacked", unpacking, None),
     ("runtime.no-window", in_pieces, "set-option"),
 ]
 
@@ -284,6 +304,27 @@ def test_remedy_that_is_named_helps(
         assert process(pid, "--all")["diagnoses"] == []
         after = process(pid)  # the command may be for libraries, too; what is promised is of the program
     assert remedy["after"] in (None, after["windows_huge"])
+
+
+#: Copies a file, and starts itself again with the same words, as a program in one file does.
+_AGAIN = """\
+import os, shutil, signal, subprocess, sys
+if "AGAIN" not in os.environ:
+    shutil.copy(*sys.argv[1:])
+    subprocess.run(sys.orig_argv, env={"AGAIN": ""})
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+def test_what_a_parent_with_the_same_words_unpacked(tmp_path: Path) -> None:
+    packed, unpacked = tmp_path / "packed", tmp_path / "unpacked"
+    packed.touch()
+    with running(sys.executable, "-c", _AGAIN, packed, unpacked) as parent:
+        (child,) = map(int, Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split())
+        found = [texts.unpacked(pid, str(path)) for pid in (parent.pid, child) for path in (packed, unpacked)]
+        os.kill(child, signal.SIGKILL)
+    assert found == [False, True] * 2
 
 
 def test_a_program_that_left_its_text(programs: Programs, place: Path) -> None:

@@ -149,6 +149,37 @@ def test_run_reaches_what_is_opened_later(programs: Programs, venv: Path, comman
     assert "libbig.so" not in said
 
 
+def test_ps_names_a_venv_by_its_own_python(venv: Path) -> None:
+    """Also in a process that `run` started, which sees a copy behind the link; what is huge by a copy stays so."""
+    (venv / "bin/python").symlink_to("/usr/bin/python3")
+    shutil.copy(library(venv), venv / "bin/other.so")
+    other = f"import ctypes, signal, sys; ctypes.CDLL('{venv}/bin/other.so').touch(); {_PYTHON}; signal.pause()"
+    words: list[str | Path] = [
+        HUGEALIGN,
+        "run",
+        "--fix",
+        "--libs",
+        "--how=stage",
+        "--file",
+        library(venv),
+        "--",
+        venv / "bin/python",
+    ]
+    with subprocess.Popen([*words, "-c", other, library(venv)], stdout=subprocess.PIPE, env=environment()) as child:
+        try:
+            assert child.stdout
+            pid = child.stdout.readline().split()[1].decode()
+            (found,) = json.loads(hugealign("ps", "--all", "--json", pid).stdout)["processes"]
+        finally:
+            child.kill()
+    remedies = [one["remedy"]["argv"] for one in found["diagnoses"] if one["subject"].endswith("other.so")]
+    assert remedies
+    for argv in remedies:
+        assert argv[-2:] == ["--", str(venv / "bin/python")]
+        named = [argv[at + 1] for at, word in enumerate(argv) if word == "--file"]
+        assert {str(library(venv)), str(venv / "bin/other.so")} <= set(named)
+
+
 def test_what_has_no_window_is_told_of_with_what_gives_it_one(venv: Path, made: Path) -> None:
     words: list[str | Path] = [made / "loads", library(venv)]
     count, said = huge([HUGEALIGN, "run", "--how=stage", "--file", venv, "--", *words], library(venv))

@@ -147,7 +147,7 @@ def test_catalogue(code: str) -> None:
 def test_a_rule_says_on_what_it_rests(code: str) -> None:
     page, source = catalogue.page(code), catalogue.row(code).source
     assert page.isascii()
-    for part in ("What. ", "Why. ", "How it comes about. ", "Fix. ", "See. "):
+    for part in ("What. ", "Why. ", "Cause. ", "Fix. ", "See. "):
         assert page.count(f"\n{part}") == 1, part
     assert "\n    " in page.partition("\nFix. ")[2]
     assert "\n    " in page.partition("\nSee. ")[2]

@@ -210,3 +210,32 @@ def test_from_files(files: dict[str, str], name: str | None, tmp_path: Path) -> 
         (tmp_path / path).write_text(text)
     found = processor.from_files(str(tmp_path))
     assert (found.cpu.name if found.cpu else None, found.tlbs) == (name, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "brand"),
+    [
+        (
+            (
+                "system type\t\t: generic-loongson-machine\n\nprocessor\t\t: 0\nCPU Family\t\t: Loongson-64bit\n"
+                "Model Name\t\t: Loongson-3A6000\n\nprocessor\t\t: 1\nModel Name\t\t: other\n"
+            ),
+            "Loongson-3A6000",
+        ),
+        (
+            "processor\t: 0\ncpu\t\t: POWER9 (architected), altivec supported\n",
+            "POWER9 (architected), altivec supported",
+        ),
+        (
+            "processor\t: 0\nhart\t\t: 0\nisa\t\t: rv64imafdc\nmmu\t\t: sv39\nuarch\t\t: sifive,u74-mc\n",
+            "sifive,u74-mc",
+        ),
+        ("processor\t: 0\nhart\t\t: 0\nisa\t\t: rv64imafdc\n", ""),
+        ("vendor_id       : IBM/S390\n# processors    : 1\n", "IBM/S390"),
+    ],
+)
+def test_brand_from_files(text: str, brand: str, tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text(text)
+    found = processor.from_files(str(tmp_path))
+    assert (found.brand, found.cpu) == (brand, None)
