@@ -28,8 +28,8 @@ if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
 _Case = TypeVar("_Case")
 _LIVE, _LINK = "tests/live/", "tests/link/"
 _TURNS = 2  # toolchains or linkers of each test in `make test`
-_MANY, _SHARE = 4, 3  # of a test with so many cases or more, one in so many
-#: All cases of these: the first two start few processes, and take a minute together; the corpus is a third already.
+_MANY, _SHARE = 4, 4  # of a test with so many cases or more, one in so many
+#: All cases of these: the first two start few processes, and take a minute together; the corpus is a quarter already.
 _WHOLE = ("tests/unit/", "tests/properties/", "tests/link/test_corpus.py")
 _NAMES = [toolchain.name for toolchain in TOOLCHAINS]
 
@@ -73,6 +73,12 @@ def _of_the_matrix(test: str, those: list[_Case], step: int) -> list[_Case]:
 
 
 @pytest.hookimpl(optionalhook=True)  # `pytest` alone needs no xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the processes of ``make test``: one more than there are processors, for tests of ``live`` wait a lot."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Scheduling":
     """Return what shares out the tests among the processes of ``make test``: by file, and all of ``live`` to one.
 

@@ -199,6 +199,7 @@ def test_local_functions_of_one_name(compiler: str, tmp_path: Path) -> None:
     assert made.read_text().count(f"!{name}\n") == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("reads_units")
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_local_functions_by_their_units(compiler: str, tmp_path: Path) -> None:
@@ -223,7 +224,7 @@ def test_local_functions_by_their_units(compiler: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("reads_units")
-@pytest.mark.parametrize("debug", ["-g0", "-g1"])
+@pytest.mark.parametrize("debug", [pytest.param("-g0", marks=pytest.mark.matrix), "-g1"])
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_what_did_not_run_is_not_placed(compiler: str, debug: str, tmp_path: Path) -> None:
     """Of three local functions of one name two ran: clang puts them into .text.hot., and LLD leaves the third."""
@@ -252,6 +253,7 @@ def _used(path: Path) -> bool:
     return any(str(path) in index.read_text() for index in path.parent.glob("blocks*") if index.suffix != ".list")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_local_functions_with_names_of_their_own(compiler: str, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler, "-funique-internal-linkage-names")
@@ -300,6 +302,7 @@ def test_a_profile_of_the_build_before(compiler: str, tmp_path: Path) -> None:
     assert parts(tmp_path / "divided") & {"_Z6caughti", "_Z5jumpsi", "_Z8computedi"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
     """Either of the two."""
@@ -318,6 +321,7 @@ def test_a_build_without_a_map(compiler: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_a_build_without_names_or_code(compiler: str, tmp_path: Path) -> None:
     """What is missing is said, not what follows from it."""

@@ -72,16 +72,13 @@ def toolchain() -> str:
     return run(HUGEALIGN, "path", "toolchain", check=True).stdout.rstrip("\n")
 
 
-def test_toolchain_file(project: Path) -> None:
-    build(project, "--toolchain", toolchain())
-
-
 def test_toolchain_file_and_flags_of_the_user(project: Path) -> None:
     build(
         project, "--toolchain", toolchain(), "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-O1", "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,-O1"
     )
 
 
+@pytest.mark.matrix
 def test_toolchain_file_with_ninja_and_clang(project: Path) -> None:
     need("ninja", "clang-19")
     build(project, "--toolchain", toolchain(), generator="Ninja", CC="clang-19", CXX="clang++-19")
@@ -91,10 +88,12 @@ def test_compiler_in_the_environment(project: Path) -> None:
     build(project, CC="hugealign gcc", CXX="hugealign g++")
 
 
+@pytest.mark.matrix
 def test_one_word_compiler(project: Path) -> None:
     build(project, f"-DCMAKE_C_COMPILER={BIN}/hugealign-gcc", f"-DCMAKE_CXX_COMPILER={BIN}/hugealign-g++")
 
 
+@pytest.mark.matrix
 def test_top_level_include(project: Path) -> None:
     version = run("cmake", "--version").stdout.split()[2]
     if tuple(map(int, version.split(".")[:2])) < (3, 24):

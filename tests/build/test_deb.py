@@ -14,9 +14,13 @@ import pytest
 from hugealign.version import __version__
 from tests.support import ROOT, environment, need, run
 
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("dpkg-buildpackage") and shutil.which("dh_python3")), reason="debhelper, dh-python: not installed"
-)
+pytestmark = [
+    pytest.mark.matrix,
+    pytest.mark.skipif(
+        not (shutil.which("dpkg-buildpackage") and shutil.which("dh_python3")),
+        reason="debhelper, dh-python: not installed",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +34,6 @@ def build(place: Path) -> Path:
     return place
 
 
-@pytest.mark.matrix
 def test_lintian_finds_nothing(built: Path) -> None:
     need("lintian")
     (changes,) = built.glob("*.changes")
@@ -80,7 +83,6 @@ def test_what_it_needs_is_named_where_it_is_missing(tmp_path: Path) -> None:
     assert install in (ROOT / "docs" / "guides" / "install.md").read_text()
 
 
-@pytest.mark.matrix  # ten seconds
 def test_two_builds_are_the_same_bytes(built: Path, tmp_path: Path) -> None:
     words = f"umask 077; exec '{ROOT}/packaging/deb.sh' '{tmp_path}/out'"
     subprocess.run(["sh", "-c", words], env=environment(TZ="Asia/Tokyo"), capture_output=True, check=True)

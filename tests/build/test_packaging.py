@@ -121,6 +121,7 @@ def test_debhelper(source: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("dh"), reason="debhelper is not installed")
+@pytest.mark.matrix
 def test_debhelper_judges_what_is_in_the_package(source: Path, tmp_path: Path) -> None:
     """A program that the build links by ld itself, or by another linker, is found."""
     override = "override_dh_auto_build:\n\tenv -u COMPILER_PATH $(MAKE)\n"

@@ -10,7 +10,10 @@ from hugealign.cli import COMMANDS
 from hugealign.version import __version__
 from tests.support import ROOT, environment, run
 
-pytestmark = pytest.mark.skipif(not shutil.which("rpmbuild"), reason="rpmbuild is not installed")
+pytestmark = [
+    pytest.mark.matrix,
+    pytest.mark.skipif(not shutil.which("rpmbuild"), reason="rpmbuild is not installed"),
+]
 
 
 def built(place: Path) -> Path:
@@ -70,7 +73,6 @@ def test_a_blank_in_the_directory_is_refused_in_one_line(tmp_path: Path) -> None
     assert not (tmp_path / "o ut").exists()
 
 
-@pytest.mark.matrix  # ten seconds
 def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:
     """In one place, which rpmbuild writes into the source package, and its checksum into the other."""
     first = built(tmp_path / "out").read_bytes()

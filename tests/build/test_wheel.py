@@ -121,6 +121,7 @@ def test_cmake_files_of_the_wheel(env: dict[str, str], installed: Path, bulk: Pa
     assert Elf(tmp_path / "build" / "p").faults() == []
 
 
+@pytest.mark.matrix
 def test_what_the_workflow_runs(wheel: Path) -> None:
     """The script for other Pythons, on this one."""
     done = run(ROOT / "tests" / "installed.sh", wheel, PYTHON=sys.executable)

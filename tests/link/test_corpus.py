@@ -1,7 +1,7 @@
 """The same behaviour as the bare compiler: small programs of every kind, linked with and without hugealign.
 
 The programs are in tests/corpus; tests/corpus/README.md says how a source tells how it is built and what it does.
-Of every third source the first variant runs with one linker; all variants of all with all linkers are ``make
+Of every fourth source the first variant runs with one linker; all variants of all with all linkers are ``make
 test-links``.
 """
 
@@ -22,7 +22,7 @@ from tests.support import HUGEALIGN, PAGE, TOOLCHAINS, Elf, run
 #: The linkers that `make test` takes in turn.
 TURNS = ("gcc-bfd", "clang19-lld19", "gcc-mold", "gcc-lld14", "gcc-gold", "clang14-lld14")
 #: `make test` takes one source of so many.
-SHARE = 3
+SHARE = 4
 
 
 class Checker:

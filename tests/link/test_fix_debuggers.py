@@ -28,7 +28,7 @@ int main(int argc, char **argv) { return outer(argc - 1) != argc; }
 """
 
 
-@pytest.fixture(params=LINKERS)
+@pytest.fixture(params=[LINKERS[0], *(pytest.param(name, marks=pytest.mark.matrix) for name in LINKERS[1:])])
 def programs(request: pytest.FixtureRequest, toolchains: dict[str, Toolchain], bulk: Path, tmp_path: Path) -> Path:
     """A directory with ``plain/program`` and ``fixed/program``, each beside the same separate debug file."""
     toolchain = toolchains[request.param].needed()

@@ -104,7 +104,7 @@ def test_file_without_text_has_no_answers(directory: Path) -> None:
     [
         ((HUGEALIGN, "aarch64-linux-gnu-gcc"), "2M", YES, 3),
         ((HUGEALIGN, "aarch64-linux-gnu-gcc"), "32M", YES, 3),
-        ((HUGEALIGN, "aarch64-linux-gnu-gcc"), "512M", YES, 3),
+        pytest.param((HUGEALIGN, "aarch64-linux-gnu-gcc"), "512M", YES, 3, marks=pytest.mark.matrix),
         (("aarch64-linux-gnu-gcc",), "", NO, 0),
         (("aarch64-linux-gnu-gcc", "-Wl,-z,max-page-size=4096"), "", NO, 0),
     ],

@@ -76,7 +76,7 @@ COMPILERS = (
     "clang",
 )
 #: The rest have the same drivers under other names, and wait for the matrix.
-ALWAYS = ("gcc", "clang-19")
+ALWAYS = ("gcc",)
 ONE_WORD = ("gcc", "g++", "cc", "c++", "clang", "clang++")
 
 

@@ -8,6 +8,8 @@ import pytest
 from tests.link.bulk import bulk_source
 from tests.support import HUGEALIGN, SRC, Elf, need, run
 
+pytestmark = pytest.mark.matrix
+
 FUNCTIONS = 600
 #: What ``own_sum`` and ``big_sum`` add up to.
 SUM = FUNCTIONS * (FUNCTIONS - 1) // 2

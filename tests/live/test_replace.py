@@ -346,11 +346,16 @@ _CALLS = ("copy_file_range", "ftruncate", "fsync", "fchown", "fchmod", "utimensa
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
-@pytest.mark.parametrize("fault", ["error=ENOSPC", "signal=SIGKILL", "error=EIO", "error=EDQUOT"])
 @pytest.mark.parametrize(
-    ("calls", "numbers"),
-    [(("copy_file_range", "fsync"), (1, 4)), pytest.param(_CALLS, range(1, 9), marks=pytest.mark.matrix)],
-    ids=["some", "all"],
+    ("fault", "calls", "numbers"),
+    [
+        ("error=ENOSPC", ("copy_file_range", "fsync"), (1, 4)),
+        ("signal=SIGKILL", ("copy_file_range", "fsync"), (1, 7, 8)),  # the last but one comes after the exchange
+        *(
+            pytest.param(fault, _CALLS, range(1, 9), marks=pytest.mark.matrix)
+            for fault in ("error=ENOSPC", "signal=SIGKILL", "error=EIO", "error=EDQUOT")
+        ),
+    ],
 )
 def test_fault_at_each_system_call(place: Path, fault: str, calls: tuple[str, ...], numbers: Sequence[int]) -> None:
     """The file is the old one or the new one, and what is printed says which."""

@@ -241,7 +241,7 @@ def files(*prefix: str) -> dict[str, tuple[str, dict[str, Any]]]:
     return {change["subject"]: (change["code"], change["facts"]) for change in changes if change["code"] in codes}
 
 
-@pytest.mark.parametrize("end", ["undone", "removed", "another"])
+@pytest.mark.parametrize("end", ["undone", pytest.param("removed", marks=pytest.mark.matrix), "another"])
 def test_a_file_is_listed_as_long_as_it_is_fixed(built: Programs, state: Path, tmp_path: Path, end: str) -> None:
     path = tmp_path / "a b"
     shutil.copy(built.plain, path)

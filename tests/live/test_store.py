@@ -459,7 +459,9 @@ _CALLS = "mkdir mount flock copy_file_range pwrite64 ftruncate fchown fchmod uti
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
-@pytest.mark.parametrize("fault", ["error=EIO", "error=ENOSPC", "signal=KILL"])
+@pytest.mark.parametrize(
+    "fault", [*(pytest.param(f"error={name}", marks=pytest.mark.matrix) for name in ("EIO", "ENOSPC")), "signal=KILL"]
+)
 @pytest.mark.parametrize(
     ("calls", "numbers"),
     [

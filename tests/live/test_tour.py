@@ -73,7 +73,9 @@ def huge(smaps: str, path: Path) -> tuple[int, int]:
     return found["FilePmdMapped"] + found["ShmemPmdMapped"], found["Size"]
 
 
-@pytest.mark.parametrize("entries", [None, 1], ids=["this-processor", "one-window"])
+@pytest.mark.parametrize(
+    "entries", [pytest.param(None, marks=pytest.mark.matrix), 1], ids=["this-processor", "one-window"]
+)
 def test_every_command_of_the_tour(programs: Programs, entries: int | None) -> None:
     if shutil.which("perf") is None:
         pytest.skip("no perf (Debian: linux-perf)")
