@@ -97,7 +97,7 @@ TYPED = {
     "hugealign explain HA00": {name for name in rules() if name.startswith("HA00")},
     "hugealign verify --ignore HA01": {name for name in rules() if name.startswith("HA01")},
     "hugealign order --cpu skyl": {"skylake"},
-    "hugealign help expl": {"explain"},
+    "hugealign expl": {"explain"},
     "hugealign plugin buil": {"build"},
     "hugealign verify a-ser": {"a-server"},
     "hugealign run -- hugealign-completion-te": {"hugealign-completion-test"},
