@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: What a person wants -> command -> one line for ``--help``; the module of the command's name does the work.
 GROUPS = {
     "build a program": {
-        "build": "run a build and lay out its links, without changing its compiler",
+        "build": "run a build and lay out what it links for huge pages, without changing its compiler",
         "plugin": "build or find the LLVM plugin that gives hot functions their own sections",
         "path": "print the path of the CMake files, the linker scripts or the linker shims",
     },
@@ -47,7 +47,7 @@ GROUPS = {
     "run it from huge pages": {
         "run": "run a command with its text on huge pages",
         "warm": "load a file's text into the page cache in huge pages",
-        "stage": "keep copies of files in huge pages, for file systems that support none",
+        "stage": "keep copies of files in huge pages, for file systems that do not support them",
         "enable": "run a systemd service with its text on huge pages, also after upgrades",
         "disable": "undo enable: run a systemd service from its own files again",
         "oci-hook": "run a container's programs from huge copies (a hook for container engines)",
@@ -118,7 +118,7 @@ def parser() -> "argparse.ArgumentParser":
         formatter_class=HelpFormatter,
     )
     made.add_argument("-V", "--version", action="version", version=f"hugealign {__version__}")
-    made.add_argument("command", metavar="COMMAND", help="one of these; hugealign help COMMAND prints its options")
+    made.add_argument("command", metavar="COMMAND", help="a command listed below; hugealign help COMMAND prints its options")
     return made
 
 

@@ -18,12 +18,13 @@ build sets COMPILER_PATH, where every gcc and clang that COMMAND runs finds the
 linker shims.  CC and the compilers' arguments do not change.
 
 These links do not use COMPILER_PATH and stay unchanged:
-  by ld directly, not by a compiler
-  with -B DIR, if DIR contains a linker, such as -B/usr/libexec/mold
-    (CC="hugealign gcc" handles this) or rustc's own since 1.90 (unless rustc
-    is passed -Clinker-features=-lld)
-  with a path in clang's --ld-path=
-  in a build that clears its environment
+  links that run ld directly
+  links with -B DIR where DIR contains a linker, such as -B/usr/libexec/mold
+    (CC="hugealign gcc" handles this)
+  links of rustc 1.90 and newer with its own linker (unless it is passed
+    -Clinker-features=-lld)
+  links with a path in clang's --ld-path=
+  links of a build that clears its environment
 
 ccache treats a new COMPILER_PATH as a new compiler: the first build misses the
 cache.

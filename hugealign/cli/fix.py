@@ -32,10 +32,9 @@ and says which and why. Where shift would cost too much at one end of the text,
 that end stays as it is.
 
 Only separate changes addresses, also in relocations, symbols and debug
-information.  --debug-file-of PROGRAM changes FILE, the separate debug file, so
-that it matches the separated PROGRAM.
+information.
 
-LLD and mold leave no room in a file, so there fix also moves the file's
+LLD and mold leave no room in a file, so in their files fix also moves the file's
 contents. fix prints how much becomes executable. --undo restores the file byte
 for byte. fix refuses a file that might behave differently afterwards, or lose
 hardening.
@@ -48,8 +47,8 @@ fixes below DIR.
 
 --in-place replaces FILE once the new file is complete and on the disk, with the
 same owner, mode, times, ACLs, capabilities and holes. Running processes keep the
-old one. Killed at any moment, fix leaves the old file or the new one; an error
-message says which.
+old one. Killed at any moment, fix leaves the old file or the new one. After any other
+failure the error message says which.
 
 examples:
   hugealign fix --dry-run /usr/sbin/mariadbd      what it would do
@@ -95,7 +94,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--debug-file-of",
         metavar="PROGRAM",
-        help="change FILE, a separate debug file, so that it matches the separated PROGRAM",
+        help="write to OUT a copy of FILE, a separate debug file, that matches the separated PROGRAM",
     )
     add_page_size(parser.add_argument)
     add_json(parser.add_argument, "schema hugealign.fix/1 (directories: hugealign.fix-report/1)")

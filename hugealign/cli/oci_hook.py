@@ -12,8 +12,8 @@ at the createRuntime stage, with the container's state on standard input. The
 image does not change. Containers of one image share the copies, which are in
 /run/hugealign-containers. Annotations of the container decide what is copied:
 
-  hugealign.text=auto      copy the programs that the container's command names,
-                           those that a script starts, too
+  hugealign.text=auto      copy the programs that the container's command names
+                           and, if it is a script, those that the script starts
   hugealign.text=PATH:...  copy these programs and libraries; for a directory,
                            those below it
   hugealign.fix=true       fix the copy of each file that fix gives more windows

@@ -14,7 +14,8 @@ USAGE = (
 )
 EPILOG = """\
 run finds COMMAND as the shell does, puts its text on huge pages and becomes
-COMMAND, with the same pid, environment, signals, descriptors and name. For a
+COMMAND, with the same pid, signals and descriptors and, apart from what is said
+below, the same environment and name. For a
 script, this is the interpreter's text. If anything fails, COMMAND runs
 unchanged. If not all of its text is huge, one line on stderr says why.
 
@@ -33,7 +34,7 @@ COMMAND and its children also use what `hugealign stage` has staged.
                 process has another name for ps and pgrep
 
 A staged copy is on a tmpfs, mounted over the file in a mount namespace that only
-COMMAND and its children see. Other processes do not see mounts that they make.
+COMMAND and its children see. Other processes do not see what COMMAND and its children mount.
 If `hugealign stage` has made a copy, run uses that one, and all processes share
 it. For an ordinary user run also makes a user namespace: in it sudo and other
 set-user-ID programs do not work, and files of other users appear to belong to

@@ -19,8 +19,9 @@ pages. The copy of /usr/sbin/mariadbd is then
 
 A service mounts it over the file (`hugealign enable` writes the unit), and
 `hugealign run` uses it. If the file has changed, stage replaces the copy. A copy
-has the owner, mode, times, capabilities, ACLs and labels of its file; if it
-cannot have them, stage refuses the file. Copies take as much memory as the
+keeps times, group, ACLs and labels of its file. It belongs to root, and only
+root can write to it. stage refuses set-user-ID files and files with
+capabilities. Copies take as much memory as the
 files, at most half of the machine's. Dropping the last copy also unmounts the
 store. Processes that run from a copy keep it.
 """

@@ -21,8 +21,8 @@ user in ~/.local/state/hugealign/journal (or below XDG_STATE_HOME), before it
 changes them.
 
 --undo undoes everything that is listed, and lists what is left to do, and who
-must do it. A process keeps its text until it is restarted. To split the huge
-pages of a running process, use hugealign adapt --undo.
+must do it. A running process keeps its huge text until it is restarted;
+hugealign adapt --undo splits only that of code without a file.
 
 examples:
   sudo hugealign status

@@ -89,7 +89,7 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
     add(
         "--min-text",
         metavar="SIZE",
-        help=f"do not check files with less text (default: {DEFAULT_MIN_TEXT}, what 64 small TLB entries reach)",
+        help=f"do not check files with less text (default: {DEFAULT_MIN_TEXT}; LoongArch: 4M)",
     )
     add("--min-windows", metavar="N", help="fail files with fewer whole windows of text (HA030; default: 0)")
     add("--select", action="append", metavar="IDS", help="check only these rules, such as HA001,HA004 (default: all)")

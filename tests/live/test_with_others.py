@@ -175,7 +175,7 @@ def test_preloaded_malloc(subject: Path, row: Row, library: str) -> None:
 def test_no_randomisation(subject: Path, row: Row) -> None:
     need("setarch")
     all_huge(subject, "setarch", "-R")
-    row("`setarch -R`", "3 of 3 windows", "the kernel follows `p_align` without randomisation, too")
+    row("`setarch -R`", "3 of 3 windows", "the kernel follows `p_align` also without randomisation")
 
 
 def test_strace(subject: Path, row: Row) -> None:
@@ -248,8 +248,8 @@ def test_uftrace(row: Row, tmp_path: Path) -> None:
     row(
         "`uftrace record -P` (0.13)",
         "--",
-        "**breaks the program**: it maps a page of its own behind the text if the last page of the text is full, as "
-        "hugealign leaves it, over the constants that follow; it does the same to a plain program whose text ends "
+        "**breaks the program**: if the last page of the text is full, as in programs that hugealign links, uftrace maps "
+        "its own page after it, over the constants that follow. It does the same to a plain program whose text ends "
         "within 16 bytes of a page",
     )
 
