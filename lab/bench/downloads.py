@@ -74,6 +74,13 @@ for at in range(3):
     duckdb.sql(f"select k, sum(v), max(s) from (select x % 99 k, x * x v, md5(x::text) s from range(9999) t(x)) "
                f"where v > {at} group by k having sum(v) > 3 order by 3").fetchall()
 """
+_TORCH = """\
+import torch
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.LayerNorm(128), torch.nn.GELU(), torch.nn.Linear(128, 8))
+for at in range(3):
+    net(torch.rand(16, 64)).softmax(1).sum().backward()
+"""
 _JAVA = """\
 public class Loop {
     public static void main(String[] words) {
@@ -93,6 +100,7 @@ _FILES = {
     "frames.py": _POLARS,
     "matrices.py": _OPENBLAS,
     "queries.py": _DUCKDB,
+    "tensors.py": _TORCH,
     "Loop.java": _JAVA,
 }
 #: The program, and the words of its job.
@@ -114,6 +122,7 @@ LIBRARIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "polars": ("_polars_runtime", "python", ("frames.py",)),
     "openblas": ("libscipy_openblas64_", "python", ("matrices.py",)),
     "duckdb": ("_duckdb.", "python", ("queries.py",)),
+    "torch": ("libtorch_cpu.so", "python", ("tensors.py",)),
     "jvm": ("libjvm.so", "java", ("-XX:+UseSerialGC", "-cp", ".", "Loop")),
 }
 
