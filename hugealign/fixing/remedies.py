@@ -8,7 +8,7 @@ from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import ET_REL, Image, read_image
 from hugealign.elf.machines import least_text
-from hugealign.errors import HugealignError
+from hugealign.errors import HugealignError, NotElfError
 from hugealign.fixing.fix import FixOptions, planned, refuse_copy
 from hugealign.fixing.understood import refuse_appended
 from hugealign.io.regular import opened
@@ -74,7 +74,10 @@ def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagno
         remedy = remedy.changed(argv=copy, needs=COMMAND) if remedy.needs == OUTPUT else remedy
         return Diagnosis("text.no-window", path, facts, remedy.changed(kind="run"))
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
-        image = read_image(fd)
+        try:
+            image = read_image(fd)
+        except NotElfError:
+            return Diagnosis("file.not-elf", path, {})
         if _small(image):
             return Diagnosis("text.small", path, {"text": text_size(image), "least": least_text(image.machine)})
         if not _laid_out(image):

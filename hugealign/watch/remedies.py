@@ -180,6 +180,8 @@ class Remedies:
         with suppress(OSError):
             if part.kind == CodeKind.LIBRARY and texts.unpacked(owner.pid, path):
                 return Remedied(Diagnosis("file.unpacked", part.path, {"windows": possible - huge}))
+        if file.code == "file.not-elf":  # an assembly of .NET, for example
+            return Remedied(file.changed(subject=part.path))
         edited = file.remedy.after or 0 if file.remedy else 0
         if not possible and not edited:
             # The file itself says why, and what to do.

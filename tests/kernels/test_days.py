@@ -21,7 +21,8 @@ def test_all_text_of_the_libraries_that_matter_is_huge(place: str) -> None:
     except (debian.Unavailable, MissingError) as reason:
         pytest.skip(str(reason))
     least = [share for _, _, libraries in days.DAYS.values() for share in libraries.values()]
+    told = "\n".join(one["ps"] + one["said"] for one in results if one["when"] == "after")
     for (name, before, after, text), share in zip(days.rows(results), least, strict=True):
-        assert (before, 100 * after >= share * text) == (0, True), (name, before, after, text)
+        assert (before, 100 * after >= share * text) == (0, True), (name, before, after, text, told)
     for undone in (one for one in results if one["when"] == "undone"):
         assert undone["said"].endswith(" files restored\n")
