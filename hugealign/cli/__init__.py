@@ -118,7 +118,7 @@ def parser() -> "argparse.ArgumentParser":
         formatter_class=HelpFormatter,
     )
     made.add_argument("-V", "--version", action="version", version=f"hugealign {__version__}")
-    made.add_argument("command", metavar="COMMAND", help="a command listed below; hugealign help COMMAND prints its options")
+    made.add_argument("command", metavar="COMMAND", help="a command below; hugealign help COMMAND prints its options")
     return made
 
 

@@ -1,9 +1,9 @@
 """What each runtime that is here compiles, and what makes it huge.
 
-Run by ``python -m lab.bench.runtimes --write docs/measured/runtimes.md [--path DIRECTORY]...`` as root; half a minute for
-each row. Directories of other versions, such as those that npm has, come before PATH. Rows of the page that are not
-measured again stay, each with its day; ``--only NAME`` measures one program. ``--check FILE`` compares with a page
-instead, and names each row that no longer holds.
+Run by ``python -m lab.bench.runtimes --write docs/measured/runtimes.md [--path DIRECTORY]...`` as root; half a minute
+for each row. Directories of other versions, such as those that npm has, come before PATH. Rows of the page that are
+not measured again stay, each with its day; ``--only NAME`` measures one program. ``--check FILE`` compares with a
+page instead, and names each row that no longer holds.
 """
 
 import argparse
@@ -53,12 +53,13 @@ are huge after `adapt`.
 
 ## How it was made
 
-`python -m lab.bench.runtimes --write docs/measured/runtimes.md` wrote this, on Linux {release}, each row on its day. With
-`--check` in place of `--write` the command measures again, and names the rows that no longer hold. Each program has some
-thousand functions and runs for a quarter of a minute; then `hugealign adapt` samples it. The other samples are in smaller
-pieces, or in the runtime's own text, which `hugealign run --fix` makes huge. Shares are of one run, and differ between
-runs: two of node 24 with `--no-short-builtin-calls` gave 53 and 72 %, two of LuaJIT 2.1.1737090214 0 and 31 %. .NET keeps
-its code in pieces of less than a window. PHP 8.3 and 8.5, and .NET 9 and 10, were not to be had.
+`python -m lab.bench.runtimes --write docs/measured/runtimes.md` wrote this, on Linux {release}, each row on its
+day. With `--check` in place of `--write` the command measures again, and names the rows that no longer hold. Each
+program has some thousand functions and runs for a quarter of a minute; then `hugealign adapt` samples it. The other
+samples are in smaller pieces, or in the runtime's own text, which `hugealign run --fix` makes huge. Shares are of
+one run, and differ between runs: two of node 24 with `--no-short-builtin-calls` gave 53 and 72 %, two of LuaJIT
+2.1.1737090214 0 and 31 %. .NET keeps its code in pieces of less than a window. PHP 8.3 and 8.5, and .NET 9 and 10,
+were not to be had.
 """
 
 

@@ -29,7 +29,7 @@ def faults(results: Sequence[Result]) -> list[str]:
             if kib != WINDOWS["pie"] * window_kib
         ]
     for result in results:
-        values += _commands(result) if "doctor" in result else []
+        values += _commands(result, window_kib) if "doctor" in result else []
     for cell in results:
         if "program" in cell:
             place = f"{cell['fs']}, THP {cell['thp']}, {cell['program']}"
@@ -47,14 +47,14 @@ def _without_huge_pages(result: Result) -> Iterator[str]:
         yield f"warm says {warm}"
 
 
-def _commands(result: Result) -> Iterator[str]:
-    """Yield what `doctor` and `top` say wrongly of the machine, and of one program that is huge."""
+def _commands(result: Result, window_kib: int) -> Iterator[str]:
+    """Yield what `doctor` and `top` say wrongly of the machine, and of one program."""
     if (output := result["doctor"].get("machine.kernel", {})) != result["machine"]:
         yield f"doctor: the kernel is {output}, not {result['machine']}"
     if not {"machine.thp", "machine.processor", "process.thp-allowed"} <= result["doctor"].keys():
         yield f"doctor says only {', '.join(result['doctor'])}"
-    if result["top"] != [WINDOWS["pie"]]:
-        yield f"top sees {result['top']} windows of the program, not {WINDOWS['pie']}"
+    if result["top"] != [result["huge_kib"] // window_kib]:
+        yield f"top sees {result['top']} huge windows of the program, smaps {result['huge_kib']} KiB"
 
 
 def _warm(cell: Result, able: bool) -> Iterator[str]:

@@ -195,12 +195,14 @@ def commands(directory: Path) -> dict[str, Any]:
     """Return what `doctor` says of this machine, what it is, and what `top` says of a program that is huge."""
     checks = json.loads(hugealign("doctor", "--json", directory).stdout)["checks"]
     path = copied("pie", directory)
-    with running(*NOBODY, path, ALL):
+    with running(*NOBODY, path, ALL) as child:
+        huge = huge_kib(child.pid, path)
         rows = json.loads(hugealign("top", "--once", "--json").stdout)["rows"]
     machine = os.uname()
     return {
         "doctor": {check["diagnosis"]["code"]: check["diagnosis"]["facts"] for check in checks},
         "machine": {"release": machine.release, "machine": machine.machine, "page_size": WINDOW},
+        "huge_kib": huge,
         "top": [row["windows_huge"] for row in rows if row["part"] == str(path)],
     }
 

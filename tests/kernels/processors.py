@@ -27,7 +27,7 @@ TITLE = "Other processors"
 class Processor:
     """One processor: Debian's name of it, the *suite* that its Python comes from, and how it is emulated.
 
-    *qemu* is the command, empty for that of Debian 13.
+    *qemu* is the command, empty for that of Debian 13; *memory* is in MiB.
     """
 
     debian: str
@@ -35,6 +35,7 @@ class Processor:
     suite: str
     qemu: tuple[str, ...]
     console: str
+    memory: int = 2048
 
 
 _RISCV64 = Processor("riscv64", RISCV64, "stable", ("qemu-system-riscv64", "-M", "virt", "-cpu", "rv64"), "ttyS0")
@@ -42,8 +43,8 @@ _RISCV64 = Processor("riscv64", RISCV64, "stable", ("qemu-system-riscv64", "-M",
 _PSERIES = "pseries,cap-cfpc=broken,cap-sbbc=broken,cap-ibs=broken,cap-ccf-assist=off"
 _PPC64EL = Processor("ppc64el", PPC64LE, "stable", ("qemu-system-ppc64", "-M", _PSERIES, "-cpu", "power9"), "hvc0")
 _S390X = Processor("s390x", S390X, "stable", ("qemu-system-s390x", "-M", "s390-ccw-virtio", "-cpu", "max"), "ttysclp0")
-# Debian 12's QEMU boots no EFI image there.
-_LOONG64 = Processor("loong64", LOONGARCH64, "testing", ("", "-M", "virt", "-cpu", "la464"), "ttyS0")
+# Debian 12's QEMU boots no EFI image there.  With 2 GiB not enough blocks of 32 MiB are free.
+_LOONG64 = Processor("loong64", LOONGARCH64, "testing", ("", "-M", "virt", "-cpu", "la464"), "ttyS0", 6144)
 #: By series: the processor, the kernel's version and its flavour.
 KERNELS = {
     "riscv64-6.12": (_RISCV64, "6.12", "riscv64"),
@@ -97,7 +98,7 @@ def emulated(processor: Processor) -> machine.Emulated:
         shutil.copy(tree / "usr/bin/busybox", busybox)
         disk = machine.system_disk(tree, processor.debian)
     qemu = processor.qemu if processor.qemu[0] else (*_newer_qemu(), *processor.qemu[1:])
-    return machine.Emulated((*qemu, "-m", "2048"), processor.console, busybox, disk)
+    return machine.Emulated((*qemu, "-m", str(processor.memory)), processor.console, busybox, disk)
 
 
 def _newer_qemu() -> tuple[str, ...]:

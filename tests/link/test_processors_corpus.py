@@ -17,6 +17,7 @@ pytestmark = pytest.mark.matrix
 #: Sources whose programs do not do the same twice under QEMU's user mode, linked plainly or not.
 UNSTABLE = {
     "tls/errno_per_thread": "QEMU may set errno when it starts a thread",
+    "shared/big_table": "code for x86-64, which the assembler takes minutes to refuse",
     "exceptions/cancel": "the thread may be cancelled before it has a cleanup",
     "instrumented/address": "QEMU gives no room for the sanitizer's shadow; what it prints has process numbers",
 }
