@@ -97,6 +97,54 @@ public class Loop {
     }
 }
 """
+_SERVER = """\
+package main
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"html/template"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+)
+
+var page = template.Must(template.New("").Parse("<table>{{range .}}<tr><td>{{.k}}<td>{{.v}}{{end}}</table>"))
+
+func serve(w http.ResponseWriter, r *http.Request) {
+	var rows []map[string]string
+	if json.NewDecoder(r.Body).Decode(&rows) != nil {
+		http.Error(w, "no rows", 400)
+		return
+	}
+	packed := gzip.NewWriter(w)
+	page.Execute(packed, rows)
+	packed.Close()
+}
+
+func main() {
+	server := httptest.NewServer(http.HandlerFunc(serve))
+	body := "[" + strings.Repeat(`{"k":"a","v":"<b>"},`, 40) + `{"k":"z","v":"c"}]`
+	var clients sync.WaitGroup
+	for i := 0; i < 4; i++ {
+		clients.Add(1)
+		go func() {
+			defer clients.Done()
+			for j := 0; j < 150; j++ {
+				answer, err := http.Post(server.URL, "application/json", strings.NewReader(body))
+				if err != nil {
+					panic(err)
+				}
+				io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+			}
+		}()
+	}
+	clients.Wait()
+}
+"""
 _FUNCTIONS = range(400)
 _FILES = {
     "in.js": "".join(map(_JS.format, _FUNCTIONS)),
@@ -109,6 +157,7 @@ _FILES = {
     "queries.py": _DUCKDB,
     "tensors.py": _TORCH,
     "Loop.java": _JAVA,
+    "goserver.go": _SERVER,
 }
 #: The program, and the words of its job.
 WORK: dict[str, tuple[str, ...]] = {
@@ -121,6 +170,7 @@ WORK: dict[str, tuple[str, ...]] = {
     "php": ("-r", "for ($i = 0; $i < 100000; $i++) $a[$i % 999] = strrev(json_encode([$i, md5($i)]));"),
     "compile": ("-o", "out.o", "-p", "main", "in.go"),
     "cc1": ("-O2", "-quiet", "in.c", "-o", "out.s"),
+    "goserver": (),  # with clients of its own
 }
 
 
@@ -298,7 +348,9 @@ def main() -> int:
             (place / file).write_text(text, encoding="ascii")
         if shutil.which("javac"):
             subprocess.run(["javac", "Loop.java"], cwd=place, check=True)
-        for row in measured(place, args.path, args.only):
+        if shutil.which("go"):
+            subprocess.run(["go", "build", "goserver.go"], cwd=place, check=True)
+        for row in measured(place, [*args.path, name], args.only):
             print(" | ".join(row), file=sys.stderr, flush=True)
             if args.write:
                 text = Path(args.write).read_text(encoding="utf-8") if os.path.exists(args.write) else ""
