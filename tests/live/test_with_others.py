@@ -248,9 +248,9 @@ def test_uftrace(row: Row, tmp_path: Path) -> None:
     row(
         "`uftrace record -P` (0.13)",
         "--",
-        "**breaks the program**: if the last page of the text is full, as in programs that hugealign links, uftrace maps "
-        "its own page after it, over the constants that follow. It does the same to a plain program whose text ends "
-        "within 16 bytes of a page",
+        "**breaks the program**: if the last page of the text is full, as in programs that hugealign links, uftrace "
+        "maps its own page after it, over the constants that follow. It does the same to a plain program whose text "
+        "ends within 16 bytes of a page",
     )
 
 
