@@ -465,7 +465,7 @@ def test_run_that_fails_or_dies(stock: Path, calls: tuple[str, ...], numbers: An
 
 def test_every_check_of_a_copy(stock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What changes while it is copied is not executed from half of it."""
-    from hugealign.io import copying, replacing
+    from hugealign.io import copying
     from hugealign.io.regular import opened
     from hugealign.run import copies
 
@@ -478,14 +478,14 @@ def test_every_check_of_a_copy(stock: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with program.open("r+b") as file:
             file.write(b"\x7f")
 
-    monkeypatch.setattr(replacing, "copy_data", slowly)
+    monkeypatch.setattr(copying, "copy_data", slowly)
     with opened(str(program)) as fd:
         origin = copies.source(str(program), fd)
         assert origin is not None
         target = os.memfd_create("copy")
         with refused("file.changed"):
             copies.write(origin, target)
-        monkeypatch.setattr(replacing, "copy_data", copy)
+        monkeypatch.setattr(copying, "copy_data", copy)
         copies.write(origin, target)
         os.close(target)
 
