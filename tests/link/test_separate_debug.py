@@ -279,13 +279,17 @@ def test_mini_debug_information(tmp_path: Path) -> None:
         assert not shown or shown[1] in run("readelf", "-n", file).stdout
 
 
-@pytest.mark.parametrize("inside", [b"", b"no xz", lzma.compress(b"no ELF file"), lzma.compress(bytes(200 << 20))])
-def test_damaged_mini_debug_information(inside: bytes, tmp_path: Path) -> None:
+#: What a bomb is made of.
+BOMB = 200 << 20
+
+
+@pytest.mark.parametrize("inside", [b"", b"no xz", lzma.compress(b"no ELF file"), BOMB])
+def test_damaged_mini_debug_information(inside: bytes | int, tmp_path: Path) -> None:
     """What is no packed debug file of this program, or unpacks to more than it may, is refused."""
     path = tmp_path / "program"
     (tmp_path / "traced.cc").write_text(TRACED)
     run("g++", *DEBUG, "-s", tmp_path / "traced.cc", "-o", path, check=True)
-    (tmp_path / "inside").write_bytes(inside)
+    (tmp_path / "inside").write_bytes(inside if isinstance(inside, bytes) else lzma.compress(bytes(inside), preset=0))
     run("objcopy", "--add-section", f".gnu_debugdata={tmp_path}/inside", path, check=True)
     assert code_of(path) == ("" if not inside else "fix.debug-inside")
 
