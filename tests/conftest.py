@@ -29,7 +29,7 @@ _Case = TypeVar("_Case")
 _LIVE, _LINK = "tests/live/", "tests/link/"
 _TURNS = 2  # toolchains or linkers of each test in `make test`
 _MANY, _SHARE = 4, 5  # of a test with so many cases or more, one in so many
-#: All cases of these: the first two start few processes, and take a minute together; of the corpus a quarter is daily already.
+#: All cases of these: the first two start few processes, and take a minute together; the corpus is a quarter as it is.
 _WHOLE = ("tests/unit/", "tests/properties/", "tests/link/test_corpus.py")
 _NAMES = [toolchain.name for toolchain in TOOLCHAINS]
 
