@@ -195,31 +195,38 @@ def rows(results: Sequence[dict[str, Any]]) -> Iterator[tuple[str, int, int, int
 
 
 PLACES = {"machine": booted, "container": contained}
-_HEAD = """\
-# Days of those who did not build it
+_PAGE = """\
+# Days of people who did not build it
 
-Written by `python -m tests.kernels.days --write docs/measured/days.md`, {}. An ML engineer and a Node shop type the two
-commands of [Python wheels](../guides/python-wheels.md) and of [Node, Bun and Deno](../guides/node-bun-deno.md) in a
-Debian 12, with what pip and npm bring there, as an ordinary user: in a virtual machine with Debian's kernel {} on ext4,
-in software emulation, and in a container of podman's on overlayfs, with Linux {}. The program touches all of its text;
-the MiB are those that `smaps` shows on huge pages. All whole windows are; what is left of OpenBLAS and Python lies
-before the first and behind the last. The text grows where a fix pads a window. After the guide's last command the files
-have their old bytes again.
+After the two commands of a guide, every whole window of the text of eight libraries and programs from pip and npm is huge,
+with Debian 12's kernel on ext4 and in a container on overlayfs.
 
-| library | text | huge before | machine, huge after | container, huge after |
+| library, MiB | text | huge before | machine, huge after | container, huge after |
 |---|--:|--:|--:|--:|
+{rows}
+
+What is left of OpenBLAS and Python is before the first whole window and after the last.
+
+## How it was made
+
+`python -m tests.kernels.days --write docs/measured/days.md` wrote this, {day}. An ML engineer and a Node shop type the two
+commands of [Python wheels](../guides/python-wheels.md) and of [Node, Bun and Deno](../guides/node-bun-deno.md) in a
+Debian 12, as an ordinary user: in a virtual machine with Debian's kernel {kernel} on ext4, emulated in software, and in a
+container of podman's on overlayfs, with Linux {release}. The program touches all of its text. The MiB are those that
+`smaps` shows on huge pages; the text grows where a fix pads a window. After the last command of each guide the files have
+their old bytes again.
 """
 
 
 def page(results: Mapping[str, Sequence[dict[str, Any]]]) -> str:
     """Return the document for the *results* by place."""
-    head = _HEAD.format(time.strftime("%Y-%m-%d"), KERNEL, os.uname().release.partition("-")[0])
     lines = []
     for there, here in zip(*(rows(results[place]) for place in PLACES), strict=True):
         name, before, machine, text = there
         mib = (f"{kib / 1024:.1f}" for kib in (text, before, machine, here[2]))
-        lines.append(f"| {name} | {' | '.join(mib)} |\n")
-    return head + "".join(lines)
+        lines.append(f"| {name} | {' | '.join(mib)} |")
+    release = os.uname().release.partition("-")[0]
+    return _PAGE.format(rows="\n".join(lines), day=time.strftime("%Y-%m-%d"), kernel=KERNEL, release=release)
 
 
 def main() -> int:
