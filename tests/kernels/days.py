@@ -198,23 +198,23 @@ PLACES = {"machine": booted, "container": contained}
 _PAGE = """\
 # Days of people who did not build it
 
-After the two commands of a guide, every whole window of the text of eight libraries and programs from pip and npm is huge,
-with Debian 12's kernel on ext4 and in a container on overlayfs.
+After the two commands of a guide, every whole window of the text of eight libraries and programs from pip and npm is
+huge, with Debian 12's kernel on ext4 and in a container on overlayfs.
 
 | library, MiB | text | huge before | machine, huge after | container, huge after |
 |---|--:|--:|--:|--:|
 {rows}
 
-What is left of OpenBLAS and Python is before the first whole window and after the last.
+What is left of polars, OpenBLAS and Python is before the first whole window and after the last.
 
 ## How it was made
 
-`python -m tests.kernels.days --write docs/measured/days.md` wrote this, {day}. An ML engineer and a Node shop type the two
-commands of [Python wheels](../guides/python-wheels.md) and of [Node, Bun and Deno](../guides/node-bun-deno.md) in a
-Debian 12, as an ordinary user: in a virtual machine with Debian's kernel {kernel} on ext4, emulated in software, and in a
-container of podman's on overlayfs, with Linux {release}. The program touches all of its text. The MiB are those that
-`smaps` shows on huge pages; the text grows where a fix pads a window. After the last command of each guide the files have
-their old bytes again.
+`python -m tests.kernels.days --write docs/measured/days.md` wrote this, {day}. An ML engineer and a Node shop type
+the two commands of [Python wheels](../guides/python-wheels.md) and of [Node, Bun and
+Deno](../guides/node-bun-deno.md) in a Debian 12, as an ordinary user: in a virtual machine with Debian's kernel
+{kernel} on ext4, emulated in software, and in a container of podman's on overlayfs, with Linux {release}. The program
+touches all of its text. The MiB are those that `smaps` shows on huge pages; the text grows where a fix pads a window.
+After the last command of each guide the files have their old bytes again.
 """
 
 
