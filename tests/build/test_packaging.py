@@ -110,6 +110,7 @@ def text_of(package: Path, where: Path) -> str:
     return run(BIN / "hugealign", "verify", where / "usr/bin/server").stdout
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not shutil.which("dh"), reason="debhelper is not installed")
 def test_debhelper(source: Path, tmp_path: Path) -> None:
     status, output = debian_build(source)

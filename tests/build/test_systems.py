@@ -95,6 +95,7 @@ def autotools(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
+@pytest.mark.matrix
 @ways("two-words")
 def test_autotools(front: tuple[str, ...], settings: Settings, autotools: Path, tmp_path: Path) -> None:
     need(compiler(settings))
