@@ -188,8 +188,8 @@ All {n} cases that ran passed; each table has the reasons of those that were ski
 `ok`: the program runs like the plain link and its text is in whole windows, or the link is unchanged where that is the
 promise. `--`: not tried with that linker. A number in brackets: skipped.
 
-Written by `make docs` from a run of the tests, and from one of `make test-links` if there is one; not by hand. A table
-is of the last run that had its tests.
+Written by `make docs` from a run of the tests, and from one of `make test-links` if there is one; not by hand. Each
+table shows the last run that included its tests.
 """
 
 

@@ -20,7 +20,7 @@ compares the functions and the number of windows.
 """
 STATUS = {
     0: "NEW is not worse than OLD (orders: no difference)",
-    1: "NEW has findings that OLD lacks, or less coverage (orders: they differ)",
+    1: "NEW has new findings (--fail-on), or less coverage (orders: they differ)",
     3: "something could not be checked",
 }
 

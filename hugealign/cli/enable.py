@@ -11,18 +11,19 @@ EPILOG = """\
 enable writes two files into /etc/systemd/system for each UNIT: a service that
 puts the text on huge pages before UNIT starts, and a drop-in that makes UNIT
 wait for it. If the file system keeps huge pages, the service warms the text in
-place. Otherwise it makes a copy in /run/hugealign, and the drop-in mounts the copy
-over the file for UNIT alone. The package's files do not change. Each start of UNIT reads the
-files again, so an upgrade that restarts UNIT needs nothing more. If anything
-fails, UNIT starts as before.
+place. Otherwise it makes a copy in /run/hugealign, and the drop-in mounts the
+copy over the file for UNIT alone. The package's files do not change. Each start
+of UNIT reads the files again, so an upgrade that restarts UNIT needs nothing
+more. If anything fails, UNIT starts as before.
 
 --file names programs and libraries that the service starts or opens later. From
 a directory, such as a Python virtual environment, enable takes the files that
 have a whole window, or get one with --fix. Run enable again after you have added
 a package there.
 
-If it runs from a copy, UNIT gets its own mount namespace: other processes do not see what it mounts. Do
-not enable services that mount for others, such as dockerd.
+If UNIT runs from a copy, it gets its own mount namespace: other processes do
+not see what it mounts. Do not enable services that mount for others, such as
+dockerd.
 
 examples:
   hugealign enable --dry-run mariadb     print what it would write

@@ -47,8 +47,8 @@ fixes below DIR.
 
 --in-place replaces FILE once the new file is complete and on the disk, with the
 same owner, mode, times, ACLs, capabilities and holes. Running processes keep the
-old one. Killed at any moment, fix leaves the old file or the new one. After any other
-failure the error message says which.
+old one. Killed at any moment, fix leaves the old file or the new one. After any
+other failure the error message says which.
 
 examples:
   hugealign fix --dry-run /usr/sbin/mariadbd      what it would do
@@ -62,7 +62,7 @@ examples:
 _NOT_OF_THE_LINK = ("file.truncated", "fix.physical-addresses")
 STATUS = {
     0: "done, or nothing to do",
-    1: "refused",
+    1: "refused (-r skips such files and ends with 0)",
     3: "a file could not be read or written",
 }
 
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     if args.recursive and not args.dry_run:
         return _recursive(args, options)
     if args.max is not None:
-        raise UsageError("fix: --max requires -r")
+        raise UsageError("fix: --max requires -r, without --dry-run")
     if args.dry_run and any(map(os.path.isdir, args.files)):
         return _rank(args, options)
     if args.output is None and not args.in_place and not args.dry_run:

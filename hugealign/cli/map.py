@@ -35,7 +35,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
     add("file", metavar="FILE", help="the program or library")
-    add("--profile", action="append", metavar="PROFILE", help="a profile that `hugealign order` reads; may be repeated")
+    add(
+        "--profile",
+        action="append",
+        metavar="PROFILE",
+        help="a profile that `hugealign order` reads; required; may be repeated",
+    )
     add("--order", metavar="ORDER", help="an order file (default: compute the order from the profile)")
     add("--svg", metavar="OUT", help="write a picture to OUT; - is stdout")
     add_json(add, "schema hugealign.map/1")

@@ -33,8 +33,8 @@ OpenTelemetry profiles, counts (hugealign profile), lists of symbols and order
 files.  It detects the format and decompresses gzip and zstd.
 
 The order requests enough huge windows for the functions that ran, but at most
-one less than the processor has instruction TLB entries for 2 MiB pages.  If all
-of the text has fewer windows than that, all of it becomes huge.  Functions
+one less than the processor has instruction TLB entries for 2 MiB pages.  If the
+text has no more windows than this limit, all of it becomes huge.  Functions
 that the profile missed but that probably run fill the last window: callers,
 callees and neighbours of those that it saw.
 
@@ -88,7 +88,7 @@ def add_budget(add: "Callable[..., object]") -> None:
     add(
         "--cpu",
         metavar="NAME",
-        help="request at most as many huge windows as this processor can hold (default: this machine's)",
+        help="limit the number of huge windows by the TLB of this processor (default: this machine's)",
     )
     add("--windows", metavar="N", help="request at most N huge windows; 0: an order for small pages")
 

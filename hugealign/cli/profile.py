@@ -90,7 +90,8 @@ def _configure_drift(parser: argparse.ArgumentParser) -> None:
         type=percentage,
         default=5.0,
         metavar="P",
-        help="end with status 1 if a new order's windows hold over P %% points more of the samples (default: 5)",
+        help="end with status 1 if a new order's windows hold more of the samples by over P percentage points "
+        "(default: 5)",
     )
     add_json(add, "schema hugealign.order-drift/1")
     profiled.add_debuginfo(add)

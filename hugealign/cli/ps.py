@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``ps`` to *parser*."""
     add = parser.add_argument
     add("targets", nargs="*", metavar=TARGET, help="a process, or all processes of a program or of a service")
-    add("-v", "--verbose", action="store_true", help="show each window, and why it is not huge")
+    add("-v", "--verbose", action="store_true", help="show each window, and why those that are small are not huge")
     add("--all", action="store_true", help="also count libraries and code without a file (JIT, remapped text)")
     add(
         "--min-coverage",

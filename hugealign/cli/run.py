@@ -13,11 +13,11 @@ USAGE = (
     "                     [--] COMMAND [ARGUMENT ...]"
 )
 EPILOG = """\
-run finds COMMAND as the shell does, puts its text on huge pages and becomes
-COMMAND, with the same pid, signals and descriptors and, apart from what is said
-below, the same environment and name. For a
-script, this is the interpreter's text. If anything fails, COMMAND runs
-unchanged. If not all of its text is huge, one line on stderr says why.
+run finds COMMAND as the shell does, puts its text (for a script, that of the
+interpreter) on huge pages and becomes COMMAND, with the same pid, signals and
+descriptors and, apart from what is said below, the same environment and name.
+If anything fails, COMMAND runs unchanged. If not all of its text is huge, one
+line on stderr says why.
 
 --libs adds the libraries that COMMAND is linked with. --file adds what COMMAND
 starts (a shell, make, npm) or opens later (Python, the libraries of a wheel);
@@ -34,11 +34,11 @@ COMMAND and its children also use what `hugealign stage` has staged.
                 process has another name for ps and pgrep
 
 A staged copy is on a tmpfs, mounted over the file in a mount namespace that only
-COMMAND and its children see. Other processes do not see what COMMAND and its children mount.
+COMMAND and its children see. Other processes do not see what these mount.
 If `hugealign stage` has made a copy, run uses that one, and all processes share
 it. For an ordinary user run also makes a user namespace: in it sudo and other
 set-user-ID programs do not work, and files of other users appear to belong to
-nobody. Use --how=in-place for a command that needs these.
+the user nobody. Use --how=in-place for a command that needs these.
 
 If COMMAND uses the loader of glibc 2.44 or newer, run also adds glibc.elf.thp=1
 to GLIBC_TUNABLES unless it is set there: the text then becomes huge again after

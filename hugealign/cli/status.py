@@ -15,7 +15,7 @@ status lists, each with the command that undoes it:
   files fixed in place (fix) or replaced by warm copies (warm --replace)
   your cache of what hugealign compiled
 
-Ordinary users see only the files that they have fixed or replaced.
+Of the files, ordinary users see only those that they have fixed or replaced.
 hugealign records such files in /var/lib/hugealign/journal, or for an ordinary
 user in ~/.local/state/hugealign/journal (or below XDG_STATE_HOME), before it
 changes them.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hugealign.pagecache.text import CachedText
 
 EPILOG = """\
-Every process that then maps the text gets huge pages, without any change to the
+Every process that maps the text afterwards gets huge pages, without any change to the
 process, until the kernel needs the memory or the file is replaced.  So warm a
 file after each boot and each installation, before the program starts.  warm
 prints how much memory it takes.  It needs no privileges, never writes to the

@@ -68,7 +68,7 @@ REMEDIES = {
     "link": "link it first",
     "look": "see: {command}",
     "make-again": "fix the program that it was made from, then make it again",
-    "more-executable": "--max-executable={data} lets {data:size} of data become executable for it",
+    "more-executable": "--max-executable={data} lets {data:size} of data become executable",
     "name-files": "find it with: {command}",
     "name-program": "start it first, or name what it runs: --file FILE",
     "newer-kernel": "use Linux 6.1 or newer",

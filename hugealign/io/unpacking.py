@@ -471,7 +471,7 @@ def unnamed_file() -> io.FileIO:
 def no_room(error: OSError) -> HugealignError:
     """Return the error that no temporary file can be written because of *error*."""
     where = temporary_directory()
-    message = f"no temporary file in {printable(where)}: {error.strerror}; TMPDIR names another place"
+    message = f"no temporary file in {printable(where)}: {error.strerror}; set TMPDIR to another directory"
     return HugealignError(message, "file.no-room", directory=where, error=errno.errorcode.get(error.errno or 0, ""))
 
 

@@ -41,17 +41,18 @@ others show no difference.
 |---|--:|--:|--:|--:|--:|--:|
 {rows}
 
-*misses*, per thousand instructions, are simulated: of the first-level instruction TLBs of Skylake, with 8 entries for
-huge pages, and of Zen 3, with 64. The columns are the file on small pages, with the whole windows that it has (`run`),
-and with those that a fix gives it (`fix`, then `run`); other files are on small pages. *time* is the processor time of
-the fixed file on huge pages divided by that on small ones: the median of {pairs} pairs, and in brackets the lowest and
-the highest. If 1 is between these, no difference shows.
+*misses*, per thousand instructions, are simulated. In each pair, the first number is for the first-level instruction
+TLB of Skylake, with 8 entries for huge pages, the second for that of Zen 3, with 64. The three columns are the file
+on small pages, with the whole windows that it has (`run`), and with those that a fix gives it (`fix`, then `run`);
+other files are on small pages. *time* is the processor time of the fixed file on huge pages divided by that on small
+ones: the median of {pairs} pairs, and in brackets the lowest and the highest. If 1 is between these, no difference
+shows.
 
 ## How it was made
 
 `python -m lab.bench.downloads --write docs/measured/downloads.md` wrote this, {day}, on Linux {release}, a virtual
-machine of {processors} processors under a load of {load:.0f}. Each program, or the program that opens the library, runs
-a short job, for the misses under QEMU.
+machine of {processors} processors under a load of {load:.0f}. Each program, or the program that opens the library,
+runs a short job; to count the misses, it runs under QEMU.
 """
 _JS = "export function f{0}(a, b) {{ if (a > {0}) return b * {0} + 1; return [a, b, {0}].map(String) }}\n"
 _PYTHON = "def f{0}(a, b):\n    return [x + {0} for x in (a, b) if x != {0}]\n\n\n"

@@ -166,7 +166,7 @@ runtimes have been compiling for some time. Text of files stays small on this ke
 
 The same programs run under QEMU, for a shorter time. All code counts, including the runtime and its compiler. The
 windows in which the most instructions run are huge, of files or not: none, as many as Skylake has entries ({cap}), all.
-*misses* are of the first level, *walks* of both levels, per thousand instructions.
+*misses* are first-level misses, and *walks* are misses of both levels, per thousand instructions.
 
 <details><summary>Three numbers of huge windows, two processors</summary>
 

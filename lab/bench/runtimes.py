@@ -53,13 +53,12 @@ are huge after `adapt`.
 
 ## How it was made
 
-`python -m lab.bench.runtimes --write docs/measured/runtimes.md` wrote this, on Linux {release}, each row on its
-day. With `--check` in place of `--write` the command measures again, and names the rows that no longer hold. Each
-program has some thousand functions and runs for a quarter of a minute; then `hugealign adapt` samples it. The other
-samples are in smaller pieces, or in the runtime's own text, which `hugealign run --fix` makes huge. Shares are of
-one run, and differ between runs: two of node 24 with `--no-short-builtin-calls` gave 53 and 72 %, two of LuaJIT
-2.1.1737090214 0 and 31 %. .NET keeps its code in pieces of less than a window. PHP 8.3 and 8.5, and .NET 9 and 10,
-were not to be had.
+`python -m lab.bench.runtimes --write docs/measured/runtimes.md` wrote this, on Linux {release}, each row on its day.
+With `--check` in place of `--write` the command measures again, and names the rows that no longer hold. Each program
+has a few thousand functions and runs for 15 seconds; then `hugealign adapt` samples it. The other samples are in
+smaller pieces, or in the runtime's own text, which `hugealign run --fix` makes huge. Shares are of one run, and
+differ between runs: two of node 24 with `--no-short-builtin-calls` gave 53 and 72 %, two of LuaJIT 2.1.1737090214 0
+and 31 %. .NET keeps its code in pieces of less than a window. PHP 8.3 and 8.5, and .NET 9 and 10, were not available.
 """
 
 

@@ -69,7 +69,7 @@ def test_no_room_for_what_goes_to_standard_output(tmp_path: Path) -> None:
     done = run("unshare", "-rm", "sh", "-c", script, TMPDIR=str(tmp_path))
     if "unshare:" in done.stderr or "mount:" in done.stderr:
         pytest.skip(done.stderr)
-    reason = f"no temporary file in {tmp_path}: No space left on device; TMPDIR names another place"
+    reason = f"no temporary file in {tmp_path}: No space left on device; set TMPDIR to another directory"
     assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {reason}\n")
 
 

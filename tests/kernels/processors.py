@@ -148,7 +148,7 @@ def section(runs: Sequence[dict[str, Any]]) -> str:
     return f"""\
 `python -m tests.kernels.processors --kernel {runs[0]["series"]} --write docs/measured/kernels.md` boots one of these
 kernels and renews this section. The programs are those of the tables above, for windows of the processor's own size:
-their text is two windows and a half, so three with the pad. An ordinary user calls `warm` and `ps`, and the test checks
+their text is two and a half windows, so three with the pad. An ordinary user calls `warm` and `ps`, and the test checks
 both against `smaps`.
 
 {kernels}

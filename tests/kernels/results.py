@@ -156,11 +156,12 @@ with READ_ONLY_THP_FOR_FS, which Fedora and Arch enable. THP is `madvise`.
         coverage(ran, "madvise"),
         *(f"With THP `{mode}`:\n\n{coverage(ran, mode)}" for mode in others),
         """\
-A 0 means that the page cache has no 2 MiB folios for that file system, and nothing puts small folios together. ext4 has
-2 MiB folios since 6.16, XFS since 5.18; btrfs has 256 KiB at most, and only with BTRFS_EXPERIMENTAL (cc38d178ff33).
-MADV_COLLAPSE, which puts small folios together, came with 6.1. For a file on disk it needs a kernel with
-READ_ONLY_THP_FOR_FS or, since 7.2, a file system with 2 MiB folios. After `cp`, a file is in small folios, except on a
-tmpfs that has huge ones. `hugealign run` stages the program wherever `warm` gives 0 ([below](#staged)).
+A 0 after `warm` means that the page cache has no 2 MiB folios for that file system, and nothing puts small folios
+together. ext4 has 2 MiB folios since 6.16, XFS since 5.18; btrfs has 256 KiB at most, and only with
+BTRFS_EXPERIMENTAL (cc38d178ff33). MADV_COLLAPSE, which puts small folios together, came with 6.1. For a file on disk
+it needs a kernel with READ_ONLY_THP_FOR_FS or, since 7.2, a file system with 2 MiB folios. After `cp`, a file is in
+small folios, except on a tmpfs that has huge ones. `hugealign run` stages the program wherever `warm` gives 0
+([below](#staged)).
 """,
         """\
 ## Staged
@@ -179,7 +180,7 @@ text again, and b windows of the next process.
         in_use(ran),
         """\
 `warm` cannot reread text that a process has mapped; only the kernel can put it together. Where the kernel does not
-([below](#madv_collapse)), the text stays small, for the next process too. On 6.1 a running process keeps its small
+([below](#madv_collapse)), the text stays small, also for the next process. On 6.1 a running process keeps its small
 pages. XFS stays small there, probably because it reads into folios of several pages, which 6.1's collapse_file()
 refuses (SCAN_PAGE_COMPOUND).
 """,

@@ -237,7 +237,8 @@ def _document(lines: list[str], costs: list[str]) -> str:
     return f"""\
 # Staying huge
 
-Text that runs stays huge when files are read and caches dropped, but not when programs use up the memory of its group.
+Text that runs stays huge when files are read and caches dropped, but not when programs use up the memory of its
+control group.
 
 KiB of text that PMDs map, in the running process or in one that starts afterwards:
 
