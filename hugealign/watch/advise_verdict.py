@@ -102,14 +102,14 @@ _Reason = tuple[Answer, str, dict[str, int | str], Estimate]
 
 
 def _by_samples(
-    spread: Heat, small_found: Heat, entries: Entries, in_huge: float, small: Estimate, huge: Estimate
+    spread: Heat, small_spread: Heat, entries: Entries, in_huge: float, small: Estimate, huge: Estimate
 ) -> _Reason:
     if spread.samples < _ENOUGH and small.low < _EXCEEDS:
         return Answer.UNKNOWN, "tlb.few-samples", {"samples": spread.samples}, small
     if in_huge >= _HUGE:
         return Answer.DONE, "tlb.huge-already", {"percent": round(100 * in_huge)}, small
-    facts: dict[str, int | str] = {"entries": entries.small, "pages": small_found.pages[-1]}
-    if small.high < _FITS and small_found.pages[-1] <= _FILLED * entries.small:
+    facts: dict[str, int | str] = {"entries": entries.small, "pages": small_spread.pages[-1]}
+    if small.high < _FITS and small_spread.pages[-1] <= _FILLED * entries.small:
         return Answer.NO, "tlb.fits", facts, small
     if small.high < _FITS:
         return Answer.MAYBE, "tlb.nearly-full", facts, small

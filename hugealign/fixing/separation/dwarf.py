@@ -50,7 +50,7 @@ from hugealign.fixing.separation.dwarf_forms import (
     behind,
     leb,
     number,
-)  # fmt: skip
+)
 from hugealign.fixing.separation.dwarf_tables import Contents, Tables, UnclearError
 from hugealign.fixing.separation.places import ascending
 

@@ -36,6 +36,15 @@ def test_answers(pages: dict[Page, int], in_huge: float, expected: Answer, code:
     assert result.low <= result.share <= result.high
 
 
+def test_only_small_pages_fill_the_entries() -> None:
+    """Half of the samples are in huge windows, on more pages than there are entries; the rest is on few."""
+    small = even(10, 5000)
+    everything = small | {("/srv/lib.so", number): 10 for number in range(500)}
+    result = judge(small, heat(everything), CPU, 0.5)
+    assert (result.answer, result.diagnosis.code) == (Answer.NO, "tlb.fits")
+    assert result.diagnosis.facts == {"entries": 64, "pages": 10}
+
+
 @pytest.mark.parametrize(
     ("cycles", "misses", "expected", "code", "facts"),
     [
