@@ -1,5 +1,6 @@
 """`hugealign fix -o OUT`: the message names the file that is at fault."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -81,6 +82,15 @@ def test_the_limit_that_is_in_the_way_is_named(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def _opened(pid: int) -> set[str]:
+    """Return what a process has open; a descriptor that it closes meanwhile is left out."""
+    paths = set()
+    for name in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            paths.add(os.readlink(name))
+    return paths
+
+
 def test_a_file_that_goes_while_it_is_waited_for(tmp_path: Path) -> None:
     """It is named, and the others are fixed."""
     gone, other = (Path(shutil.copy(PYTHON, tmp_path / name)) for name in ("gone", "other"))
@@ -88,9 +98,8 @@ def test_a_file_that_goes_while_it_is_waited_for(tmp_path: Path) -> None:
     with gone.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment()) as waiting:
-            opened = Path(f"/proc/{waiting.pid}/fd")
             end = time.monotonic() + 100
-            while not any(os.readlink(name) == str(gone) for name in opened.iterdir()) and time.monotonic() < end:
+            while str(gone) not in _opened(waiting.pid) and time.monotonic() < end:
                 time.sleep(0.01)
             gone.unlink()
             fcntl.flock(held, fcntl.LOCK_UN)
