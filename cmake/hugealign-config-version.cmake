@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # find_package(hugealign 0.1): the version of the package that these files are in; a newer one of the same major does.
 if(EXISTS "${CMAKE_CURRENT_LIST_DIR}/../version.py")
   set(_hugealign_version "${CMAKE_CURRENT_LIST_DIR}/../version.py") # installed: inside the Python package
