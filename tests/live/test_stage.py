@@ -275,7 +275,7 @@ def exchanged(copy):
     os.rename({other!r}, {program!r})
     return measure(copy)
 copies.huge_windows = exchanged
-sys.exit(cli.main(["run", "--how=stage", "--", {program!r}, "5"]))
+sys.exit(cli.main(["run", "--how=stage", "--store=/none", "--", {program!r}, "5"]))
 """
 
 
