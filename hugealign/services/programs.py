@@ -8,11 +8,12 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
 from hugealign.diagnosis.values import Remedy
-from hugealign.errors import UsageError
+from hugealign.errors import HugealignError, UsageError
 from hugealign.io.numbers import decimal
 
 #: The directories of units; the first one that has a unit wins (systemd.unit(5)).
@@ -60,6 +61,17 @@ def look(unit: str, named: bool = False) -> Service:
     if not text:
         raise RefusalError("service.unknown")
     return Service(name, tuple(_programs(text, named)), environment="\n".join(_values(text, "Environment")))
+
+
+def members(name: str) -> tuple[str, ...]:
+    """Return the services whose files say that they are part of *name*, templates among them."""
+    units = sorted({os.path.basename(path) for place in _PLACES for path in glob.glob(f"{place}/*.service")})
+    parts = []
+    for unit in units:
+        with suppress(HugealignError):
+            if name in " ".join(_values("\n".join(_files(unit)), "PartOf", "Unit")).split():
+                parts.append(unit)
+    return tuple(parts)
 
 
 def starts_early(name: str) -> bool:

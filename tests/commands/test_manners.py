@@ -130,6 +130,12 @@ def test_a_word_close_to_a_command(typed: str, meant: str) -> None:
     assert said("help", "x") == (127, "hugealign: error: x: command not found")
 
 
+def test_help_of_two_commands() -> None:
+    done = run(HUGEALIGN, "help", "ps", "top")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith("hugealign ps: error: unrecognized arguments: top\n")
+
+
 @pytest.mark.parametrize("typed", ["no-such-compiler", "x86_64-none-gcc", "mpicc", "/x/verfy", "verfy/x"])
 def test_other_words_are_compilers_that_are_missing(typed: str, tmp_path: Path) -> None:
     sh = tmp_path / "sh"
@@ -211,7 +217,6 @@ def test_processes() -> None:
         ("order --type nonsense -b x p", "--type: unknown format; known are "),
         ("profile merge --weight 3 x", "--weight: not PATTERN=N, as in 'eu-*=3'"),
         ("profile merge --cap 1e3 x", "--cap: 1e3: not a number from 0 to "),
-        ("map x", "map: needs --profile; example: hugealign map ./server --profile perf.data"),
         (
             "map x --profile p --svg - --json",
             "map: --svg - and --json both write to standard output; give --svg a file",

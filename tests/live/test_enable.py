@@ -18,7 +18,7 @@ from tests.live import stock as stocks
 from tests.live.booted import System, booted
 from tests.live.filesystems import MissingError
 from tests.live.programs import ROOT, Programs, fault_happened, huge_kib, hugealign, running
-from tests.support import need, worded
+from tests.support import advised, need, worded
 
 NAME = "/opt/a b/100% demo"
 UNIT = """\
@@ -115,6 +115,10 @@ def test_service_that_only_groups_others_names_them(demo: System) -> None:
         found = json.loads(done.stdout)
         assert found["code"] == "service.members"
         assert found["remedy"]["argv"] == ["hugealign", "enable", "demo@one.service"]
+        # The libraries of /bin/true have windows; they are of no use to the servers.
+        done = demo.hugealign("enable", "--fix", "--libs", "demos")
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert advised("run", "hugealign", "enable", "--fix", "--libs", "demo@one.service") in done.stderr
         assert demo.hugealign(*found["remedy"]["argv"][1:]).returncode == 0
         demo.run("systemctl", "restart", "demo@one")
         assert "all 3 windows are huge" in demo.hugealign("ps", demo.pid("demo@one")).stdout
@@ -215,7 +219,7 @@ def test_files_of_others_and_names_that_are_none(demo: System) -> None:
     theirs.unlink()
     theirs.parent.rmdir()
     assert worded("service.unknown") in demo.hugealign("enable", "nothing").stderr
-    assert "not enabled" in demo.hugealign("disable", "demo").stderr
+    assert worded("service.not-enabled") in demo.hugealign("disable", "demo").stderr
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount a directory for units")
@@ -370,6 +374,17 @@ def test_what_a_refusal_recommends_helps(units: Path, stock: Path, code: str) ->
         assert any(DROP_IN.partition("/")[2] in str(path) for path in units.rglob("*"))
     elif code in _AROUND:
         assert asked(script="") is None
+
+
+@needs_root
+def test_a_wrapper_whose_instances_are_not_known(units: Path) -> None:
+    """As Debian's postgresql, in an image: nothing is to be made huge of /bin/true and its libraries."""
+    (units / "wrapper.service").write_text("[Service]\nType=oneshot\nExecStart=/bin/true\n")
+    assert offline(units, "enable", "--dry-run", "--fix", "--libs", "wrapper").returncode == 0
+    (units / "wrapper@.service").write_text("[Unit]\nPartOf=wrapper.service\n[Service]\nExecStart=/usr/bin/ldd %i\n")
+    done = offline(units, "enable", "--fix", "--libs", "wrapper")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert worded("service.members", members="wrapper@.service") in done.stderr
 
 
 #: Plans, with words of the catalogue or with others.

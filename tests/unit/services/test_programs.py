@@ -47,6 +47,28 @@ def test_instance_of_a_template(places: tuple[Path, Path]) -> None:
     )
 
 
+#: Of Debian's postgresql-common.
+_WRAPPER = "[Unit]\nDescription=PostgreSQL RDBMS\n[Service]\nType=oneshot\nExecStart=/bin/true\nRemainAfterExit=on\n"
+_CLUSTER = (
+    "[Unit]\nDescription=PostgreSQL Cluster %i\nPartOf=postgresql.service\nBefore=postgresql.service\n"
+    "[Service]\nType=forking\nExecStart=-/usr/bin/pg_ctlcluster --skip-systemctl-redirect %i start\n"
+)
+
+
+def test_services_that_are_part_of_another(places: tuple[Path, Path]) -> None:
+    (places[1] / "postgresql.service").write_text(_WRAPPER)
+    assert services.members("postgresql.service") == ()
+    (places[1] / "postgresql@.service").write_text(_CLUSTER)
+    (places[0] / "postgresql@15-main.service").symlink_to(places[1] / "postgresql@.service")
+    (places[0] / "a-directory.service").mkdir()
+    (places[0] / "more.service.d").mkdir()
+    (places[1] / "more.service").write_text("[Unit]\nPartOf=x.service\nPartOf=y.service postgresql.service\n")
+    wanted = ("more.service", "postgresql@.service", "postgresql@15-main.service")
+    assert services.members("postgresql.service") == wanted
+    (places[0] / "more.service.d/alone.conf").write_text("[Unit]\nPartOf=\n")
+    assert services.members("postgresql.service") == wanted[1:]
+
+
 @pytest.mark.parametrize(
     ("lines", "early"), [("", False), ("DefaultDependencies=no\n", True), ("DefaultDependencies=1\n", False)]
 )
