@@ -66,7 +66,7 @@ class Machine(Record):
 
 #: Linkers without scripts: flags and an edit of the linked file are enough.
 _OTHERS = {"mold": "", "gold": "", "wild": "", "unknown": ""}
-#: Those that the tests run.  wild 0.10 links for riscv64 and loongarch64, but its pads would take disk.
+#: Those that the tests run.  wild 0.10 also links for riscv64 and loongarch64.
 _ZEROS = {"bfd": "bfd-zeros.ld", "lld": "lld-zeros.ld", "mold": ""}
 
 X86_64 = Machine(
@@ -113,7 +113,7 @@ RISCV64 = Machine(
     bytes(4),  # 16 zero bits are illegal by definition (RISC-V unprivileged ISA, "Base Instruction-Length Encoding")
     1 << 56,  # Sv57; a processor with Sv39 ends at 1 << 38
     64 * _K,
-    _ZEROS,
+    {**_ZEROS, "wild": ""},
     (36, 40),  # R_RISCV_ADD64, R_RISCV_SUB64
     flags=0x4,  # EF_RISCV_FLOAT_ABI_DOUBLE
     float_abi=True,
@@ -160,7 +160,7 @@ LOONGARCH64 = Machine(
     bytes(4),  # no instruction (LoongArch reference manual, volume 1, appendix B)
     1 << 48,
     0x120000000,
-    _ZEROS,
+    {**_ZEROS, "wild": ""},
     (51, 56),  # R_LARCH_ADD64, R_LARCH_SUB64
     flags=0x43,  # double-float, object file ABI 1
     float_abi=True,
