@@ -23,7 +23,7 @@ class Machine(Record):
     programs get without asking for more. *base* is where GNU ld puts those that are not position-independent.
     *linkers* are the linkers with a recipe for it, and their scripts in ld-scripts/, empty if they read none.
 
-    *flags* are the ``e_flags`` of our objects; linkers refuse to mix *float_abi* ones, which come from the inputs.
+    *flags* are the usual ``e_flags``; our objects have those of the inputs, since linkers refuse to mix ABIs.
     *feature* is the property of control-flow protection (``GNU_PROPERTY_…_FEATURE_1_AND``), *features* all its bits; 0
     if linkers do not know of one.  *distance* are the relocations that store the distance between two places in 64
     bits: one that is relative to its own place, or an addition and a subtraction.  With *thunks*, lld puts symbols that
@@ -46,7 +46,6 @@ class Machine(Record):
     distance: tuple[int, ...]
     big: bool = False
     flags: int = 0
-    float_abi: bool = False
     feature: int = 0
     features: int = 0
     thunks: bool = False
@@ -116,7 +115,6 @@ RISCV64 = Machine(
     {**_ZEROS, "wild": ""},
     (36, 40),  # R_RISCV_ADD64, R_RISCV_SUB64
     flags=0x4,  # EF_RISCV_FLOAT_ABI_DOUBLE
-    float_abi=True,
 )
 PPC64LE = Machine(
     21,
@@ -163,7 +161,6 @@ LOONGARCH64 = Machine(
     {**_ZEROS, "wild": ""},
     (51, 56),  # R_LARCH_ADD64, R_LARCH_SUB64
     flags=0x43,  # double-float, object file ABI 1
-    float_abi=True,
     min_text=4 * _M,  # a window's memory and disk cache are 16 times those of the others
     pad_threshold=4 * _M,
 )

@@ -5,7 +5,7 @@ import os
 from hugealign.errors import HugealignError
 from hugealign.io.descriptors import file_at, using
 from hugealign.link import linkers, running
-from hugealign.link.estimate import float_abi
+from hugealign.link.estimate import abi_flags
 from hugealign.link.running import MemoryFiles
 from hugealign.records import Record
 
@@ -127,7 +127,7 @@ def _run(
     from hugealign.io.resources import directory
 
     linker, settings = recipe.linker, job.settings
-    flags = float_abi(job.command, job.machine) if job.machine.float_abi else job.machine.flags
+    flags = abi_flags(job.command, job.machine) if job.machine.flags else 0
     pad = Pad(
         job.machine,
         linker.pad_section,

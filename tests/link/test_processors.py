@@ -274,25 +274,32 @@ def test_fix(chain: Chain, objects: dict[tuple[str, int], Path], tmp_path: Path)
     assert not (tmp_path / "separated").exists()
 
 
-def test_objects_of_two_float_abis(tmp_path: Path, objects: dict[tuple[str, int], Path]) -> None:
-    """GNU ld refuses to mix them: the plain link's status and message, and one that is all soft-float is laid out."""
-    chain = CHAINS["riscv64-bfd"]
+#: An ABI other than the usual one: options, a line of assembly, and those bits of ``e_flags`` with their values.
+OTHER_ABI = {
+    "riscv64-bfd": (("-mabi=lp64", "-march=rv64imac"), "", 6, 0),  # soft float
+    "ppc64le-bfd": ((), ".abiversion 1", 3, 1),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ABI)
+def test_objects_of_two_abis(name: str, tmp_path: Path, objects: dict[tuple[str, int], Path]) -> None:
+    """GNU ld refuses to mix them: the plain link's status and message, and one that is all of the other is laid out."""
+    chain, (options, line, bits, value) = CHAINS[name], OTHER_ABI[name]
     if reason := chain.missing():
         pytest.skip(reason)
-    hard = compiled(objects, chain)
-    (tmp_path / "s.s").write_text("soft: ret\n")
-    run(*chain.compile, "-c", "-mabi=lp64", "-march=rv64imac", tmp_path / "s.s", "-o", tmp_path / "s.o", check=True)
-    for words in ((hard, tmp_path / "s.o"), (tmp_path / "s.o", hard)):
-        plain = run(*chain.words, *words, "-o", tmp_path / "out")
-        done = run(HUGEALIGN, *chain.words, *words, "-o", tmp_path / "out")
+    usual, small, large = compiled(objects, chain), tmp_path / "s.o", tmp_path / "l.o"
+    for path, size in ((small, 0), (large, 3000000)):
+        source = path.with_suffix(".s")
+        source.write_text(f"{line}\n.globl _start\n_start: nop\n.space {size}\n")
+        run(*chain.compile, "-c", *options, source, "-o", path, check=True)
+    for words in ((usual, small), (small, usual)):
+        plain = run(*chain.words, *words, "-nostartfiles", "-o", tmp_path / "out")
+        done = run(HUGEALIGN, *chain.words, *words, "-nostartfiles", "-o", tmp_path / "out")
         assert plain.returncode
         assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
-    (tmp_path / "b.s").write_text(".globl _start\n_start: ret\n.space 3000000\n")
-    run(*chain.compile, "-c", "-mabi=lp64", "-march=rv64imac", tmp_path / "b.s", "-o", tmp_path / "b.o", check=True)
-    flags = ("-nostdlib", "-mabi=lp64", "-march=rv64imac", "-static")
-    _, soft = linked(chain, tmp_path / "soft", *flags, tmp_path / "b.o")
-    assert Elf(soft).faults() == []
-    assert struct.unpack_from("<I", soft.read_bytes(), 48)[0] & 6 == 0
+    _, program = linked(chain, tmp_path / "other", "-nostdlib", "-static", *options, large)
+    assert Elf(program).faults() == []
+    assert struct.unpack_from("<I", program.read_bytes(), 48)[0] & bits == value
 
 
 @pytest.mark.parametrize("damage", ["other machine", "other byte order", "truncated", "no sections"])
