@@ -89,7 +89,7 @@ coverage: setup ## lines and branches that tests/unit and tests/commands reach, 
 	tests/coverage.sh $(VENV) $(or $(ARGS),tests/unit tests/commands)
 
 bench: setup ## benchmarks: ratios, side by side
-	$(PYTHON) -m tests.bench
+	$(PYTHON) -m lab.bench.costs
 
 docs: setup ## write docs/reference/rules.md and docs/reference/api.md, renew the samples, and write docs/measured/links.md from a run of the link tests
 	python3 -c 'from hugealign.diagnosis import catalogue; print(catalogue.markdown(), end="")' >docs/reference/rules.md
