@@ -86,6 +86,7 @@ format: $(CHECKERS)/installed ## format the Python
 	$(CHECKERS)/bin/ruff format
 
 coverage: setup ## lines and branches that tests/unit and tests/commands reach, in child processes too
+	$(PYTHON) tests/requirements.py coverage | $(PYTHON) -m pip install -q --disable-pip-version-check -r /dev/stdin
 	tests/coverage.sh $(VENV) $(or $(ARGS),tests/unit tests/commands)
 
 bench: setup ## benchmarks: ratios, side by side
