@@ -91,9 +91,9 @@ def adapt(*words: str, statuses: tuple[int, ...] = (0,)) -> dict[str, Any]:
     return result["processes"][0]  # type: ignore[no-any-return]
 
 
-def codes(found: dict[str, Any]) -> set[str]:
+def codes(results: dict[str, Any]) -> set[str]:
     """Return the codes of the diagnoses of windows."""
-    return {window["diagnosis"]["code"] for window in found["windows"] if window["diagnosis"]}
+    return {window["diagnosis"]["code"] for window in results["windows"] if window["diagnosis"]}
 
 
 @pytest.mark.parametrize("more", [(), ("shared",)], ids=["private", "shared"])

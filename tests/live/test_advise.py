@@ -64,9 +64,9 @@ def advise(*words: str, status: int, prefix: tuple[str, ...] = ()) -> dict[str, 
     return result
 
 
-def named(found: dict[str, Any]) -> list[str]:
+def named(results: dict[str, Any]) -> list[str]:
     """Return the words of the command that an answer names."""
-    remedy = found["diagnosis"]["remedy"] or (found["cause"] and found["cause"]["remedy"])
+    remedy = results["diagnosis"]["remedy"] or (results["cause"] and results["cause"]["remedy"])
     return list(remedy["argv"]) if remedy else []
 
 
