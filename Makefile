@@ -18,16 +18,16 @@ KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs
 	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc zstd \
 	qemu-system-misc qemu-system-ppc opensbi qemu-slof gcc-powerpc64le-linux-gnu
 
-.PHONY: help count demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench docs manual docs-live tables share pad install uninstall man deb rpm wheel setup clean
+.PHONY: help count demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench rules docs manual docs-live tables share pad install uninstall man deb rpm wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 count: ## how large it is: lines, modules, commands, options
-	@python3 packaging/count.py
+	@$(FIND_PYTHON); exec "$$python" packaging/count.py
 
 demo: ## the main job: build, verify, warm, run; one table
-	python3 -m examples.demo.demo build/demo
+	@$(FIND_PYTHON); exec "$$python" -m examples.demo.demo build/demo
 
 test: setup ## the tests; installs what they need
 	$(PYTEST) $(PARALLEL) -m 'not matrix and not kernels' $(ARGS)
@@ -67,19 +67,21 @@ test-archive: ## build Debian's packages as they are and with hugealign, goes on
 	tests/setup.sh $(VENV) mmdebstrap
 	$(PYTHON) -m tests.archive $(ARGS)
 
-check: $(CHECKERS)/installed ## lint, format, imports, types, spelling, sh and C; needs Python alone
-	$(CHECKERS)/bin/ruff check
-	$(CHECKERS)/bin/ruff format --check
-	PYTHONPATH=lab/src $(CHECKERS)/bin/lint-imports --no-logo
-	$(CHECKERS)/bin/mypy
-	python3 packaging/english.py
-	git ls-files -z | xargs -0 $(CHECKERS)/bin/codespell
-	@$(call if-installed,shellcheck -x -P SCRIPTDIR -P . $(SHELL_FILES))
-	@$(call if-installed,clang-format-14 --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.cpp' '*.h'))
-
-# Says so if the checker is missing; CI must have it.
-if-installed = if command -v $(firstword $(1)) >/dev/null; then echo '$(firstword $(1))'; $(1); \
-	else echo 'check: not checked: $(firstword $(1)) is not installed'; test -z "$$CI"; fi
+check: $(CHECKERS)/installed ## lint, format, imports, types, spelling, sh and C; needs Python, and a network the first time
+	@failed=; \
+	spelling() { git ls-files -z | xargs -0 $(CHECKERS)/bin/codespell; }; \
+	run() { echo "$$*" | cut -c1-100; "$$@" || failed="$$failed $${1##*/}"; }; \
+	run_installed() { if command -v "$$1" >/dev/null; then run "$$@"; \
+		else echo "check: not checked: $$1 is not installed"; [ -z "$$CI" ] || failed="$$failed $$1"; fi; }; \
+	run $(CHECKERS)/bin/ruff check; \
+	run $(CHECKERS)/bin/ruff format --check; \
+	PYTHONPATH=lab/src run $(CHECKERS)/bin/lint-imports --no-logo; \
+	run $(CHECKERS)/bin/mypy; \
+	run $(CHECKERS)/bin/python packaging/english.py; \
+	run spelling; \
+	run_installed shellcheck -x -P SCRIPTDIR -P . $(SHELL_FILES); \
+	run_installed clang-format-14 --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.cpp' '*.h'); \
+	[ -z "$$failed" ] || { echo "make check: failed:$$failed" >&2; exit 1; }
 
 format: $(CHECKERS)/installed ## format the Python
 	$(CHECKERS)/bin/ruff check --fix
@@ -92,8 +94,11 @@ coverage: setup ## lines and branches that tests/unit and tests/commands reach, 
 bench: setup ## benchmarks: ratios, side by side
 	$(PYTHON) -m lab.bench.costs
 
-docs: setup ## write docs/reference/rules.md and docs/reference/api.md, renew the samples, and write docs/measured/links.md from a run of the link tests
-	python3 -c 'from hugealign.diagnosis import catalogue; print(catalogue.markdown(), end="")' >docs/reference/rules.md
+rules: ## write docs/reference/rules.md
+	@$(FIND_PYTHON); exec "$$python" -c 'from pathlib import Path; from hugealign.diagnosis import catalogue; \
+	  Path("docs/reference/rules.md").write_text(catalogue.markdown(), encoding="utf-8")'
+
+docs: setup rules ## write rules.md and docs/reference/api.md, renew the samples, and write docs/measured/links.md from a run of the link tests
 	$(PYTHON) -m tests.api >docs/reference/api.md
 	$(PYTHON) -m tests.samples docs/reference/verify.md docs/tutorials/first-steps.md README.md
 	$(PYTHON) -m tests.picture docs/before-after.svg
@@ -108,15 +113,15 @@ docs-live: setup ## write docs/measured/huge.md: what this kernel does, by file 
 	$(PYTHON) -m tests.live_table docs/measured/huge.md
 
 tables: ## write what hugealign/sh has of Python's tables
-	$(PYTHON) packaging/tables.py
+	@$(FIND_PYTHON); exec "$$python" packaging/tables.py
 
 share: setup ## write the completions in share/, and docs/reference/commands.md
 	$(PYTHON) packaging/completions.py
 	$(PYTHON) -m tests.samples docs/reference/commands.md
 
 pad: ## write ld-scripts/pad-x86_64.o
-	python3 -c 'from hugealign.elf import image, objectfile; import sys; \
-	  sys.stdout.buffer.write(objectfile.pad_object(objectfile.Pad(machines.X86_64, ".hugealign.pad")))' >ld-scripts/pad-x86_64.o
+	@$(FIND_PYTHON); exec "$$python" -c 'from pathlib import Path; from hugealign.elf import machines, objectfile; \
+	  Path("ld-scripts/pad-x86_64.o").write_bytes(objectfile.pad_object(objectfile.Pad(machines.X86_64, ".hugealign.pad")))'
 
 # PREFIX and DESTDIR go through the environment, so no character in them means anything to make or to the shell.
 export PREFIX ?= /usr/local
@@ -152,8 +157,8 @@ $(VENV)/installed: pyproject.toml tests/setup.sh tests/requirements.py
 
 # Each has an environment of its own: Sphinx pins older versions than the tests use.
 $(CHECKERS)/installed $(SPHINX)/installed: pyproject.toml tests/requirements.py
-	python3 -m venv $(@D)
-	python3 tests/requirements.py $(if $(filter $(SPHINX)/%,$@),manual,check) >$(@D)/requirements.txt
+	@$(FIND_PYTHON); exec "$$python" -m venv $(@D)
+	$(@D)/bin/python tests/requirements.py $(if $(filter $(SPHINX)/%,$@),manual,check) >$(@D)/requirements.txt
 	$(@D)/bin/python -m pip install -q --disable-pip-version-check -r $(@D)/requirements.txt
 	@touch $@
 

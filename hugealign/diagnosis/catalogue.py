@@ -26,7 +26,7 @@ _MARKDOWN_HEAD = """\
 
 What each diagnosis means, which behaviour of the kernel or the loader it rests on, and what to do about it. `hugealign
 explain HA004` prints the same. The codes HA001, HA002 … are the rules of `hugealign verify`: an error fails the check,
-a warning or a note only on request (`hugealign verify --help`). Written by `make docs` from
+a warning or a note only on request (`hugealign verify --help`). Written by `make rules` from
 `hugealign/diagnosis/explain`.
 """
 

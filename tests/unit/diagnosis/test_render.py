@@ -162,7 +162,7 @@ def test_a_rule_says_on_what_it_rests(code: str) -> None:
 
 def test_the_document_is_up_to_date() -> None:
     document = ROOM.parents[1] / "docs" / "reference" / "rules.md"
-    assert document.read_text(encoding="utf-8") == catalogue.markdown(), "run: make docs"
+    assert document.read_text(encoding="utf-8") == catalogue.markdown(), "run: make rules"
 
 
 def test_what_the_product_says_is_in_the_catalogue_and_nothing_else_is() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.elf.machines import MACHINES
 from hugealign.link import linkers
 from hugealign.settings import PAGE_SIZE
 from tests.support import ROOT
@@ -64,3 +65,13 @@ def test_shim_starts_a_large_link_by_the_same_recipe(kind: str) -> None:
     words = linker.arguments(['"$@"'], PAGE_SIZE, '"$scripts/pad-x86_64.o"', f'"$scripts/{kind}-x86_64.ld"')
     shim = (ROOT / "hugealign" / "sh" / "shim.sh").read_text()
     assert f'"$real" {" ".join(words)} 2>&1\n' in shim.replace("$dialect-", f"{kind}-")
+
+
+def test_each_linker_has_a_processor_and_each_name_a_linker() -> None:
+    assert {name for machine in MACHINES.values() for name in machine.linkers} == set(linkers.KINDS)
+
+
+@pytest.mark.parametrize("page", ["hugealign/diagnosis/explain/HA031.txt", "docs/reference/processors.md", "README.md"])
+def test_pages_name_each_processor(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert not [machine.name for machine in MACHINES.values() if machine.name.replace("_", "-") not in text]
