@@ -157,7 +157,7 @@ $(VENV)/installed: pyproject.toml tests/setup.sh tests/requirements.py
 
 # Each has an environment of its own: Sphinx pins older versions than the tests use.
 $(CHECKERS)/installed $(SPHINX)/installed: pyproject.toml tests/requirements.py
-	@$(FIND_PYTHON); exec "$$python" -m venv $(@D)
+	@$(FIND_PYTHON); exec "$$python" -m venv --clear $(@D)
 	$(@D)/bin/python tests/requirements.py $(if $(filter $(SPHINX)/%,$@),manual,check) >$(@D)/requirements.txt
 	$(@D)/bin/python -m pip install -q --disable-pip-version-check -r $(@D)/requirements.txt
 	@touch $@

@@ -67,8 +67,8 @@ def test_shim_starts_a_large_link_by_the_same_recipe(kind: str) -> None:
     assert f'"$real" {" ".join(words)} 2>&1\n' in shim.replace("$dialect-", f"{kind}-")
 
 
-def test_each_linker_has_a_processor_and_each_name_a_linker() -> None:
-    assert {name for machine in MACHINES.values() for name in machine.linkers} == set(linkers.KINDS)
+def test_each_linker_links_for_a_processor() -> None:
+    assert set(linkers.KINDS) <= {name for machine in MACHINES.values() for name in machine.linkers}
 
 
 @pytest.mark.parametrize("page", ["hugealign/diagnosis/explain/HA031.txt", "docs/reference/processors.md", "README.md"])
