@@ -136,15 +136,14 @@ def dig_holes(path: str, image: Image, padded: str, lead_section: str) -> None:
 
 def _zeros_from(fd: int, start: int, end: int) -> int:
     """Return the first offset, not below *start*, from which on the file behind *fd* holds zeros up to *end*."""
-    step = 1 << 20
+    zeros = bytes(1 << 16)
     while start < end:
-        at = max(start, end - step)
+        at = max(start, end - len(zeros))
         data = os.pread(fd, end - at, at)
-        kept = len(data.rstrip(b"\0"))
-        if kept or not data:
-            return at + kept if data else end
+        if data != zeros:
+            return at + len(data.rstrip(b"\0"))
         end = at
-    return end
+    return start
 
 
 def unclaimed(image: Image) -> list[tuple[int, int]]:
