@@ -236,10 +236,14 @@ def _run(argv: list[str]) -> int:
     if not argv:
         parser().print_help(sys.stderr)
         return 2
+    more: list[str] = []
     if argv[0] == "help":
-        argv = [*argv[1:2], "--help"]
+        argv, more = [*argv[1:2], "--help"], argv[2:]
     if argv[0] in COMMANDS or argv[0] in LABORATORY:
-        status: int = _module(argv[0]).run(command_parser(argv[0]).parse_args(argv[1:]))
+        made = command_parser(argv[0])
+        if more:
+            made.error(f"unrecognized arguments: {' '.join(more)}")
+        status: int = _module(argv[0]).run(made.parse_args(argv[1:]))
         return status
     if argv[0].startswith("-"):
         parser().parse_args(argv)  # --help, --version and wrong options end here

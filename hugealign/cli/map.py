@@ -38,8 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--profile",
         action="append",
+        required=True,
         metavar="PROFILE",
-        help="a profile that `hugealign order` reads; required; may be repeated",
+        help="a profile that `hugealign order` reads; may be repeated",
     )
     add("--order", metavar="ORDER", help="an order file (default: compute the order from the profile)")
     add("--svg", metavar="OUT", help="write a picture to OUT; - is stdout")
@@ -51,8 +52,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draw or print the map and return the exit status."""
     gc.disable()  # as for `order`
-    if not args.profile:
-        raise UsageError("map: needs --profile; example: hugealign map ./server --profile perf.data")
     if args.svg == "-" and args.json:
         raise UsageError("map: --svg - and --json both write to standard output; give --svg a file")
     from hugealign.cli import output

@@ -24,7 +24,7 @@ from hugealign.records import Record
 _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 1, 5, 10, 14, 15, 29
 _DT_RELA, _DT_RELASZ, _DT_REL, _DT_RELR = 7, 8, 17, 36
 _DT_VERNEED, _DT_VERNEEDNUM, _DF_1_NODEFLIB = 0x6FFFFFFE, 0x6FFFFFFF, 0x800
-_TABLE_LIMIT = 1 << 20  # bytes of the version needs that are read
+_TABLE_LIMIT = 1 << 16  # bytes of the version needs that are read: as many as `_VERSIONS_LIMIT` of them take
 _STRING_LIMIT = 1 << 16  # bytes of one string: a search path can be long
 _NEEDED_LIMIT = 1 << 12  # libraries needed, and bytes of the name of one
 _VERSIONS_LIMIT = 1 << 12  # versions needed, of all libraries together

@@ -11,6 +11,7 @@ from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.fixing.fix import FixOptions, planned, refuse_copy
 from hugealign.fixing.understood import refuse_appended
+from hugealign.io.checksums import names_contents
 from hugealign.io.regular import opened
 from hugealign.system import packages
 
@@ -69,6 +70,9 @@ def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagno
     Where the file itself cannot change, a command can run from a fixed copy; nothing would use another file.
     """
     facts: dict[str, int | str] = {"page_size": page_size}
+    with contextlib.suppress(HugealignError), opened(path) as fd:
+        if names_contents(path, fd):
+            return Diagnosis("file.named-by-digest", path, {})
     if remedy := edit(path, page_size, ask_packages=ask_packages):
         copy = ("hugealign", "run", "--fix", "--file", path, "--")
         remedy = remedy.changed(argv=copy, needs=COMMAND) if remedy.needs == OUTPUT else remedy

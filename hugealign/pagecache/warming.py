@@ -118,8 +118,8 @@ def trial(place: str, page_size: int, windows: int = 1) -> int:
 
 def collapses() -> bool:
     """Return whether this kernel knows MADV_COLLAPSE at all."""
-    # Of an empty range it looks at the advice alone (do_madvise in mm/madvise.c).
-    return bool(libc().madvise(None, 0, _MADV_COLLAPSE) == 0)
+    # Of an empty range it looks at the advice alone (do_madvise in mm/madvise.c); a filter may refuse others.
+    return libc().madvise(None, 0, _MADV_COLLAPSE) == 0 or ctypes.get_errno() != errno.EINVAL
 
 
 def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None:

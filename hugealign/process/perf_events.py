@@ -7,6 +7,7 @@ import ctypes
 import errno
 import mmap
 import os
+import select
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -64,6 +65,13 @@ class Ring:
         """Close the ring and its event."""
         self._map.close()
         os.close(self._fd)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the thread has ended (perf_poll in kernel/events/core.c)."""
+        poll = select.poll()
+        poll.register(self._fd, 0)
+        return bool(poll.poll(0))
 
     def drain(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield type, misc and content of the new records, then free their room; iterate to the end."""

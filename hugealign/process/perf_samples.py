@@ -81,6 +81,13 @@ class _Sampler:
             elif kind == LOST and len(content) >= 16:
                 self._lost += int.from_bytes(content[8:16], "little")
 
+    def ended(self) -> bool:
+        """Return whether all threads have ended; a zombie keeps its PID."""
+        if all(ring.ended for ring in self._rings.values()):
+            with suppress(OSError, SamplingError):
+                self._open_threads()  # others may have been started meanwhile
+        return all(ring.ended for ring in self._rings.values())
+
     def samples(self) -> Samples:
         """Return the samples collected so far."""
         return Samples(self._found, self._lost)
@@ -131,7 +138,7 @@ def sample_all(pids: list[int], seconds: float, frequency: int = FREQUENCY) -> d
         if not samplers:
             raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and any(os.path.exists(f"/proc/{pid}") for pid in samplers):
+        while (left := end - time.monotonic()) > 0 and not all(sampler.ended() for sampler in samplers.values()):
             time.sleep(min(_PAUSE, left))
             for sampler in samplers.values():
                 sampler.collect()

@@ -10,6 +10,7 @@ import os
 import re
 import struct
 import time
+from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -62,10 +63,11 @@ class Executed:
         return self.called or self.exe
 
 
-def look(pid: int, least: int, page_size: int) -> Executed | None:
+def look(pid: int, least: int, page_size: int, known: Container[int] = ()) -> Executed | None:
     """Return what *pid* executes; None if it has less than *least* bytes of text in each file, and without a file.
 
-    Windows have *page_size* bytes.  Raises OSError if it is gone or not ours, HugealignError where only smaps is left.
+    Windows have *page_size* bytes.  Mappings that start at *known* addresses are left out.  Raises OSError if the
+    process is gone or not ours, HugealignError where only smaps is left.
     """
     place = f"/proc/{pid}"
     lines = _executable(place, least)
@@ -85,7 +87,9 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
     large = [
         line[0].decode("utf-8", "surrogateescape")
         for line in lines
-        if sizes[line[3] if line[3].startswith(b"/") else b""] >= least and not line[3].startswith(b"[v")
+        if sizes[line[3] if line[3].startswith(b"/") else b""] >= least
+        and not line[3].startswith(b"[v")
+        and int(line[1], 16) not in known
     ]
     comm, cpu, started = _times(str(pid))
     with using(os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
@@ -156,18 +160,32 @@ def used(task: str) -> float:
 
 
 def unpacked(pid: int, path: str) -> bool:
-    """Return whether the file at *path* was made after *pid* started, or its parent if that has the same command line.
+    """Return whether *pid* made the file at *path* after it started, or its parent if that has the same command line.
 
-    The program has then made it, and makes another at its next start.  Raises OSError.
+    It makes another at its next start.  Raises OSError.
     """
-    words = _read(f"/proc/{pid}/cmdline")
-    made = processes.born(path, _HERE) - (time.time() - time.clock_gettime(time.CLOCK_BOOTTIME))
-    while pid and _read(f"/proc/{pid}/cmdline") == words:
+    file, made = processes.identity(path, _HERE), processes.born(path, _HERE)
+    made -= time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    # The kernel rounds the start and the file's time down.  A launcher unpacks its program at once.
+    later = -1 if file == _program(pid) else 1
+    while True:
         _, numbers = _stat(str(pid))
-        if made > (numbers[_STARTED] + 1) / _TICKS:  # the kernel rounds the start down
+        # A process has not made the program that it executes; an upgrade may have.
+        if made > (numbers[_STARTED] + later) / _TICKS and file != _program(pid):
             return True
-        pid = numbers[_PARENT]
-    return False
+        parent = numbers[_PARENT]
+        # The child may have another program, as of Nuitka, but is called by the name of its parent's.
+        if not parent or _arguments(parent) != _arguments(pid) or not called(pid, _program(parent)):
+            return False
+        pid = parent
+
+
+def _program(pid: int) -> tuple[int, int]:
+    return processes.identity(f"/proc/{pid}/exe", _HERE)
+
+
+def _arguments(pid: int) -> list[bytes]:
+    return _read(f"/proc/{pid}/cmdline").split(b"\0")[1:]
 
 
 def _times(task: str) -> tuple[str, float, float]:

@@ -61,17 +61,21 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
     staged: list[str] = []
     warmed: list[str] = []
     left: list[Diagnosis] = []
-    files, fixes = _files(service, options), copies.Fixes()
+    fixes = copies.Fixes()
+    places = {path: _place(path, fixes if options.fix else None) for path in _programs(service, options)}
+    if not any(places.values()):
+        _refuse_members(service, options)
+    for path in [lib for program in places for lib in libraries.resolve(program).paths] if options.libs else ():
+        if path not in places:
+            places[path] = _place(path, fixes if options.fix else None)
     trees = [os.path.realpath(path) + os.sep for path in options.files if os.path.isdir(path)]
-    for path in files:
-        place = _place(path, fixes if options.fix else None)
+    for path, place in places.items():
         if place and not dropins.is_plain(path) and path.startswith(tuple(trees)):
             left.append(Diagnosis("service.odd-name", path, {"file": path}))
         elif place:
             (warmed if place == "warm" else staged).append(path)
     if not staged and not warmed:
-        _refuse_members(service, options)
-        fixable = not options.fix and any(_place(path, fixes) for path in files)
+        fixable = not options.fix and any(_place(path, fixes) for path in places)
         remedy = Remedy("run", _words(replace(options, fix=True), service.name)) if fixable else None
         raise RefusalError("service.no-window", remedy)
     keeps = launch.VARIABLE not in service.environment and launch.has_tunable((*staged, *warmed)[0])
@@ -118,8 +122,11 @@ def disable(unit: str) -> list[str]:
     return paths
 
 
-def _files(service: Service, options: EnableOptions) -> list[str]:
-    """Return the real paths of the ELF files that the *service* runs from, the program first."""
+def _programs(service: Service, options: EnableOptions) -> list[str]:
+    """Return the real paths of the ELF files that the *service* runs from, the program first.
+
+    The libraries that a program is linked with are not among them, unless a running service has loaded them.
+    """
     below = [path for path in options.files if os.path.isdir(path)]
     named = [path for path in options.files if path not in below]
     paths = [os.path.realpath(path) for path in (*named, *service.programs)]
@@ -132,17 +139,16 @@ def _files(service: Service, options: EnableOptions) -> list[str]:
     if not programs:
         _refuse_members(service, options)
         raise RefusalError("service.script", Remedy("name-program"))
-    if options.libs:
-        for path in tuple(programs):
-            programs += libraries.resolve(path).paths
-    return list(dict.fromkeys(programs))
+    return programs
 
 
 def _refuse_members(service: Service, options: EnableOptions) -> None:
-    """Raise RefusalError for a *service* that consists of others."""
-    if service.members:
-        remedy = Remedy("run", _words(options, *service.members))
-        raise RefusalError("service.members", remedy, members=" ".join(service.members))
+    """Raise RefusalError for a *service* that only groups others."""
+    members = () if service.pid else service.members or services.members(service.name)
+    if members:
+        instances = [unit for unit in members if "@." not in unit]
+        remedy = Remedy("run", _words(options, *instances)) if instances else None
+        raise RefusalError("service.members", remedy, members=" ".join(members))
 
 
 def _words(options: EnableOptions, *units: str) -> tuple[str, ...]:

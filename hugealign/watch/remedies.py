@@ -134,6 +134,8 @@ class Remedies:
         remedy = None
         if diagnosis.code in _OF_FILE:
             return self._of_file(owner, part, diagnosis, wanted)
+        if diagnosis.code == "file.replaced" and _unpacked(owner.pid, _as_mapped(owner.pid, part)):
+            return Remedied(diagnosis.changed(code="file.unpacked"))
         if diagnosis.code == "process.text-written" and self._relocated(owner, part):
             return Remedied(diagnosis.changed(code="text.relocations", remedy=Remedy("compile-pic")))
         if diagnosis.code == "process.thp-disabled":
@@ -177,9 +179,9 @@ class Remedies:
         if self._starts_early(owner):
             facts: dict[str, int | str] = {"service": owner.service, "windows": possible - huge}
             return Remedied(Diagnosis("service.starts-early", part.path, facts))
-        with suppress(OSError):
-            if part.kind == CodeKind.LIBRARY and texts.unpacked(owner.pid, path):
-                return Remedied(Diagnosis("file.unpacked", part.path, {"windows": possible - huge}))
+        copied = part.path in staged.covered(owner.pid)
+        if not copied and _unpacked(owner.pid, path):
+            return Remedied(Diagnosis("file.unpacked", part.path, {"windows": possible - huge}))
         if file.code == "file.not-elf":  # an assembly of .NET, for example
             return Remedied(file.changed(subject=part.path))
         edited = file.remedy.after or 0 if file.remedy else 0
@@ -187,7 +189,6 @@ class Remedies:
             # The file itself says why, and what to do.
             remedy = file.remedy and file.remedy.changed(before=0, after=-(-part.text // size))
             return Remedied((diagnosis if remedy else file.changed(subject=part.path)).changed(remedy=remedy))
-        copied = part.path in staged.covered(owner.pid)
         files = (part.path,) if part.kind == CodeKind.LIBRARY else ()
         fix = copied or edited > possible
         start = Start(owner.program, owner.service, inside and not copied, fix, files)
@@ -223,6 +224,18 @@ class Remedies:
             with suppress(HugealignError):
                 self._early[owner.service] = services.starts_early(owner.service)
         return self._early.get(owner.service, False)
+
+
+def _unpacked(pid: int, path: str) -> bool:
+    with suppress(OSError):
+        return texts.unpacked(pid, path)
+    return False
+
+
+def _as_mapped(pid: int, part: CodePart) -> str:
+    """Return a path that leads to the file of *part* even if it has no name any more, as root."""
+    mapping = part.mappings[0]
+    return f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
 
 
 def _root() -> str:

@@ -70,7 +70,6 @@ def test_order_file(prog: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        ([], 2, "needs --profile"),
         (["--profile", "absent"], 3, "absent: No such file"),
         (["--profile", "foreign"], 1, "no sample in the profile is in prog"),
         (["--profile", "half"], 1, "only 40% of the samples"),
@@ -89,6 +88,12 @@ def test_what_the_command_refuses(words: list[str], status: int, message: str, p
     assert (done.returncode, done.stdout) == (status, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_usage_shows_that_a_profile_is_required(prog: Path) -> None:
+    done = run(HUGEALIGN, "map", prog)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "hugealign map [-h] --profile PROFILE [" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["list", "absent", "object.o"])

@@ -161,3 +161,10 @@ def test_what_keeps_a_file_from_being_copied(stock: Path, store: Path, code: str
             assert asked(row, path, store) == {}
     finally:
         shutil.rmtree(path.parent)
+
+
+@pytest.mark.parametrize(("error", "code"), [("EPERM", "thp.refused"), ("EINVAL", "thp.no-collapse")])
+def test_a_filter_is_not_taken_for_an_old_kernel(stock: Path, store: Path, error: str, code: str) -> None:
+    need("strace")
+    (results,) = asked(Row("copy"), stock / "good", store, f"{_MADVISE}:error={error}").values()
+    assert results["code"] == code

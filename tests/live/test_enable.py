@@ -18,7 +18,7 @@ from tests.live import stock as stocks
 from tests.live.booted import System, booted
 from tests.live.filesystems import MissingError
 from tests.live.programs import ROOT, Programs, fault_happened, huge_kib, hugealign, running
-from tests.support import need, worded
+from tests.support import advised, need, worded
 
 NAME = "/opt/a b/100% demo"
 UNIT = """\
@@ -112,10 +112,14 @@ def test_service_that_only_groups_others_names_them(demo: System) -> None:
     assert demo.run("systemctl", "restart", "demos", "demo@one").returncode == 0
     try:
         done = demo.run("env", "PYTHONPATH=/opt/hugealign", "python3", "-c", _ASKED, "plan", "demos")
-        found = json.loads(done.stdout)
-        assert found["code"] == "service.members"
-        assert found["remedy"]["argv"] == ["hugealign", "enable", "demo@one.service"]
-        assert demo.hugealign(*found["remedy"]["argv"][1:]).returncode == 0
+        result = json.loads(done.stdout)
+        assert result["code"] == "service.members"
+        assert result["remedy"]["argv"] == ["hugealign", "enable", "demo@one.service"]
+        # The libraries of /bin/true have windows; they are of no use to the servers.
+        done = demo.hugealign("enable", "--fix", "--libs", "demos")
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert advised("run", "hugealign", "enable", "--fix", "--libs", "demo@one.service") in done.stderr
+        assert demo.hugealign(*result["remedy"]["argv"][1:]).returncode == 0
         demo.run("systemctl", "restart", "demo@one")
         assert "all 3 windows are huge" in demo.hugealign("ps", demo.pid("demo@one")).stdout
     finally:
@@ -215,7 +219,7 @@ def test_files_of_others_and_names_that_are_none(demo: System) -> None:
     theirs.unlink()
     theirs.parent.rmdir()
     assert worded("service.unknown") in demo.hugealign("enable", "nothing").stderr
-    assert "not enabled" in demo.hugealign("disable", "demo").stderr
+    assert worded("service.not-enabled") in demo.hugealign("disable", "demo").stderr
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to mount a directory for units")
@@ -354,22 +358,33 @@ def test_what_a_refusal_recommends_helps(units: Path, stock: Path, code: str) ->
         around = ("sh", "-ec", script, f"{ROOT}/hugealign") if script else ()
         paths = ("env", "PYTHONPATH=/opt" if "/opt" in script else f"PYTHONPATH={ROOT}")
         done = image(units, *around, *paths, "/usr/bin/python3", "-P", "-c", _ASKED, what, unit, *files)
-        found: dict[str, Any] | None = json.loads(done.stdout)
-        return found
+        result: dict[str, Any] | None = json.loads(done.stdout)
+        return result
 
     before = sorted(units.rglob("*"))
-    found = asked()
-    assert found
-    assert (found["code"], found["remedy"] and found["remedy"]["kind"]) == (code, kind)
+    result = asked()
+    assert result
+    assert (result["code"], result["remedy"] and result["remedy"]["kind"]) == (code, kind)
     assert sorted(units.rglob("*")) == before
     if kind == "name-program":
         assert asked(str(good)) is None
     elif kind:
-        assert found["remedy"]["argv"][0] == "hugealign"
-        assert offline(units, *found["remedy"]["argv"][1:]).returncode == 0
+        assert result["remedy"]["argv"][0] == "hugealign"
+        assert offline(units, *result["remedy"]["argv"][1:]).returncode == 0
         assert any(DROP_IN.partition("/")[2] in str(path) for path in units.rglob("*"))
     elif code in _AROUND:
         assert asked(script="") is None
+
+
+@needs_root
+def test_a_wrapper_whose_instances_are_not_known(units: Path) -> None:
+    """As Debian's postgresql, in an image: nothing is to be made huge of /bin/true and its libraries."""
+    (units / "wrapper.service").write_text("[Service]\nType=oneshot\nExecStart=/bin/true\n")
+    assert offline(units, "enable", "--dry-run", "--fix", "--libs", "wrapper").returncode == 0
+    (units / "wrapper@.service").write_text("[Unit]\nPartOf=wrapper.service\n[Service]\nExecStart=/usr/bin/ldd %i\n")
+    done = offline(units, "enable", "--fix", "--libs", "wrapper")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert worded("service.members", members="wrapper@.service") in done.stderr
 
 
 #: Plans, with words of the catalogue or with others.
@@ -403,8 +418,8 @@ def test_whether_a_file_is_warmed_follows_from_the_code(
 def test_a_service_that_gains_nothing_is_told_nothing(units: Path) -> None:
     (units / "small.service").write_text("[Service]\nExecStart=/bin/true\n")
     done = image(units, "env", f"PYTHONPATH={ROOT}", "/usr/bin/python3", "-c", _ASKED, "plan", "small")
-    found = json.loads(done.stdout)
-    assert (found["code"], found["remedy"]) == ("service.no-window", None)
+    result = json.loads(done.stdout)
+    assert (result["code"], result["remedy"]) == ("service.no-window", None)
 
 
 @needs_root

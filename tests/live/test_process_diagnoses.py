@@ -1,5 +1,6 @@
 """Each diagnosis of a process: made, asked for, its remedy taken as it is named, and gone, as many windows huge."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -204,9 +205,11 @@ def unreachable(programs: Programs, place: Path) -> Situation:
 
 #: Copies a library, as a program in one file unpacks those that it brought along, and opens it.
 _UNPACKS = """\
-import ctypes, shutil, signal, sys
-shutil.copy(*sys.argv[1:])
+import ctypes, os, shutil, signal, sys
+shutil.copy(*sys.argv[1:3])
 ctypes.CDLL(sys.argv[2]).touch()
+for path in sys.argv[3:]:
+    os.unlink(path)
 print("ready", flush=True)
 signal.pause()
 """
@@ -215,6 +218,39 @@ signal.pause()
 def unpacking(_: Programs, place: Path) -> Situation:
     library = linked(place)[1]
     return (sys.executable, "-c", _UNPACKS, str(library), str(place / "unpacked.so")), nothing
+
+
+def unpacking_and_deleting(_: Programs, place: Path) -> Situation:
+    if os.geteuid():
+        pytest.skip("root may look at a file without a name")
+    unpacked = str(place / "unpacked.so")
+    return (sys.executable, "-c", _UNPACKS, str(linked(place)[1]), unpacked, unpacked), nothing
+
+
+#: Starts the program that it unpacks under its own name, as Nuitka's --onefile does.
+_LAUNCHES = """\
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  char own[4096] = "";
+  int from = open(argv[2], O_RDONLY), to = open(argv[3], O_WRONLY | O_CREAT, 0700);
+  while (sendfile(to, from, NULL, 1 << 20) > 0);
+  close(to);
+  if (readlink("/proc/self/exe", own, sizeof own - 1) < 0) return 1;
+  argv[0] = own;
+  if (vfork()) return wait(NULL) < 0;
+  execv(argv[3], argv);
+}
+"""
+
+
+def named_by_digest(programs: Programs, place: Path) -> Situation:
+    """As the addon that @swc/core unpacks; without a window of its own, it has no use for a copy."""
+    plain = copied(programs, place, "plain")
+    return ("setarch", "-R", plain.rename(place / hashlib.sha512(plain.read_bytes()).hexdigest()), "5"), nothing
 
 
 def in_pieces(_: Programs, place: Path) -> Situation:
@@ -263,6 +299,8 @@ ROWS = [
     ("program.small-pages", forbidding, None),
     ("file.out-of-reach", unreachable, None),
     ("file.unpacked", unpacking, None),
+    ("file.unpacked", unpacking_and_deleting, None),
+    ("file.named-by-digest", named_by_digest, None),
     ("runtime.no-window", in_pieces, "set-option"),
 ]
 
@@ -325,6 +363,36 @@ def test_what_a_parent_with_the_same_words_unpacked(tmp_path: Path) -> None:
         result = [texts.unpacked(pid, str(path)) for pid in (parent.pid, child) for path in (packed, unpacked)]
         os.kill(child, signal.SIGKILL)
     assert result == [False, True] * 2
+
+
+@pytest.mark.parametrize(("old", "code"), [(False, "file.unpacked"), (True, "cache.small-pages")])
+def test_a_program_that_its_launcher_unpacked(programs: Programs, place: Path, old: bool, code: str) -> None:
+    """If it was there before, as in a cache, its next start executes it again."""
+    (place / "launcher.c").write_text(_LAUNCHES, encoding="ascii")
+    subprocess.run(["gcc", "-O1", place / "launcher.c", "-o", place / "launcher"], check=True)
+    good = copied(programs, place, "good")
+    if old:
+        shutil.copy(good, place / "unpacked")
+        time.sleep(0.1)
+    with subprocess.Popen([place / "launcher", "5", good, place / "unpacked"], stdout=subprocess.PIPE) as launcher:
+        assert launcher.stdout
+        assert launcher.stdout.readline() == b"ready\n"
+        (child,) = map(int, Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split())
+        try:
+            (results,) = process(child)["diagnoses"]
+        finally:
+            os.kill(child, signal.SIGKILL)
+    assert (results["code"], bool(results["remedy"])) == (code, code != "file.unpacked")
+
+
+def test_a_file_that_is_named_by_its_contents_is_not_fixed(programs: Programs, place: Path) -> None:
+    """Its own windows become huge: a copy that is no different passes the program's check."""
+    contents = (programs.directory / "fixed").read_bytes()
+    digest = hashlib.sha256(contents).hexdigest()
+    for name, same in ((f"v1-{digest}.so", True), (f"v1-{digest[1:]}.so", False)):
+        (place / name).write_bytes(contents)
+        done = hugealign("run", "--how=stage", "--fix", "--file", place / name, "--", "sha256sum", place / name)
+        assert (done.stdout.split()[0] == digest) == same, done.stderr
 
 
 def test_a_program_that_left_its_text(programs: Programs, place: Path) -> None:

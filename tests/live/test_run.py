@@ -86,7 +86,7 @@ def test_a_library_that_a_small_program_opens(tmp_path: Path) -> None:
     library, program = tmp_path / "f.so", tmp_path / "program"
     subprocess.run(["gcc", "-shared", tmp_path / "f.s", "-o", library], check=True)
     subprocess.run(["gcc", tmp_path / "main.c", "-o", program], check=True)
-    done = hugealign_run("--", program, library)
+    done = hugealign_run("--store", tmp_path / "none", "--", program, library)
     output, remedy = (
         worded("program.small", text=text_size(read_file(program))),
         advised("name-files", *_ADVISE, needs=COMMAND),

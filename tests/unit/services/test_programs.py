@@ -14,7 +14,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     first, second = tmp_path / "etc", tmp_path / "lib"
     first.mkdir()
     second.mkdir()
-    monkeypatch.setattr(services, "_PLACES", (str(first), str(second)))
+    monkeypatch.setattr(services, "UNIT_DIRECTORIES", (str(first), str(second)))
     monkeypatch.setattr(services, "manager_runs", lambda: False)
     return first, second
 
@@ -47,6 +47,28 @@ def test_instance_of_a_template(places: tuple[Path, Path]) -> None:
     )
 
 
+#: Of Debian's postgresql-common.
+_WRAPPER = "[Unit]\nDescription=PostgreSQL RDBMS\n[Service]\nType=oneshot\nExecStart=/bin/true\nRemainAfterExit=on\n"
+_CLUSTER = (
+    "[Unit]\nDescription=PostgreSQL Cluster %i\nPartOf=postgresql.service\nBefore=postgresql.service\n"
+    "[Service]\nType=forking\nExecStart=-/usr/bin/pg_ctlcluster --skip-systemctl-redirect %i start\n"
+)
+
+
+def test_services_that_are_part_of_another(places: tuple[Path, Path]) -> None:
+    (places[1] / "postgresql.service").write_text(_WRAPPER)
+    assert services.members("postgresql.service") == ()
+    (places[1] / "postgresql@.service").write_text(_CLUSTER)
+    (places[0] / "postgresql@15-main.service").symlink_to(places[1] / "postgresql@.service")
+    (places[0] / "a-directory.service").mkdir()
+    (places[0] / "more.service.d").mkdir()
+    (places[1] / "more.service").write_text("[Unit]\nPartOf=x.service\nPartOf=y.service postgresql.service\n")
+    wanted = ("more.service", "postgresql@.service", "postgresql@15-main.service")
+    assert services.members("postgresql.service") == wanted
+    (places[0] / "more.service.d/alone.conf").write_text("[Unit]\nPartOf=\n")
+    assert services.members("postgresql.service") == wanted[1:]
+
+
 @pytest.mark.parametrize(
     ("lines", "early"), [("", False), ("DefaultDependencies=no\n", True), ("DefaultDependencies=1\n", False)]
 )
@@ -61,7 +83,7 @@ def test_services_that_start_before_others_may(places: tuple[Path, Path], lines:
 
 def test_program_without_a_directory_is_looked_for(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     (places[0] / "found").touch()
-    monkeypatch.setattr(services, "_SEARCHED", ("/nonexistent", str(places[0])))
+    monkeypatch.setattr(services, "PROGRAM_DIRECTORIES", ("/nonexistent", str(places[0])))
     (places[1] / "demo.service").write_text("[Service]\nExecStart=found it\n")
     assert services.look("demo").programs == (f"{places[0]}/found",)
 
