@@ -118,8 +118,9 @@ def dig_holes(path: str, image: Image, padded: str, lead_section: str) -> None:
     zeros: the pad before the text, if there is one, and that of the text, with which the section *padded* ends, if the
     trap instruction is all zeros.  A failure costs only disk space.
     """
-    names = (lead_section, padded) if image.machine and image.machine.holes else (lead_section,)
-    gaps, ends = unclaimed(image), [(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.name in names]
+    names = {lead_section, padded if image.machine and image.machine.holes else ""} - {""}
+    gaps, size = unclaimed(image), image.file_size
+    ends = [(s.sh_offset, min(s.sh_offset + s.sh_size, size)) for s in image.sections if s.name in names]
     if not gaps and not ends:
         return
     import ctypes
