@@ -112,14 +112,15 @@ def _in_the_way(image: Image, grown: Segment, start: int, end: int, new_size: in
 
 
 def dig_holes(path: str, image: Image, padded: str, lead_section: str) -> None:
-    """Free the disk blocks of the file at *path* that hold only useless zeros, if the file system can.
+    """Free the disk blocks of the file at *path* that hold nothing of use, if the file system can.
 
-    These are the gaps between segments, which no header table, section or segment claims, the pad before the text, if
-    there is one, and that of the text, with which the section *padded* ends, if the trap instruction is all zeros.  All
-    of it reads as zeros before and after.  A failure costs only disk space.
+    These are the gaps between segments, which no header table, section or segment claims, whatever they hold; and
+    zeros: the pad before the text, if there is one, and that of the text, with which the section *padded* ends, if the
+    trap instruction is all zeros.  A failure costs only disk space.
     """
-    names = (lead_section, padded) if image.machine and image.machine.holes else (lead_section,)
-    gaps, ends = unclaimed(image), [(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.name in names]
+    names = {lead_section, padded if image.machine and image.machine.holes else ""} - {""}
+    gaps, size = unclaimed(image), image.file_size
+    ends = [(s.sh_offset, min(s.sh_offset + s.sh_size, size)) for s in image.sections if s.name in names]
     if not gaps and not ends:
         return
     import ctypes
@@ -136,15 +137,14 @@ def dig_holes(path: str, image: Image, padded: str, lead_section: str) -> None:
 
 def _zeros_from(fd: int, start: int, end: int) -> int:
     """Return the first offset, not below *start*, from which on the file behind *fd* holds zeros up to *end*."""
-    step = 1 << 20
+    zeros = bytes(1 << 16)
     while start < end:
-        at = max(start, end - step)
+        at = max(start, end - len(zeros))
         data = os.pread(fd, end - at, at)
-        kept = len(data.rstrip(b"\0"))
-        if kept or not data:
-            return at + kept if data else end
+        if data != zeros:
+            return at + len(data.rstrip(b"\0"))
         end = at
-    return end
+    return start
 
 
 def unclaimed(image: Image) -> list[tuple[int, int]]:

@@ -62,7 +62,7 @@ def pad_object(pad: Pad) -> bytes:
     sym, rela = machine.order + _SYM, machine.order + _RELA
     kept = _SHF_GNU_RETAIN if pad.retain else 0
     size = max(pad.size, len(trap))
-    text = (trap * (size // len(trap) + 1))[:size]
+    text = bytes(size) if machine.holes else (trap * (size // len(trap) + 1))[:size]
     strings = b"\0" + PAD_SYMBOL.encode() + b"\0"
     symbols = bytes(_SYM_SIZE) + struct.pack(sym, 1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
     contents: Contents = [
@@ -121,21 +121,23 @@ def _relocatable(machine: Machine, contents: "Contents", e_flags: int) -> bytes:
     section_names = [entry[0] for entry in contents] + [".shstrtab"]
     names = b"".join(name.encode() + b"\0" for name in ["", *section_names])
     contents = [*contents, (".shstrtab", _SHT_STRTAB, 0, names, 0, 0, 1, 0)]
-    body, at = b"", 1
+    body: list[bytes] = []  # joined once: a pad may have 32 MiB
+    length, at = EHDR.size, 1
     order = machine.order
     headers = bytes(SHDR.size)
     for name, sh_type, flags, data, link, info, alignment, entry_size in contents:
-        body += b"\0" * (-len(body) % alignment)
-        fields = (at, sh_type, flags, 0, EHDR.size + len(body), len(data), link, info, alignment, entry_size)
+        gap = -length % alignment
+        fields = (at, sh_type, flags, 0, length + gap, len(data), link, info, alignment, entry_size)
         headers += struct.pack(order + SHDR_FIELDS, *fields)
-        body += data
+        body += [bytes(gap), data]
+        length += gap + len(data)
         at += len(name.encode()) + 1
-    body += b"\0" * (-len(body) % 8)
+    body.append(bytes(-length % 8))
     # SHF_GNU_RETAIN means something only in files for GNU (BFD, elf_backend_section_flags): EI_OSABI is ELFOSABI_GNU.
     retained = any(flags & _SHF_GNU_RETAIN for _, _, flags, *_ in contents)
     ident = b"\x7fELF\x02" + (b"\2" if machine.big else b"\1") + b"\1" + (b"\3" if retained else b"\0") + b"\0" * 8
-    e_shoff = EHDR.size + len(body)
+    e_shoff = length + len(body[-1])
     count = len(contents) + 1
     sizes = (EHDR.size, 0, 0, SHDR.size, count, count - 1)
     ehdr = struct.pack(order + EHDR_FIELDS, ident, ET_REL, machine.number, 1, 0, 0, e_shoff, e_flags, *sizes)
-    return ehdr + body + headers
+    return b"".join((ehdr, *body, headers))

@@ -57,7 +57,7 @@ class Linker:
         self.name = name
 
     def wastes(self, _machine: Machine) -> bool:
-        """Return whether the linker writes zeros to disk that could be holes, in files for *machine*."""
+        """Return whether the linker writes to disk what could be holes, in files for *machine*."""
         return self.dense
 
     def arguments(self, user: list[str], page_size: int, pad: str, script: str | None) -> list[str]:
@@ -116,6 +116,10 @@ class Lld(Linker):
     mark = "LLD"
     script = True
     order_script = "lld-plt.ld"
+
+    def wastes(self, machine: Machine) -> bool:
+        """Return whether long tails get no pad: lld fills the rest of their window with traps (writeTrapInstr)."""
+        return machine.pad_threshold > PAD_THRESHOLD
 
     def order_form(self, machine: Machine) -> str:
         """Return SYMBOLS, or SCRIPT where lld puts these in the middle of the text."""

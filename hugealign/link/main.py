@@ -169,7 +169,7 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bo
 
 
 def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
-    """Free disk blocks that hold only zeros, print the messages about the output, and return the exit status."""
+    """Free disk blocks that hold nothing of use, print the messages about the output, and return the exit status."""
     from hugealign.elf import edit
     from hugealign.link.check import shortfall
 

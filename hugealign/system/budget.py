@@ -73,7 +73,8 @@ def of_this_machine(asked: Child) -> Budget:
 
 def elsewhere() -> Budget:
     """Return the budget of a program for another processor than this machine's."""
-    return of_entries(DEFAULT_ENTRIES, "the default, because the program is for another processor (--cpu, --windows)")
+    why = "the default, because the program is for another processor (--windows, or --cpu if that lists it)"
+    return Budget(DEFAULT_ENTRIES - RESERVE, why)
 
 
 def of_entries(entries: int, why: str, cpu: str = "") -> Budget:

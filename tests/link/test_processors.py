@@ -134,16 +134,18 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], P
     return {("", 0): tmp_path_factory.mktemp("processors")}
 
 
-def compiled(objects: dict[tuple[str, int], Path], chain: Chain, functions: int = FUNCTIONS) -> Path:
-    """The object of SOURCE for *chain* with so many functions; if they are many, with 3 MiB of text."""
-    key = (chain.machine.name, functions)
+def compiled(
+    objects: dict[tuple[str, int], Path], chain: Chain, functions: int = FUNCTIONS, fill: int = 3 << 20
+) -> Path:
+    """The object of SOURCE for *chain* with so many functions; if they are many, with *fill* bytes of other text."""
+    key = (chain.machine.name, functions + fill)
     if key not in objects:
-        target = objects["", 0] / f"{chain.machine.name}{functions}.o"
+        target = objects["", 0] / f"{chain.machine.name}{key[1]}.o"
         numbers = range(functions)
         definitions = "\n".join(f"F({n})" for n in numbers)
         calls = " ".join(f"sum += f{n}(sum);" for n in numbers)
         source = target.with_suffix(".c")
-        source.write_text(SOURCE % (definitions, 3 << 20 if functions == FUNCTIONS else 16, calls))
+        source.write_text(SOURCE % (definitions, fill if functions == FUNCTIONS else 16, calls))
         run(*chain.compile, "-O1", "-fPIE", "-ffunction-sections", "-c", source, "-o", target, check=True)
         objects[key] = target
     return objects[key]
@@ -177,6 +179,19 @@ def test_program(chain: Chain, mode: str, objects: dict[tuple[str, int], Path], 
     done = run(HUGEALIGN, "verify", program, "--min-text=256K")
     expected = {"HA012"} if mode == "static-pie" else set()
     assert (set(re.findall("HA[0-9]+", done.stdout)), "100 %" in done.stdout) == (expected, True)
+
+
+@pytest.mark.parametrize("chain", [chain for chain in chains() if "loongarch64" in str(chain.id)])
+def test_tail_below_the_threshold(chain: Chain, objects: dict[tuple[str, int], Path], tmp_path: Path) -> None:
+    """33 MiB of text get one window, and the rest of the second takes no disk."""
+    if reason := chain.missing():
+        pytest.skip(reason)
+    window = chain.machine.windows[0]
+    plain, program = linked(chain, tmp_path / "out", compiled(objects, chain, fill=window + (1 << 20)))
+    text = Elf(program).text[0]
+    assert (text["p_vaddr"] % window, text["p_filesz"] // window) == (0, 1)
+    assert chain.ran(program) == chain.ran(plain)
+    assert (program.stat().st_blocks - plain.stat().st_blocks) * 512 <= 256 << 10
 
 
 @pytest.mark.parametrize("chain", chains())
@@ -244,7 +259,7 @@ def test_commands(chain: Chain, objects: dict[tuple[str, int], Path], tmp_path: 
         )
         assert (done.returncode, done.stderr.count("\n")) == (0, 1), done
         assert f"calls in code of {chain.machine.name} are not read" in done.stderr
-        assert "(the default, because the program is for another processor" in done.stdout
+        assert "budget   7 windows: the default, because the program is for another processor" in done.stdout
         order = orderfile.load(str(tmp_path / f"{form}.order"))
         assert (order.header["page-size"], order.entries[0].window) == (str(window), 1)
         assert "f1921" in [entry.name for entry in order.entries]
