@@ -12,7 +12,6 @@ from hugealign.io.regular import opened
 from hugealign.io.units import printable
 from hugealign.process import processes, smaps
 from hugealign.records import Record
-from hugealign.verification import inputs
 
 
 class Gain(Record):
@@ -32,17 +31,16 @@ class Gain(Record):
 
 
 def gather(
-    paths: Sequence[str], options: FixOptions, progress: Callable[[str], None] = silent, *, search: bool = True
+    programs: Sequence[str], options: FixOptions, progress: Callable[[str], None] = silent, *, search: bool = True
 ) -> list[Gain]:
-    """Return the files among and below *paths* that would gain windows: running ones first, then by text in them.
+    """Return those of the files *programs* that would gain windows: running ones first, then by text in them.
 
     Without *search* their headers alone are read, which promises more than a fix does of a few files.  Several names of
-    one file count once.  Files that cannot be read or fixed are left out.  Raises HugealignError if one of *paths* is
-    missing, or is a directory that cannot be listed.
+    one file count once.  Files that cannot be read or fixed are left out.
     """
     running = _running()
     gains, seen = [], set()
-    for path in inputs.programs(paths, progress):
+    for path in programs:
         progress(printable(path))
         with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
             info = os.fstat(fd)
