@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, made, planned, refuse_copy
+from hugealign.io.caches import cached
 from hugealign.io.progress import silent
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
@@ -36,7 +37,7 @@ def gather(
     """Return those of the files *programs* that would gain windows: running ones first, then by text in them.
 
     Without *search* their headers alone are read, which promises more than a fix does of a few files.  Several names of
-    one file count once.  Files that cannot be read or fixed are left out.
+    one file count once.  Files that cannot be read or fixed, or that a program has unpacked into a cache, are left out.
     """
     running = _running()
     gains, seen = [], set()
@@ -47,6 +48,8 @@ def gather(
             if (info.st_dev, info.st_ino) in seen:
                 continue
             seen.add((info.st_dev, info.st_ino))
+            if cached(path, fd):
+                continue
             # Everything that a fix does except the write: no gain is promised that it would refuse.
             plan = made(fd, options).plan if search else planned(fd, options)
             refuse_copy(path, fd, one_name=options.one_name)
