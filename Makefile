@@ -86,10 +86,11 @@ format: $(CHECKERS)/installed ## format the Python
 	$(CHECKERS)/bin/ruff format
 
 coverage: setup ## lines and branches that tests/unit and tests/commands reach, in child processes too
+	$(PYTHON) tests/requirements.py coverage | $(PYTHON) -m pip install -q --disable-pip-version-check -r /dev/stdin
 	tests/coverage.sh $(VENV) $(or $(ARGS),tests/unit tests/commands)
 
 bench: setup ## benchmarks: ratios, side by side
-	$(PYTHON) -m tests.bench
+	$(PYTHON) -m lab.bench.costs
 
 docs: setup ## write docs/reference/rules.md and docs/reference/api.md, renew the samples, and write docs/measured/links.md from a run of the link tests
 	python3 -c 'from hugealign.diagnosis import catalogue; print(catalogue.markdown(), end="")' >docs/reference/rules.md

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # find_package(hugealign) with  -Dhugealign_DIR="$(hugealign path cmake)":
 #
 #   hugealign_verify(target [STRICT] [WINDOWS number] [ARGS option...])

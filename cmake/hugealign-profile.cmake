@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What the toolchain file and the package share: where the shims are, and how a link gets an order.
 
 # _hugealign_shims(variable): set *variable* to the option that leads a compiler to the linker shims.

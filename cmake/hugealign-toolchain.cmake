@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A CMake toolchain file:  cmake --toolchain "$(hugealign path toolchain)" …
 #
 # It leaves the choice of the compiler alone (CC, CXX, -DCMAKE_C_COMPILER) and leads the compiler to the linker

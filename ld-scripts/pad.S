@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pad object: one trap instruction in a section of its own, which the scripts grow to the window's end.
  * The shim makes the same object itself (hugealign/elf/objectfile.py); a test compares the two. */
     .section .hugealign.pad, "ax", %progbits

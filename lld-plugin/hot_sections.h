@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pass: gives each hot function an ELF section of its own, `.text.hot.NAME`, and its namesakes in other files
 // `.text.other.NAME`; it leaves all other functions as they are.
 #ifndef HUGEALIGN_HOT_SECTIONS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "order_file.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that an order file ("hugealign.order/1", hugealign/orderfile.py) calls hot.
 #ifndef HUGEALIGN_ORDER_FILE_H
 #define HUGEALIGN_ORDER_FILE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the pass runs: at the end of a compilation, of a ThinLTO backend and of the full LTO link.
 #include "hot_sections.h"
 

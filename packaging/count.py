@@ -10,7 +10,7 @@ sys.path.insert(0, str(ROOT))
 
 from hugealign import cli  # noqa: E402 - the checkout's
 
-_PRODUCT, _LABORATORY, _TESTS = ("hugealign", "bin"), ("lab/src",), ("tests", "lab/tests")
+_PRODUCT, _LABORATORY, _TESTS = ("hugealign", "bin"), ("lab/src", "lab/bench"), ("tests", "lab/tests")
 _SMALL = 40  # lines of a module
 
 

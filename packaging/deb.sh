@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # make deb: the Debian package, source and binary, below build/deb.  Needs build-essential, debhelper and dh-python.
 set -eu
 umask 022

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # make rpm: the RPM package, source and binary, below build/rpm.  Needs rpmbuild.
 set -eu
 umask 022

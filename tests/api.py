@@ -34,7 +34,7 @@ print([(verdict.process.pid, verdict.diagnoses) for verdict in hugealign.process
 
 Every error is a `hugealign.errors.HugealignError`. Its text is one line for people, safe to print; its `exit_status`
 is that of the command. Sizes, addresses and offsets are integers, in bytes. What is not on this page may change in any
-release; what is on it changes as [RELEASING.md](../../RELEASING.md) says. For pytest and unittest there is
+release; what is on it changes as [Stability](stability.md) says. For pytest and unittest there is
 `hugealign.testing.assert_huge_text` ([Check every build, in CI and with CMake](../guides/ci.md)).
 
 Written by `make docs` from the docstrings.

@@ -62,5 +62,5 @@ python=/usr/bin/python3
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || python=python3
 "$python" -m venv "$venv"
 # The groups alone: hugealign itself runs from the checkout.
-"$venv/bin/python" tests/requirements.py test check coverage >"$venv/requirements.txt"
+"$venv/bin/python" tests/requirements.py test >"$venv/requirements.txt"
 "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$venv/requirements.txt"

@@ -283,7 +283,7 @@ class Elf:
         ours = next((s for name, s in self.sections.items() if "hugealign.pad" in name), None)
         if ours is None:  # wild has the pad in .text, at its end
             code = data[text["p_offset"] : text["p_offset"] + text["p_filesz"]]
-            return code[len(code.rstrip(b"\xcc")) :]
+            return code[len(code.rstrip(code[-1:])) :]
         behind = data[end : text["p_offset"] + text["p_filesz"]]
         return data[ours["sh_offset"] : ours["sh_offset"] + ours["sh_size"]] + behind
 

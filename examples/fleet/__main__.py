@@ -22,7 +22,7 @@ from examples.servers.tracing import misses
 from hugealign.errors import HugealignError
 from hugealign.io import replacing
 from hugealign.profile import counts
-from tests.bench.fleet import Function, seen
+from lab.bench.fleet import Function, seen
 
 
 def main() -> int:

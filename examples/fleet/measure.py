@@ -13,8 +13,8 @@ from pathlib import Path
 import pyspark
 
 from examples.servers.steps import Failed
-from tests.bench.fleet import Function, hosts
-from tests.bench.profiles import used
+from lab.bench.costs.profiles import used
+from lab.bench.fleet import Function, hosts
 from tests.support import HUGEALIGN
 
 SPARK = Path(pyspark.__file__).parent

@@ -17,7 +17,7 @@ from examples.servers.live import BUSY, Live, Order, covered
 from examples.servers.server import VARIANTS, Example
 from examples.servers.text import WINDOW
 from examples.servers.tracing import Traced, differences, misses
-from tests.bench.timing import Ratio
+from lab.bench.timing import Ratio
 
 _PLACES = (0, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 2560, 3072, 4096)  # KiB of text, in the plot; then more
 

@@ -74,7 +74,7 @@ def prepared(command: str, args: argparse.Namespace) -> tuple[str, Mapping[bytes
             environ = launch.with_tunable(environ)
         shown = done.texts if args.verbose else done.worst
         lines += [_line(text, args.verbose) for text in shown]
-        counted = [text for text in done.texts if text.windows]
+        counted = [text for text in done.texts if text.windows and text.how != launch.STORE]
         if shown and len(counted) > 1 and not args.verbose:
             huge, windows = sum(text.huge for text in counted), sum(text.windows for text in counted)
             lines[-1] = f"{huge} of {windows} windows huge in {len(counted)} files; {lines[-1]}"

@@ -12,6 +12,7 @@ from hugealign.elf.image import (
     DT_FLAGS,
     DT_FLAGS_1,
     DT_TEXTREL,
+    PF_W,
     PT_INTERP,
     Image,
     dynamic_entries,
@@ -21,11 +22,13 @@ from hugealign.elf.windows import file_offset
 from hugealign.records import Record
 
 _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 1, 5, 10, 14, 15, 29
+_DT_RELA, _DT_RELASZ, _DT_REL, _DT_RELR = 7, 8, 17, 36
 _DT_VERNEED, _DT_VERNEEDNUM, _DF_1_NODEFLIB = 0x6FFFFFFE, 0x6FFFFFFF, 0x800
-_TABLE_LIMIT = 1 << 20  # bytes of the version needs that are read
+_TABLE_LIMIT = 1 << 16  # bytes of the version needs that are read: as many as `_VERSIONS_LIMIT` of them take
 _STRING_LIMIT = 1 << 16  # bytes of one string: a search path can be long
 _NEEDED_LIMIT = 1 << 12  # libraries needed, and bytes of the name of one
 _VERSIONS_LIMIT = 1 << 12  # versions needed, of all libraries together
+_RELOCATIONS_LIMIT = 1 << 24  # bytes of relocations that are read
 _STRINGS_LIMIT = 1 << 24  # bytes of the string table, which holds the names of all dynamic symbols too
 
 
@@ -69,10 +72,28 @@ def read_dynamic(fd: int, image: Image) -> Dynamic:
         runpath=string(_DT_RUNPATH),
         nodeflib=bool(values.get(DT_FLAGS_1, 0) & _DF_1_NODEFLIB),
         interpreter=interpreter,
-        textrel=DT_TEXTREL in values or bool(values.get(DT_FLAGS, 0) & DF_TEXTREL),
+        textrel=_relocates_text(fd, image, values),
         pie=bool(values.get(DT_FLAGS_1, 0) & DF_1_PIE),
         versions=_versions(fd, image, values, strings),
     )
+
+
+def _relocates_text(fd: int, image: Image, values: dict[int, int]) -> bool:
+    """Return whether the loader writes to the text.
+
+    GNU ld 2.40 announces it for a PIE for RISC-V with thread-local variables, for whose relocations it has left room:
+    there is nothing in it (R_RISCV_NONE), and nothing is written.
+    """
+    if not (DT_TEXTREL in values or values.get(DT_FLAGS, 0) & DF_TEXTREL):
+        return False
+    entry, size = struct.Struct(image.order + "QQq"), values.get(_DT_RELASZ, 0)
+    table = _mapped(fd, image, values.get(_DT_RELA, 0), min(size, _RELOCATIONS_LIMIT))
+    unknown = not image.is64 or not size or len(table) != size or size % entry.size
+    if unknown or _DT_REL in values or _DT_RELR in values:
+        return True
+    constant = [(s.p_vaddr, s.p_vaddr + s.p_memsz) for s in image.load_segments if not s.p_flags & PF_W]
+    start, end = min(constant, default=(0, 0))[0] - 7, max((last for _, last in constant), default=0)
+    return any(start <= place < end for place, info, _ in entry.iter_unpack(table) if info & 0xFFFFFFFF)
 
 
 def _versions(fd: int, image: Image, values: dict[int, int], strings: bytes) -> tuple[str, ...]:

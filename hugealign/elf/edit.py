@@ -111,36 +111,40 @@ def _in_the_way(image: Image, grown: Segment, start: int, end: int, new_size: in
     return None
 
 
-def dig_holes(path: str, image: Image, pad_section: str, lead_section: str) -> None:
+def dig_holes(path: str, image: Image, padded: str, lead_section: str) -> None:
     """Free the disk blocks of the file at *path* that hold only useless zeros, if the file system can.
 
     These are the gaps between segments, which no header table, section or segment claims, the pad before the text, if
-    there is one, and that of the text if the trap instruction is all zeros.  All of it reads as zeros before and after.
-    A failure costs only disk space.
+    there is one, and that of the text, with which the section *padded* ends, if the trap instruction is all zeros.  All
+    of it reads as zeros before and after.  A failure costs only disk space.
     """
-    zeros = [lead_section] if lead_section else []
-    if image.machine and image.machine.holes:
-        zeros.append(pad_section)
-    gaps = unclaimed(image)
-    pads = [_whole_pages(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.name in zeros]
-    if not gaps and not pads:
+    names = (lead_section, padded) if image.machine and image.machine.holes else (lead_section,)
+    gaps, ends = unclaimed(image), [(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.name in names]
+    if not gaps and not ends:
         return
     import ctypes
 
     libc = ctypes.CDLL(None)
     try:
         with using(os.open(path, os.O_RDWR | os.O_CLOEXEC)) as fd:
-            # A section of that name may come from an input.
-            for start, end in gaps + [pad for pad in pads if _is_zero(fd, *pad)]:
+            pads = [_whole_pages(_zeros_from(fd, *section), section[1]) for section in ends]
+            for start, end in gaps + [(start, end) for start, end in pads if start < end]:
                 libc.fallocate(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
     except OSError:
         return
 
 
-def _is_zero(fd: int, start: int, end: int) -> bool:
-    """Return whether the file behind *fd* holds zeros from *start* to *end*."""
+def _zeros_from(fd: int, start: int, end: int) -> int:
+    """Return the first offset, not below *start*, from which on the file behind *fd* holds zeros up to *end*."""
     step = 1 << 20
-    return not any(os.pread(fd, min(step, end - at), at).strip(b"\0") for at in range(start, end, step))
+    while start < end:
+        at = max(start, end - step)
+        data = os.pread(fd, end - at, at)
+        kept = len(data.rstrip(b"\0"))
+        if kept or not data:
+            return at + kept if data else end
+        end = at
+    return end
 
 
 def unclaimed(image: Image) -> list[tuple[int, int]]:

@@ -40,8 +40,9 @@ class Pad(Record):
 
     With a *note* the object holds it too, and the empty sections of HOT_MARKS, ``.text.NAME``: in the linked file the
     note's hot_start and hot_end are the distances from these fields to those symbols.  *lead* is the name of a section
-    of *lead_size* zeros, a pad that ends the read-only data before the text, with the symbol LEAD_SYMBOL.  *retain*
-    gives both pads the flag that makes some linkers keep unreferenced sections.  *flags* are the ``e_flags``.
+    of *lead_size* zeros, a pad that ends the read-only data before the text, with the symbol LEAD_SYMBOL; the linker
+    that needs it sorts the parts of its sections by alignment, so that of the pads is the least.  *retain* gives both
+    pads the flag that makes some linkers keep unreferenced sections.  *flags* are the ``e_flags``.
     """
 
     machine: Machine
@@ -60,11 +61,12 @@ def pad_object(pad: Pad) -> bytes:
     machine, trap = pad.machine, pad.machine.trap
     sym, rela = machine.order + _SYM, machine.order + _RELA
     kept = _SHF_GNU_RETAIN if pad.retain else 0
-    text = trap * max(1, pad.size // len(trap))
+    size = max(pad.size, len(trap))
+    text = (trap * (size // len(trap) + 1))[:size]
     strings = b"\0" + PAD_SYMBOL.encode() + b"\0"
     symbols = bytes(_SYM_SIZE) + struct.pack(sym, 1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
     contents: Contents = [
-        (pad.section, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, len(trap), 0),
+        (pad.section, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, 1 if pad.lead else len(trap), 0),
         *_notes(machine, pad.stack_note),
     ]
     if pad.note:

@@ -7,7 +7,7 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import ET_REL, Image, read_image
-from hugealign.elf.machines import least_text
+from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.fixing.fix import FixOptions, planned, refuse_copy
 from hugealign.fixing.understood import refuse_appended
@@ -54,7 +54,7 @@ def relink(path: str) -> Remedy | None:
     """
     with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
         image = read_image(fd)
-        if image.e_type != ET_REL and not _small(image) and _laid_out(image):
+        if image.e_type != ET_REL and not _small(image) and image.machine:
             return _link(image)
     return None
 
@@ -84,7 +84,7 @@ def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagno
             return Diagnosis("file.not-elf", path, {})
         if _small(image):
             return Diagnosis("text.small", path, {"text": text_size(image), "least": least_text(image.machine)})
-        if not _laid_out(image):
+        if image.machine is None or image.machine is not native():
             return Diagnosis("text.other-processor", path, {**facts, "processor": image.processor})
         try:
             refuse_appended(image)
@@ -96,8 +96,3 @@ def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagno
 
 def _small(image: Image) -> bool:
     return text_size(image) < least_text(image.machine)
-
-
-def _laid_out(image: Image) -> bool:
-    """Return whether `hugealign gcc` would lay out such a file."""
-    return image.machine is not None

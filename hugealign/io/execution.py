@@ -49,15 +49,24 @@ def become(words: Sequence[str], environ: Mapping[bytes, bytes], program: str = 
     """Execute *words* as execvp does, with *environ*; it returns only by raising OSError or ValueError.
 
     *program* is the path to execute instead of the first word, which stays the name.  A script without ``#!`` is run by
-    a shell, even if another program of its name is later in PATH, which `os.execvpe` would take.
+    a shell, even if another program of its name is later in PATH, which `os.execvpe` would take; but no ELF file is.
     """
     path = program or which(words[0])
     try:
         (os.execve if path else os.execvpe)(path or words[0], list(words), environ)  # no shell on purpose
     except OSError as error:
-        if error.errno != errno.ENOEXEC or not path:
+        if error.errno != errno.ENOEXEC or not path or _is_elf(path):
             raise
         os.execve("/bin/sh", ["sh", path, *words[1:]], environ)  # noqa: S606  # see exec(3)
+
+
+def _is_elf(path: str) -> bool:
+    """Return whether a shell would take machine code, such as that of another processor, for a script."""
+    try:
+        with opened(path) as fd:
+            return os.pread(fd, 4, 0) == b"\x7fELF"
+    except HugealignError:
+        return False
 
 
 def which(command: str) -> str | None:

@@ -5,7 +5,7 @@ import os
 from hugealign.errors import HugealignError
 from hugealign.io.descriptors import file_at, using
 from hugealign.link import linkers, running
-from hugealign.link.estimate import float_abi
+from hugealign.link.estimate import abi_flags
 from hugealign.link.running import MemoryFiles
 from hugealign.records import Record
 
@@ -88,12 +88,14 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
         _load()
         return recipe.order.complaint(words) if recipe.order and words else None
 
-    run = run or _run(job, recipe, words, memory, (0, 1), meanwhile)
+    sizes = (0, 1)
+    run = run or _run(job, recipe, words, memory, sizes, meanwhile)
     complaint = run.meanwhile
     output = read_output(job) if run.status == 0 else None
     for _ in range(_AGAIN):
-        if not output or not (sizes := _missing_pads(job, recipe, output.image)):
+        if not output or not (needed := _missing_pads(job, recipe, output.image, sizes[0])):
             break
+        sizes = needed
         run = _run(job, recipe, words, memory, sizes, _load)
         output = read_output(job) if run.status == 0 else None
     if output is None:
@@ -125,7 +127,7 @@ def _run(
     from hugealign.io.resources import directory
 
     linker, settings = recipe.linker, job.settings
-    flags = float_abi(job.command, job.machine) if job.machine.float_abi else job.machine.flags
+    flags = abi_flags(job.command, job.machine) if job.machine.flags else 0
     pad = Pad(
         job.machine,
         linker.pad_section,
@@ -185,12 +187,15 @@ def _taken(line: bytes) -> bytes:
     return line.partition(b" : { *(")[2].partition(b")")[0]
 
 
-def _missing_pads(job: "Job", recipe: Recipe, image: "Image") -> tuple[int, int] | None:
-    """Return the bytes of both pads, of the text and of what leads it, that a second link needs; None if none."""
+def _missing_pads(job: "Job", recipe: Recipe, image: "Image", padded: int) -> tuple[int, int] | None:
+    """Return the bytes of both pads, of the text and of what leads it, that another link needs; None if none.
+
+    The text has a pad of *padded* bytes.
+    """
     if recipe.linker.lead_section:
         from hugealign.link.packed_segments import pads
 
-        return pads(image, job.settings.page_size, job.settings.pad_threshold, recipe.linker.lead_section)
+        return pads(image, job.settings.page_size, job.settings.pad_threshold, recipe.linker.lead_section, padded)
     size = _missing_pad(job, image) if recipe.linker.two_pass else 0
     return (size, 1) if size else None
 

@@ -44,7 +44,7 @@ def machine_of(command: "Command") -> Machine | None:
     return None
 
 
-def float_abi(command: "Command", machine: Machine) -> int:
+def abi_flags(command: "Command", machine: Machine) -> int:
     """Return the ``e_flags`` of the first object for *machine* among the inputs, those of its row if there is none.
 
     The C library's start files come first in a usual link.

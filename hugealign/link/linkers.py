@@ -31,6 +31,8 @@ class Linker:
     mark = ""
     #: The section of the pad object, named so that the linker puts it last in the text.
     pad_section = ".hugealign.pad"
+    #: The section of the linked file that ends with it.
+    padded = pad_section
     #: Whether the linker pads by a script, so the linked file should need no edit.
     script = False
     #: Whether the pad must be sized by a first link, because the linker leaves no room after the text.
@@ -132,7 +134,7 @@ class Mold(Linker):
 
     names = ("mold", "ld.mold", "ld64.mold", "sold")
     mark = "mold"
-    pad_section = "~hugealign.pad"
+    padded = pad_section = "~hugealign.pad"
     dense = True
     base_option = "--image-base"
     form = COPIES  # it has no option for an order, and sorts output sections of code by name
@@ -195,6 +197,7 @@ class Wild(Linker):
     names = ("wild", "ld.wild")
     mark = "Wild"
     pad_section = ".text.~hugealign"
+    padded = ".text"
     lead_section = ".hugealign.rodata"
     retained = True
     declared = True

@@ -182,7 +182,7 @@ def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
     if attempt.complaint:
         voice.warn(attempt.complaint)
     if linker.wastes(job.machine):
-        edit.dig_holes(job.command.output, image, linker.pad_section, linker.lead_section)
+        edit.dig_holes(job.command.output, image, linker.padded, linker.lead_section)
     message = shortfall(image, linker, job.settings)
     if not message:
         return 0

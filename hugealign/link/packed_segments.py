@@ -10,11 +10,11 @@ from hugealign.elf.machines import MACHINES
 from hugealign.elf.windows import align_up
 
 
-def pads(image: "Image", page_size: int, threshold: int, lead: str) -> "tuple[int, int] | None":
-    """Return the bytes of both pads, of the text and of what leads it, for the next link; None if none is needed.
+def pads(image: "Image", page_size: int, threshold: int, lead: str, padded: int) -> "tuple[int, int] | None":
+    """Return the bytes of both pads, of the text and of what leads it, for the next link; None if these are right.
 
-    *lead* is the section before the text; each pad is the last section of its segment.  A tail of text no longer than
-    *threshold* bytes gets none.
+    *lead* is the section before the text; each pad is the last section of its segment.  That of the text has *padded*
+    bytes, 0 for the least: one trap.  A tail of text no longer than *threshold* bytes gets the least.
     """
     old = next((s for s in image.sections if s.name == lead and s.sh_flags & SHF_ALLOC), None)
     data = next((s for s in image.rodata_segments if old and s.p_vaddr <= old.sh_addr < s.p_vaddr + s.p_memsz), None)
@@ -24,11 +24,9 @@ def pads(image: "Image", page_size: int, threshold: int, lead: str) -> "tuple[in
     data_end, text_end = data.p_vaddr + data.p_memsz, text.p_vaddr + text.p_memsz
     if data.p_offset + data.p_filesz > text.p_offset:
         return None
-    start = align_up(data_end, page_size)
-    if text.p_vaddr == start and (text_end % page_size <= threshold or text_end % page_size == 0):
-        return None
     if old.sh_addr + old.sh_size != data_end:
         return None  # something else is the last
+    start = align_up(data_end, page_size)
     sections = sorted(
         (s.sh_addr, s.sh_addralign, s.sh_size)
         for s in image.sections
@@ -37,5 +35,9 @@ def pads(image: "Image", page_size: int, threshold: int, lead: str) -> "tuple[in
     at = start
     for _, alignment, size in sections:
         at = align_up(at, max(alignment, 1)) + size
-    tail, least = at % page_size, len(MACHINES[image.e_machine].trap)  # the first link had the smallest pad
-    return (least + page_size - tail if tail > threshold else least), old.sh_size + start - data_end
+    least = len(MACHINES[image.e_machine].trap)
+    tail = (at - max(padded, least) + least) % page_size
+    needed = least + page_size - tail if tail > threshold else least
+    if text.p_vaddr == start and needed == max(padded, least):
+        return None
+    return needed, old.sh_size + start - data_end

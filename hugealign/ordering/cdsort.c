@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The merging of chains that chains.py defines, with the same floating-point operations in the same order, so the
    result is the same to the last function; tests/commands/test_cdsort.py compares.
 

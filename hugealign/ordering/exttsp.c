@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The order of a function's blocks that exttsp.py defines, for many functions at once, with the same result to the last
    block; tests/commands/test_exttsp.py compares.
 

@@ -127,11 +127,10 @@ def alignment(functions: Functions, *, divided: bool = False) -> int:
 
     If they will be *divided*, clang compiles them again and aligns them to at most `ALIGNMENT`.
     """
-    rests = Counter(
-        start % 16
-        for index, (start, name) in enumerate(zip(functions.starts, functions.names, strict=True))
-        if ".cold" not in name or functions.cold_part_of(index) is None
-    )
+    rests = Counter(map((15).__and__, functions.starts))
+    for index, name in enumerate(functions.names):
+        if ".cold" in name and functions.cold_part_of(index) is not None:
+            rests[functions.starts[index] & 15] -= 1
     for candidate in (16, 8, 4, 2):
         if sum(rests[rest] for rest in range(0, 16, candidate)) * 8 > rests.total() * 5:
             return min(candidate, ALIGNMENT) if divided else candidate

@@ -55,11 +55,12 @@ def scan(pagemap: int, start: int, end: int) -> tuple[Region, ...]:
     Raises OSError: ENOTTY on Linux before 6.7.
     """
     regions: list[Region] = []
-    vector = array("Q", bytes(24 * _REGIONS))
+    room = max(1, min(_REGIONS, (end - start) // mmap.PAGESIZE))
+    vector = array("Q", bytes(24 * room))
     place, _ = vector.buffer_info()
     while start < end:
         wanted = (0, _IS_PRESENT, 0, _IS_FILE | _IS_PRESENT | _IS_HUGE)
-        argument = bytearray(_ARGUMENT.pack(_ARGUMENT.size, 0, start, end, 0, place, _REGIONS, 0, *wanted))
+        argument = bytearray(_ARGUMENT.pack(_ARGUMENT.size, 0, start, end, 0, place, room, 0, *wanted))
         count = fcntl.ioctl(pagemap, _PAGEMAP_SCAN, argument)
         regions += [
             Region(vector[i], vector[i + 1], bool(vector[i + 2] & _IS_HUGE), bool(vector[i + 2] & _IS_FILE))

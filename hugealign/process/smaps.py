@@ -221,7 +221,7 @@ def parse(lines: Iterable[str], *, executable: bool = False) -> Iterator[Mapping
 
 
 def _mapping(header: re.Match[str], counters: dict[str, int], no_huge: bool) -> Mapping:
-    path = header["path"]
+    start, end, permissions, offset, major, minor, inode, path = header.groups()
     deleted = path.startswith("/") and path.endswith(_DELETED)
     if deleted:
         path = path.removesuffix(_DELETED)
@@ -230,13 +230,13 @@ def _mapping(header: re.Match[str], counters: dict[str, int], no_huge: bool) -> 
         # itself looks the same; `\012` is far more often the escape.
         path = path.replace("\\012", "\n")
     return Mapping(
-        start=int(header["start"], 16),
-        end=int(header["end"], 16),
-        offset=int(header["offset"], 16),
+        start=int(start, 16),
+        end=int(end, 16),
+        offset=int(offset, 16),
         path=path,
-        permissions=header["permissions"],
-        device=(int(header["major"], 16), int(header["minor"], 16)),
-        inode=int(header["inode"]),
+        permissions=permissions,
+        device=(int(major, 16), int(minor, 16)),
+        inode=int(inode),
         deleted=deleted,
         no_huge=no_huge,
         pages=None,

@@ -10,6 +10,7 @@ import os
 import re
 import struct
 import time
+from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -62,10 +63,11 @@ class Executed:
         return self.called or self.exe
 
 
-def look(pid: int, least: int, page_size: int) -> Executed | None:
+def look(pid: int, least: int, page_size: int, known: Container[int] = ()) -> Executed | None:
     """Return what *pid* executes; None if it has less than *least* bytes of text in each file, and without a file.
 
-    Windows have *page_size* bytes.  Raises OSError if it is gone or not ours, HugealignError where only smaps is left.
+    Windows have *page_size* bytes.  Mappings that start at *known* addresses are left out.  Raises OSError if the
+    process is gone or not ours, HugealignError where only smaps is left.
     """
     place = f"/proc/{pid}"
     lines = _executable(place, least)
@@ -85,7 +87,9 @@ def look(pid: int, least: int, page_size: int) -> Executed | None:
     large = [
         line[0].decode("utf-8", "surrogateescape")
         for line in lines
-        if sizes[line[3] if line[3].startswith(b"/") else b""] >= least and not line[3].startswith(b"[v")
+        if sizes[line[3] if line[3].startswith(b"/") else b""] >= least
+        and not line[3].startswith(b"[v")
+        and int(line[1], 16) not in known
     ]
     comm, cpu, started = _times(str(pid))
     with using(os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:

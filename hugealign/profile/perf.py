@@ -96,8 +96,11 @@ def _by_address(perf: str, events: _Events, source: ProfileSource, profile: Prof
             same = {gone}
         if not same:
             raise _AnotherBuild
-        offsets = events.chains and _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
-        sites = CallSites(source.binary, source.functions.image)
+        # Where 64 bits are randomised, no offset is an address of a process, and the reader tells by itself.
+        image = source.functions.image
+        unclear = events.chains and (image.fixed or not image.is64)
+        offsets = unclear and _chains_are_offsets(script, listed, _FUNCTION if events.calls else 0)
+        sites = CallSites(source.binary, image)
         known = textplaces.layouts(source.binary, source.functions, map(os.fsdecode, sorted(same)))
         reader = perf_addresses.AddressReader(profile, source.functions, same.__contains__, offsets, sites, known)
         reader.read(stream)

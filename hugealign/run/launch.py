@@ -21,6 +21,8 @@ from hugealign.system import children, kernel, namespace
 
 #: How to make the text of a command huge.
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
+#: How text is huge that was staged before and that nobody named: whether the command uses it is not known.
+STORE = "store"
 #: memfd_create: executable, even if vm.memfd_noexec is 1 (Linux 6.3; EINVAL before).
 _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
 #: glibc.elf.thp (glibc 2.44): the loader itself requests huge pages for text and read-only data that begin on a window.
@@ -269,8 +271,10 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
             if origins and (reason := namespace.refusal()):
                 raise RefusalError.of(reason)
             for text in _in_namespace(origins, options.place) if origins else ():
-                if text.windows == text.huge or text.path in texts:
+                if text.path in texts:
                     results[text.path] = text
+                elif text.windows == text.huge:
+                    results[text.path] = text.changed(how=STORE)
         except (OSError, HugealignError) as error:
             for origin in origins:
                 path = origin.file.path

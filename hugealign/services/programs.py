@@ -17,8 +17,14 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.io.numbers import decimal
 
 #: The directories of units; the first one that has a unit wins (systemd.unit(5)).
-_PLACES = ("/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/lib/systemd/system")
-_SEARCHED = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+UNIT_DIRECTORIES = (
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+    "/lib/systemd/system",
+)
+#: Where systemd looks for a program without a directory (systemd.service(5), "Command lines").
+PROGRAM_DIRECTORIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _NAME = re.compile(r"[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\-]*)?\.service")
 _LONGEST = 200  # characters of a name: our helper's has a few more, and file names may have at most 255
 _LIMIT = 1 << 20  # bytes of a unit file
@@ -65,7 +71,7 @@ def look(unit: str, named: bool = False) -> Service:
 
 def members(name: str) -> tuple[str, ...]:
     """Return the services whose files say that they are part of *name*, templates among them."""
-    units = sorted({os.path.basename(path) for place in _PLACES for path in glob.glob(f"{place}/*.service")})
+    units = sorted({os.path.basename(path) for place in UNIT_DIRECTORIES for path in glob.glob(f"{place}/*.service")})
     parts = []
     for unit in units:
         with suppress(HugealignError):
@@ -130,13 +136,13 @@ def _files(name: str) -> Iterator[str]:
     """Yield the texts of the unit *name* and its drop-ins, in the order in which they apply."""
     template = re.sub("@.*", "@.service", name)
     names = dict.fromkeys((name, template))
-    unit = next((p for n in names for place in _PLACES if os.path.exists(p := f"{place}/{n}")), "")
+    unit = next((p for n in names for place in UNIT_DIRECTORIES if os.path.exists(p := f"{place}/{n}")), "")
     if not unit:
         return
     drop_ins: Mapping[str, str] = {
         os.path.basename(path): path
         for n in reversed(names)
-        for place in reversed(_PLACES)
+        for place in reversed(UNIT_DIRECTORIES)
         for path in glob.glob(f"{glob.escape(f'{place}/{n}.d')}/*.conf")
     }
     for path in (unit, *(drop_ins[key] for key in sorted(drop_ins))):
@@ -172,5 +178,5 @@ def _programs(text: str, named: bool) -> Iterator[str]:
             raise RefusalError("service.start-unread", Remedy("name-program"), value=value)
         path = path.replace("%%", "%")
         if "/" not in path:  # systemd searches its own list of directories
-            path = next((p for d in _SEARCHED if os.path.exists(p := f"{d}/{path}")), path)
+            path = next((p for d in PROGRAM_DIRECTORIES if os.path.exists(p := f"{d}/{path}")), path)
         yield path

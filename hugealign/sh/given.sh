@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by launch.sh in front of $python: tell it in variables what we were given and it cannot see
 # (hugealign/environment.py): ignored signals, two of which Python ignores anyway; the variables that dash drops, since
 # no shell can name them (`a.b`, functions of bash), or that it sets itself; and the loader's, which Python must not get.

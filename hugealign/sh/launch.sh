@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The launcher, sourced by bin/hugealign with $package set: it runs a command of the tool, or a compiler.
 # -B in front of the compiler's arguments leads it to the linker shims.  The arguments are scanned for what the command
 # does; they stay as they were, but for a linker named by its path.  An order adds options in front.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Find the Python that runs hugealign, without starting one to ask.
 # shellcheck shell=sh
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The linker shim, sourced by each file in libexec/: find the linker that the compiler driver would have run,
 # run it at once if the link is certainly small, and leave every other link to hugealign.link.main.
 # No Python starts for a conftest.  Environment variables are data: they are never evaluated.

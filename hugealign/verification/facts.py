@@ -6,7 +6,7 @@ from hugealign.elf.coverage import is_debug_file, pad_sections
 from hugealign.elf.dynamic import Dynamic, read_dynamic
 from hugealign.elf.image import PT_INTERP, SHT_NOBITS, Image
 from hugealign.elf.notes import Notes, read_notes
-from hugealign.records import Record
+from hugealign.records import Record, once
 
 #: What loads a file, which decides who places it: fixed addresses; the kernel; the kernel without a dynamic linker;
 #: the dynamic linker.
@@ -39,7 +39,7 @@ class Facts(Record):
             return PIE
         return STATIC_PIE if self.dynamic.pie and not interpreted else LIBRARY
 
-    @property
+    @once
     def debug(self) -> bool:
         """Whether this is a separate debug file, which describes code that it does not hold."""
         return is_debug_file(self.image)

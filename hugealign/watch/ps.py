@@ -68,9 +68,9 @@ def processes(targets: Sequence[str], options: PsOptions | None = None, wait: fl
     while True:
         seen, errors, coming = _look(targets, options)
         left = end - time.monotonic()
-        met = not errors and all(_judge(options, process).met for process in seen)
         # Waiting helps with windows, and with names that no process has yet; with nothing else.
-        if met or left <= 0 or (errors and not coming):
+        hopeless = left <= 0 or (errors and not coming)
+        if hopeless or (not errors and all(_judge(options, process).met for process in seen)):
             return _explained(options, seen, errors)
         time.sleep(min(_PAUSE, left))
 
@@ -150,14 +150,9 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
 def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> tuple[list[CodePart], Runtime | None]:
     """Return the large parts of *process* without the mappings that are *shown* already, and its runtime."""
     with suppress(OSError, HugealignError):
-        seen = texts.look(process.pid, page_size, page_size)
+        seen = texts.look(process.pid, page_size, page_size, {mapping.start for mapping in shown})
         if seen is not None:
-            starts = {mapping.start for mapping in shown}
-            parts = [
-                replace(part, mappings=tuple(m for m in part.mappings if m.start not in starts))
-                for part in split(process.exe, seen.mappings)
-                if part.kind != CodeKind.PROGRAM
-            ]
+            parts = [part for part in split(process.exe, seen.mappings) if part.kind != CodeKind.PROGRAM]
             return [part for part in parts if part.text >= page_size], runtimes.runtime(process.exe, seen.files)
     return [], None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from lab.bench.peers import heldout, llvm
 from lab.bench.peers.program import LLD, Program
 from lab.bench.peers.programs import PROGRAMS
-from tests.bench.timing import HEADER, Cost, cost, in_turn, show
+from lab.bench.timing import HEADER, Cost, cost, in_turn, show
 from tests.support import HUGEALIGN
 
 ROUNDS = 7

@@ -11,7 +11,7 @@ from hugealign_lab.geometry import geometry
 from hugealign_lab.placement import original
 from hugealign_lab.simulate import simulate
 from hugealign_lab.tracefile import Trace, open_trace
-from tests.bench.timing import HEADER, compare
+from lab.bench.timing import HEADER, compare
 from tests.support import HUGEALIGN
 
 #: Interpreting Python, compiling it, sorting and hashing: wide code, few loops.

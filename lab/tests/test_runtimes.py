@@ -11,10 +11,10 @@ def test_rows_that_no_longer_hold_are_named() -> None:
     assert changed([HUGE, SMALL], text) == []
     assert changed([[*HUGE[:2], "91 %", "2 %", "90 %", ""]], text) == []  # a share differs from run to run
     assert changed([["node 27", *HUGE[1:]]], text) == []  # nothing is said of that one
-    (found,) = changed([[*HUGE[:4], "3 %", ""]], text)
-    assert found.startswith("node 24, as it is: ")
-    (found,) = changed([[*SMALL[:4], "50 %", ""]], text)
-    assert found.startswith("bun 1, as it is: ")
+    (result,) = changed([[*HUGE[:4], "3 %", ""]], text)
+    assert result.startswith("node 24, as it is: ")
+    (result,) = changed([[*SMALL[:4], "50 %", ""]], text)
+    assert result.startswith("bun 1, as it is: ")
 
 
 def test_rows_that_are_not_measured_again_keep_their_day() -> None:

@@ -513,8 +513,8 @@ def test_what_has_no_such_list(tmp_path: Path) -> None:
         command = (HUGEALIGN, "--profile=order", *words, "-O2", "-c", "one.c", "-o", "one.o")
         done = run(*command, cwd=tmp_path, check=True, **settings)
         assert done.stderr == "", words
-        said = run(*command, cwd=tmp_path, check=True, HUGEALIGN_DEBUG="1", **settings).stderr
-        assert ("compiled without blocks" in said) == (words[0] != "gcc"), words
+        output = run(*command, cwd=tmp_path, check=True, HUGEALIGN_DEBUG="1", **settings).stderr
+        assert ("compiled without blocks" in output) == (words[0] != "gcc"), words
 
 
 @pytest.mark.skipif("clang-19" not in COMPILERS, reason="no clang-19")
@@ -555,8 +555,8 @@ def test_no_home(compiler: str, tmp_path: Path) -> None:
     order.write_text("# hugealign.order/1\n# blocks: 1\nmain\tblocks=0\n")
     words = ("env", "-u", "XDG_CACHE_HOME", "-u", "HOME", HUGEALIGN, f"--profile={order}", compiler, "-v")
     done = run(*words, "-c", "main.c", cwd=tmp_path, check=True)
-    said = [line for line in done.stderr.splitlines() if line.startswith("hugealign:")]
-    assert said == ["hugealign: warning: compiled without blocks: HOME is not set; set XDG_CACHE_HOME"]
+    output = [line for line in done.stderr.splitlines() if line.startswith("hugealign:")]
+    assert output == ["hugealign: warning: compiled without blocks: HOME is not set; set XDG_CACHE_HOME"]
     assert "-ffunction-sections" in done.stderr
     assert "-fbasic-block-sections" not in done.stderr
     cache = tmp_path / "cache"

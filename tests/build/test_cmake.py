@@ -170,9 +170,9 @@ def test_an_order_in_one_go(way: str, generator: str, tmp_path: Path) -> None:
     assert (directory / "server").stat().st_mtime_ns == before
     time.sleep(2)  # CMake may look at whole seconds; and ninja takes no time to come
     write_order(tmp_path, "second", "first")
-    said = make()
+    message = make()
     assert first_functions(directory / "server") == ["second", "first", "cold"]
-    assert "Building C object" not in said  # a new order is a link, not a compile
+    assert "Building C object" not in message  # a new order is a link, not a compile
 
 
 @pytest.mark.parametrize("order", ["hugealign_profile(../server.order server)", ""])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.profile import counts
-from tests.bench.fleet import hosts
+from lab.bench.fleet import hosts
 from tests.commands.profiles import SAMPLES, build
 from tests.support import HUGEALIGN, ROOT, run
 
@@ -66,7 +66,7 @@ def test_a_worker_is_killed(tmp_path: Path) -> None:
     """As run.sh does it: the sum is that of one machine."""
     script = (
         "import sys; from pathlib import Path; from examples.fleet.measure import measured; "
-        "from tests.bench.fleet import made_up; print(measured(Path(sys.argv[1]), 20, made_up()))"
+        "from lab.bench.fleet import made_up; print(measured(Path(sys.argv[1]), 20, made_up()))"
     )
     words = [str(PYTHON), "-c", script, str(tmp_path)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=800, check=False)

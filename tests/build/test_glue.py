@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.version import __version__
 from tests.build.projects import program, write
 from tests.support import HUGEALIGN, ROOT, environment, need, run, worded
 
@@ -36,7 +37,7 @@ LISTS = """
 cmake_minimum_required(VERSION 3.20)
 project(example LANGUAGES C ASM)
 include(CTest)
-find_package(hugealign 0.1 REQUIRED)
+find_package(hugealign 1.0 REQUIRED)
 add_executable(server main.c bulk.s)
 hugealign_verify(server {words})
 """
@@ -98,25 +99,31 @@ def test_cmake_says_what_is_wrong(words: str, message: str, project: Path) -> No
 
 def test_cmake_versions(project: Path) -> None:
     text = LISTS.format(words="")
-    write(project, {"CMakeLists.txt": text.replace("hugealign 0.1 ", "hugealign 99 ")})
+    write(project, {"CMakeLists.txt": text.replace("hugealign 1.0 ", "hugealign 99 ")})
     _, errors = configure(project, status=1)
-    assert "0.1.0" in errors
-    write(project, {"CMakeLists.txt": text.replace("hugealign 0.1 ", "hugealign 0.1.0 EXACT ")})
+    assert __version__ in errors
+    write(project, {"CMakeLists.txt": text.replace("hugealign 1.0 ", f"hugealign {__version__} EXACT ")})
     configure(project)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
-    [("0.0...0.1", True), ("0.1...<0.2", True), ("0.0...0.0.9", False), ("0.0...<0.1", False), ("0.2...0.3", False)],
+    ("wanted", "result"),
+    [
+        (f"1.0...{__version__}", True),
+        (f"1.0...<{__version__}.1", True),
+        ("0.1...0.9", False),
+        ("0.1...<1.0", False),
+        (f"{__version__}.1...1.99", False),
+    ],
 )
-def test_a_range_of_versions(wanted: str, found: bool, tmp_path: Path) -> None:
+def test_a_range_of_versions(wanted: str, result: bool, tmp_path: Path) -> None:
     """CMake 3.19 and newer ask for one; both ends count."""
     need("cmake")
     text = f"cmake_minimum_required(VERSION 3.19)\nproject(p NONE)\nfind_package(hugealign {wanted} REQUIRED)\n"
     write(tmp_path, {"CMakeLists.txt": text})
     directory = run(HUGEALIGN, "path", "cmake", check=True).stdout.strip()
     done = run("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-Dhugealign_DIR={directory}")
-    assert (done.returncode == 0) == found, done.stderr
+    assert (done.returncode == 0) == result, done.stderr
 
 
 # -- pytest

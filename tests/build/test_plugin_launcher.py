@@ -46,13 +46,13 @@ class Work:
     def order(self, *names: str) -> None:
         order_file(self.directory / "order", *(Entry(name) for name in names))
 
-    def compile(self, *words: object, said: str = "", **settings: Any) -> set[str]:
+    def compile(self, *words: object, message: str = "", **settings: Any) -> set[str]:
         """Compile one.c and return the sections of code that came out."""
         target = self.directory / "one.o"
         target.unlink(missing_ok=True)
         command = (HUGEALIGN, *words, "-O1", "-c", "one.c", "-o", "one.o")
         done = run(*command, cwd=self.directory, check=True, **(self.settings | settings))
-        assert said in done.stderr if said else done.stderr == ""
+        assert message in done.stderr if message else done.stderr == ""
         return sections(target)
 
 
@@ -405,7 +405,7 @@ def test_a_compiler_that_is_replaced(built: Built, newest: Built, work: Work) ->
     (work.directory / "lib").symlink_to(other.parent.parent / "lib")
     assert work.compile(clang, **settings) == FLAG
     output = "hugealign: debug: the plugin for this compiler is out of date; run: hugealign plugin build"
-    assert work.compile(clang, said=output, HUGEALIGN_DEBUG="1", **settings) == FLAG
+    assert work.compile(clang, message=output, HUGEALIGN_DEBUG="1", **settings) == FLAG
 
 
 def test_list_says_what_is_out_of_date(newest: Built, tmp_path: Path) -> None:
@@ -469,13 +469,13 @@ def test_same_as_the_bare_compiler(form: str, built: Built, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"# hugealign.order/1\nhot\nhot\tkind=warm\n", "line 3: not a line of an order file"),
         (b"hot\n", "is not an order file: the first line is not"),
     ],
 )
-def test_a_bad_order_is_no_error(data: bytes, said: str, built: Built, work: Work) -> None:
+def test_a_bad_order_is_no_error(data: bytes, message: str, built: Built, work: Work) -> None:
     """One warning, whatever -Werror asks for, and nothing in it that would move a terminal's cursor."""
     path = work.directory / "bad\x1b[31m.order"
     path.write_bytes(data)
@@ -483,7 +483,7 @@ def test_a_bad_order_is_no_error(data: bytes, said: str, built: Built, work: Wor
         command = (HUGEALIGN, built.clang, "-Wno-missing-prototypes", *words, "-c", "one.c", "-o", "one.o")
         done = run(*command, cwd=work.directory, **(work.settings | {"HUGEALIGN_PROFILE": str(path)}))
         assert done.returncode == 0, done.stderr
-        assert said in done.stderr
+        assert message in done.stderr
         assert done.stderr.count("warning:") == 1
         assert "\x1b" not in done.stderr
         assert sections(work.directory / "one.o") == {".text"}
@@ -492,8 +492,8 @@ def test_a_bad_order_is_no_error(data: bytes, said: str, built: Built, work: Wor
 def test_a_missing_order_is_no_error(built: Built, work: Work) -> None:
     output = "{}: compiled without -ffunction-sections; make one: hugealign order"
     missing, other = output.format("no such file"), output.format("not an order file")
-    assert work.compile(built.clang, "-Werror", said=missing, HUGEALIGN_PROFILE="/nowhere") == {".text"}
-    assert work.compile(built.clang, said=other, HUGEALIGN_PROFILE=str(work.directory)) == {".text"}
+    assert work.compile(built.clang, "-Werror", message=missing, HUGEALIGN_PROFILE="/nowhere") == {".text"}
+    assert work.compile(built.clang, message=other, HUGEALIGN_PROFILE=str(work.directory)) == {".text"}
 
 
 @pytest.mark.parametrize("linker", LINKERS)

@@ -68,8 +68,8 @@ def test_what_it_needs_is_named_where_it_is_missing(tmp_path: Path) -> None:
 def test_a_blank_in_the_directory_is_refused_in_one_line(tmp_path: Path) -> None:
     """rpmbuild itself splits its _topdir there, and fails in the middle of the build."""
     done = run("/bin/sh", ROOT / "packaging/rpm.sh", tmp_path / "o ut")
-    said = f"make rpm: rpmbuild takes no directory with a blank in its name: {tmp_path}/o ut; move the checkout\n"
-    assert (done.returncode, done.stdout, done.stderr) == (3, "", said)
+    message = f"make rpm: rpmbuild takes no directory with a blank in its name: {tmp_path}/o ut; move the checkout\n"
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", message)
     assert not (tmp_path / "o ut").exists()
 
 

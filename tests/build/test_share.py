@@ -187,18 +187,18 @@ def test_zsh(place: Path) -> None:
         os.execve(zsh, ["zsh", "-f", "-i"], env_of(place) | {"COLUMNS": "200", "LINES": "100"})  # noqa: S606
     try:
         setup = f"PS1='>'; fpath=({SHARE}/zsh/site-functions $fpath); autoload -U compinit; compinit -u -D; LISTMAX=999"
-        said(terminal, f"{setup}; setopt nobeep; print -r -- rea''dy\n", "ready\r\n")
+        message(terminal, f"{setup}; setopt nobeep; print -r -- rea''dy\n", "ready\r\n")
         for typed, wanted in TYPED.items():
-            text = said(terminal, f"{typed}\t", *wanted)
+            text = message(terminal, f"{typed}\t", *wanted)
             for word in wanted:
                 assert word in text, (typed, text)
-            said(terminal, "\x15print -r -- do''ne\n", "done\r\n")
+            message(terminal, "\x15print -r -- do''ne\n", "done\r\n")
     finally:
         os.close(terminal)
         os.waitpid(pid, 0)
 
 
-def said(terminal: int, typed: str, *awaited: str) -> str:
+def message(terminal: int, typed: str, *awaited: str) -> str:
     """Type, and return what the terminal shows until all that is *awaited* is there, or a minute has gone."""
     os.write(terminal, typed.encode())
     shown, end = "", time.monotonic() + 60

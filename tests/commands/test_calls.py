@@ -1,14 +1,17 @@
 """The direct calls that are read from code, held against objdump."""
 
+import random
 import re
 import shutil
 import subprocess
+from array import array
 from pathlib import Path
 
 import pytest
 
-from hugealign.code import calls
+from hugealign.code import scan
 from hugealign.code.calls import Calls
+from hugealign.code.scan import Scan
 from hugealign.elf.image import SHT_NOBITS
 from hugealign.elf.symbols import Functions, read_functions
 
@@ -110,24 +113,47 @@ def test_code_behind_a_function_is_not_its_own(program: tuple[Path, str]) -> Non
     assert result["again"] == ["leaf"]
 
 
+def searched(kind: int, code: bytes, start: int, owner: int, *targets: int, most: int = 99) -> list[int]:
+    """The *targets* that *code* at *start*, all of it of the function that begins at *owner*, refers to, by number."""
+    functions = Functions([owner], [1 << 16], ["f"], [""], {})
+    pairs = Scan(functions).taken((kind,), [(code, start)], array("Q", sorted(targets)), most)
+    return [targets.index(sorted(targets)[pair & 0xFFFFFFFF]) for pair in pairs]
+
+
 def test_instructions_of_aarch64_lie_on_four_bytes() -> None:
     call, other = (0x94000000 | 2).to_bytes(4, "little"), bytes.fromhex("00009400")
-    at = {0x1004 + 8: 7, 0xFFC: 8}
-    assert list(calls._aarch64(other + call, 0x1000, at)) == [(0x1004, 7)]
-    assert list(calls._aarch64(bytes.fromhex("ffffff97"), 0x1000, at)) == [(0x1000, 8)]  # one instruction back
+    assert searched(scan.BRANCH, other + call, 0x1000, 0x800, 0x1004 + 8, 0xFFC) == [0]
+    assert searched(scan.BRANCH, bytes.fromhex("ffffff97"), 0x1000, 0x800, 0x100C, 0xFFC) == [1]  # one back
+    assert searched(scan.BRANCH, call[:3], 0x1000, 0x800, 0x1008) == []
 
 
-def test_bytes_that_all_look_like_calls_take_bounded_time() -> None:
-    target = {5 + int.from_bytes(b"\xe8" * 4, "little", signed=True): 0}
-    assert list(calls._x86_64(b"\xe8" * 800, 0, target)) == [(0, 0)]
-    assert sum(1 for _ in calls._x86_64(b"\xe8" * 800, 0, _Anywhere())) == 200
+def test_bytes_that_all_look_like_calls_are_each_looked_at_once() -> None:
+    code = b"\xe8" * 800
+    targets = [at + 5 + int.from_bytes(code[:4], "little", signed=True) + (1 << 30) for at in range(796)]
+    assert len(searched(scan.CALL, code, 1 << 30, (1 << 30) - 1, *targets, most=1 << 10)) == 796
+    assert len(searched(scan.CALL, code, 1 << 30, (1 << 30) - 1, *targets, most=10)) == 10
 
 
-class _Anywhere(dict[int, int]):
-    """A function begins everywhere."""
+def test_every_instruction_that_can_be_one() -> None:
+    """C and Python find the same in random bytes of few values, of which many are part of an instruction."""
+    chance, values = random.Random(1), b"\x48\x4c\x8d\xc7\x05\xb8\xe8\x94\x90\x91\x00\x07\x04\xff"
+    for _ in range(200):
+        code = bytes(chance.choice(values) for _ in range(64))
+        for kind, (pattern, size) in PATTERNS.items():
+            wanted = set()
+            for match in re.finditer(pattern, code, re.DOTALL):
+                immediate = int.from_bytes(match[1], "little", signed=kind != scan.MOV)
+                wanted.add(immediate if kind == scan.MOV else BASE + match.start() + size + immediate)
+            targets = sorted({address + near for address in wanted for near in range(-8, 9) if address + near >= 0})
+            assert {targets[at] for at in searched(kind, code, BASE, BASE - 1, *targets)} == wanted - {BASE - 1}
 
-    def get(self, *_: object) -> int:
-        return 1
+
+BASE = 1 << 32
+PATTERNS = {
+    scan.CALL: (rb"(?=\xe8(....))", 5),
+    scan.LEA: (rb"(?=[\x48\x4c]\x8d[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](....))", 7),
+    scan.MOV: (rb"(?=(?:[\xb8-\xbf]|\x48\xc7[\x00-\x03\x06\x07])(....))", 0),
+}
 
 
 def test_real_code() -> None:

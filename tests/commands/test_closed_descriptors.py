@@ -62,12 +62,12 @@ def test_a_message_does_not_go_to_standard_output_where_standard_error_is_closed
 
 
 @pytest.mark.parametrize(
-    ("stdin", "said"),
+    ("stdin", "message"),
     [("<&-", "no files on standard input"), (">/dev/null", "standard input: cannot be read: Bad file descriptor")],
 )
-def test_a_list_of_names_that_cannot_be_read_is_no_finding(stdin: str, said: str) -> None:
+def test_a_list_of_names_that_cannot_be_read_is_no_finding(stdin: str, message: str) -> None:
     done = run("sh", "-c", f"{HUGEALIGN} verify - 0{stdin}")
-    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {said}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {message}\n")
 
 
 def test_a_hook_without_standard_input_says_what_is_missing() -> None:

@@ -188,7 +188,7 @@ def test_little_text_needs_no_cure(tmp_path: Path) -> None:
     run("gcc", tmp_path / "small.c", tmp_path / "data.s", "-o", tmp_path / "large", check=True)
     assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "large").returncode == 1
     assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "large", HUGEALIGN_MIN_TEXT="100").returncode == 0
-    done = run(HUGEALIGN, "run", "--fix", "--", tmp_path / "large")
+    done = run(HUGEALIGN, "run", "--fix", "--store", tmp_path / "none", "--", tmp_path / "large")
     assert done.returncode == 0
     assert f"{tmp_path}/large: {worded('program.small', text=300)}" in done.stderr
 

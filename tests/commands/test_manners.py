@@ -17,7 +17,7 @@ from tests.support import BIN, HUGEALIGN, ROOT, environment, need, run, worded
 TEXT = ROOT / "README.md"
 
 
-def said(*words: object, path: str = "") -> tuple[int, str]:
+def message(*words: object, path: str = "") -> tuple[int, str]:
     """The status and the last line on standard error."""
     done = run(HUGEALIGN, *words, PATH=path or environment()["PATH"])
     assert "Traceback" not in done.stderr
@@ -125,9 +125,9 @@ def test_without_a_word_the_help_is_shown() -> None:
 @pytest.mark.parametrize(("typed", "meant"), [("verfy", "verify"), ("verfiy", "verify"), ("ordre", "order")])
 def test_a_word_close_to_a_command(typed: str, meant: str) -> None:
     wanted = f"hugealign: error: {typed}: command not found; did you mean: hugealign {meant}"
-    assert said(typed, "-r", "x") == (127, wanted)
-    assert said("help", typed) == (127, wanted)
-    assert said("help", "x") == (127, "hugealign: error: x: command not found")
+    assert message(typed, "-r", "x") == (127, wanted)
+    assert message("help", typed) == (127, wanted)
+    assert message("help", "x") == (127, "hugealign: error: x: command not found")
 
 
 def test_help_of_two_commands() -> None:
@@ -140,7 +140,10 @@ def test_help_of_two_commands() -> None:
 def test_other_words_are_compilers_that_are_missing(typed: str, tmp_path: Path) -> None:
     sh = tmp_path / "sh"
     sh.symlink_to("/bin/sh")
-    assert said(typed, "-c", "x.c", path=f"{BIN}:{tmp_path}") == (127, f"hugealign: error: {typed}: command not found")
+    assert message(typed, "-c", "x.c", path=f"{BIN}:{tmp_path}") == (
+        127,
+        f"hugealign: error: {typed}: command not found",
+    )
 
 
 def test_a_program_of_such_a_name_is_run(tmp_path: Path) -> None:
@@ -152,7 +155,7 @@ def test_a_program_of_such_a_name_is_run(tmp_path: Path) -> None:
 
 
 def test_a_name_with_escapes_reaches_no_terminal() -> None:
-    assert said("verif\x1by") == (
+    assert message("verif\x1by") == (
         127,
         "hugealign: error: verif\\x1by: command not found; did you mean: hugealign verify",
     )
@@ -172,7 +175,7 @@ def test_every_report_has_json_and_few_have_other_formats() -> None:
     assert {name for name, text in shown.items() if "--json" in text} == reports
     assert {name for name, text in shown.items() if "--format" in text} == {"verify", "top"}
     for name in ("verify", "top"):
-        assert said(name, "--json", "--format", "text", *["x"] * (name == "verify"))[0] == 2
+        assert message(name, "--json", "--format", "text", *["x"] * (name == "verify"))[0] == 2
 
 
 @pytest.mark.parametrize(
@@ -186,25 +189,25 @@ def test_every_report_has_json_and_few_have_other_formats() -> None:
     ],
 )
 def test_rules(typed: str, wanted: str) -> None:
-    assert said("explain", typed) == (2, f"hugealign: error: explain: no rule {typed}; {wanted}")
-    status, line = said("verify", "--select", typed, "/bin/sh")
+    assert message("explain", typed) == (2, f"hugealign: error: explain: no rule {typed}; {wanted}")
+    status, line = message("verify", "--select", typed, "/bin/sh")
     assert (status, line.lower()) == (2, f"hugealign: error: --select: no rule {typed}; {wanted}".lower())
 
 
 def test_processors() -> None:
     wanted = "hugealign: error: unknown CPU"
-    assert said("order", "--cpu", "skylak", "-b", "/bin/sh", "x") == (2, f"{wanted} skylak; did you mean skylake?")
-    status, line = said("order", "--cpu", "8086", "-b", "/bin/sh", "x")
+    assert message("order", "--cpu", "skylak", "-b", "/bin/sh", "x") == (2, f"{wanted} skylak; did you mean skylake?")
+    status, line = message("order", "--cpu", "8086", "-b", "/bin/sh", "x")
     assert status == 2
     assert line.startswith(f"{wanted} 8086; known are ")
 
 
 def test_processes() -> None:
     name = os.path.basename(os.path.realpath(sys.executable))
-    status, line = said("ps", f"{name}x")
+    status, line = message("ps", f"{name}x")
     assert status == 3
     assert line == f"hugealign: error: {name}x: {worded('process.unknown-name', near=name)}"
-    assert said("ps", "qqqqqqqq") == (3, f"hugealign: error: qqqqqqqq: {worded('process.unknown-name')}")
+    assert message("ps", "qqqqqqqq") == (3, f"hugealign: error: qqqqqqqq: {worded('process.unknown-name')}")
 
 
 @pytest.mark.parametrize(
@@ -234,13 +237,13 @@ def test_processes() -> None:
     ],
 )
 def test_what_contradicts_itself_is_refused_in_one_line(words: str, wanted: str) -> None:
-    status, line = said(*words.split())
+    status, line = message(*words.split())
     assert (status, line.startswith(f"hugealign: error: {wanted}")) == (2, True), line
 
 
 @pytest.mark.parametrize(("words", "name"), [("run --wait x -- true", "seconds"), ("adapt --windows x y", "windows")])
 def test_a_number_that_is_none_is_called_by_what_it_counts(words: str, name: str) -> None:
-    status, line = said(*words.split())
+    status, line = message(*words.split())
     assert (status, "invalid _" in line, f"{name} value: 'x'" in line) == (2, False, True), line
 
 
@@ -253,8 +256,8 @@ def test_in_a_directory_that_was_removed(tmp_path: Path) -> None:
 def test_order_asks_for_the_program_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "names").write_text("main\n")
     line = "hugealign: error: order: which program ran? give it with -b, for example: -b ./server"
-    assert said("order", tmp_path / "names") == (2, line)
-    assert said("order", tmp_path / "missing") == (2, line)
+    assert message("order", tmp_path / "names") == (2, line)
+    assert message("order", tmp_path / "missing") == (2, line)
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +288,7 @@ def test_order_finds_the_program_that_the_profile_names(ordered: Path) -> None:
 
 @pytest.mark.parametrize("program", ["/nowhere/program", "", "\x1b[2J"])
 def test_order_takes_no_program_that_is_not_there(ordered: Path, program: str) -> None:
-    status, line = said("order", callgrind(ordered, program))
+    status, line = message("order", callgrind(ordered, program))
     assert status == 2
     assert line == "hugealign: error: order: which program ran? give it with -b, for example: -b ./server"
 
@@ -304,12 +307,12 @@ def test_dash_is_standard_output(ordered: Path, tmp_path: Path) -> None:
     assert json.loads(report)["schema"].startswith("hugealign.verify/")
     svg = run(HUGEALIGN, "map", program, "--profile", profile, "--svg", "-", cwd=tmp_path, check=True).stdout
     assert svg.startswith(("<?xml", "<svg"))
-    status, line = said("map", program, "--profile", profile, "--svg", "-", "--json")
+    status, line = message("map", program, "--profile", profile, "--svg", "-", "--json")
     assert (status, line) == (
         2,
         "hugealign: error: map: --svg - and --json both write to standard output; give --svg a file",
     )
-    status, line = said("trace", "-o", "-", "--", "true")
+    status, line = message("trace", "-o", "-", "--", "true")
     assert (status, line) == (2, "hugealign: error: trace: standard output is COMMAND's; give -o a file")
     assert [path.name for path in tmp_path.iterdir()] == ["order"]
 
@@ -323,12 +326,12 @@ def test_a_fixed_file_on_standard_output(tmp_path: Path) -> None:
     assert piped.stdout == (tmp_path / "fixed").read_bytes()
     assert b"windows" in piped.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["fixed"]
-    status, line = said("fix", "--json", source, "-o", "-")
+    status, line = message("fix", "--json", source, "-o", "-")
     assert status == 2
     assert "-o - and --json both write to standard output" in line
-    status, line = said("fix", source, TEXT, "-o", "-")
+    status, line = message("fix", source, TEXT, "-o", "-")
     assert (status, line) == (2, "hugealign: error: -o takes one FILE; several are changed with --in-place")
-    status, line = said("fix", TEXT, "-o", "-")
+    status, line = message("fix", TEXT, "-o", "-")
     assert status == 3
 
 

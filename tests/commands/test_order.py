@@ -233,7 +233,7 @@ def test_without_a_compiler(prog: Path, tmp_path: Path) -> None:
     (tmp_path / "stacks").write_text("main;work;hot 7\nmain;work 2\n")
     words = (HUGEALIGN, "order", tmp_path / "stacks", "-b", prog, "-o", tmp_path / "order")
     done = run(*words, PATH=str(tmp_path / "bin"), XDG_CACHE_HOME=str(tmp_path / "cache"))
-    why = "functions cannot be sorted: no C compiler found (cc, gcc, clang); on Debian: apt-get install gcc libc6-dev"
+    why = "code cannot be searched: no C compiler found (cc, gcc, clang); on Debian: apt-get install gcc libc6-dev"
     assert (done.returncode, done.stdout, done.stderr) == (3, "", f"hugealign: error: {why}\n")
     assert not (tmp_path / "order").exists()
 

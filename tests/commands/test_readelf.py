@@ -32,11 +32,11 @@ _SECTION = re.compile(
 
 def elf_files() -> list[Path]:
     """Every ELF file under /usr/bin and /usr/lib, each once, in a fixed order."""
-    found = []
+    result = []
     for top in ("/usr/bin", "/usr/lib"):
         for directory, _, names in os.walk(top):
-            found += [Path(directory, name) for name in names]
-    regular = [path for path in sorted(found) if path.is_file() and not path.is_symlink()]
+            result += [Path(directory, name) for name in names]
+    regular = [path for path in sorted(result) if path.is_file() and not path.is_symlink()]
     # readelf separates its answers by the names of the files, one to a line.
     return [path for path in regular if is_elf(path) and str(path).isprintable()]
 
@@ -97,11 +97,11 @@ def compare(files: list[Path]) -> int:
     wrong: list[str] = []
     for path, text in readelf(files):
         try:
-            found = differences(path, text)
+            result = differences(path, text)
         except MalformedElfError as error:
-            found = [str(error)]
+            result = [str(error)]
         count += 1
-        wrong += [f"{path}: {line}" for line in found]
+        wrong += [f"{path}: {line}" for line in result]
     assert wrong == []
     return count
 

@@ -261,7 +261,7 @@ def test_what_a_rule_advises_helps(code: str, directory: Path) -> None:
 EDITED = ("HA001", "HA002", "HA003", "HA004", "HA027")
 
 
-def told(path: Path, code: str) -> tuple[dict[str, Any] | None, int]:
+def reported(path: Path, code: str) -> tuple[dict[str, Any] | None, int]:
     """Return what `verify` says by *code*, None if nothing, and the number of windows."""
     (result,) = json.loads(run(HUGEALIGN, "verify", "--json", path).stdout)["files"]
     return next((item for item in result["diagnoses"] if item["code"] == code), None), result["coverage"]["windows"]
@@ -271,14 +271,14 @@ def told(path: Path, code: str) -> tuple[dict[str, Any] | None, int]:
 def test_the_command_that_a_rule_names_helps(code: str, directory: Path, tmp_path: Path) -> None:
     path = tmp_path / "made"
     shutil.copy(made(directory, CURES[code][0]), path)
-    result, before = told(path, code)
+    result, before = reported(path, code)
     remedy = result and result["remedy"]
     argv = remedy["argv"] if remedy else []
     assert bool(argv) == (code in EDITED), remedy
     if argv:
         assert remedy
         run(HUGEALIGN, *argv[1:], check=True)
-        after = told(path, code)
+        after = reported(path, code)
         assert (remedy["before"], remedy["after"]) == (before, after[1])
         assert after[0] is None
 

@@ -98,7 +98,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return old, new, "-shared" not in flags
 
 
-def said(command: str, path: Path) -> tuple[int, str]:
+def message(command: str, path: Path) -> tuple[int, str]:
     done = run("sh", "-c", command.format(f="./file"), cwd=path.parent)
     text = (done.stdout + done.stderr).replace(str(path.parent), "")
     return done.returncode, _PLACES.sub("", text)
@@ -118,9 +118,9 @@ def test_readers(pair: tuple[Path, Path, bool], reader: str) -> None:
     if not shutil.which(command.split()[0]):
         pytest.skip(f"{command.split()[0]} is not installed")
     old, new, _ = pair
-    before = said(command, old)
+    before = message(command, old)
     assert before[1]
-    assert said(command, new) == before
+    assert message(command, new) == before
 
 
 @pytest.mark.parametrize("writer", WRITERS)

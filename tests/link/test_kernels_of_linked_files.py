@@ -61,8 +61,8 @@ EXPECTED = {
 }
 
 
-def cell(found: Eligibility) -> str:
-    return {NO: "-", PARTIAL: str(found.windows), YES: f"{found.windows}*"}[found.answer]
+def cell(results: Eligibility) -> str:
+    return {NO: "-", PARTIAL: str(results.windows), YES: f"{results.windows}*"}[results.answer]
 
 
 @pytest.fixture(scope="module")

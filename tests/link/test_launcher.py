@@ -350,7 +350,7 @@ def test_compilers_with_another_minus_b(words: tuple[str, ...], compiler: str, t
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "output"),
     [
         (("--page-size", "2M", "gcc"), 125, "--page-size: write it with its value in one word: --page-size=..."),
         (("--profile", "x", "gcc"), 125, "--profile: write it with its value in one word: --profile=..."),
@@ -361,9 +361,9 @@ def test_compilers_with_another_minus_b(words: tuple[str, ...], compiler: str, t
         ),
     ],
 )
-def test_an_option_in_the_wrong_place(words: tuple[str, ...], status: int, said: str) -> None:
+def test_an_option_in_the_wrong_place(words: tuple[str, ...], status: int, output: str) -> None:
     done = run(HUGEALIGN, *words)
-    assert (done.returncode, done.stdout, done.stderr) == (status, "", f"hugealign: error: {said}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", f"hugealign: error: {output}\n")
 
 
 def test_order_files_by_their_first_line(tmp_path: Path) -> None:

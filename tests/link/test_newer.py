@@ -26,6 +26,8 @@ for module in (test_guards, test_layout, test_order, test_situations, test_small
         if name.startswith("test_") and "toolchain" in inspect.signature(function).parameters:
             globals()[name] = function
 verdicts = test_corpus.verdicts
+work = test_situations.work
+objects, profile = test_order.objects, test_order.profile
 
 
 class Newer(Toolchain):

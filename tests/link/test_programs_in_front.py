@@ -60,16 +60,16 @@ def test_whatever_runs_the_compiler(front: str, compiler: str, work: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("first", "said"),
+    ("first", "message"),
     [
         ("make", "make: not a compiler; did you mean: hugealign build -- make ..."),
         ("sh", "sh: not a compiler; did you mean: hugealign build -- sh ..."),
         ("sudo", "sudo: it may empty the environment; put hugealign behind it: sudo hugealign gcc ..."),
     ],
 )
-def test_what_cannot_be_followed_is_said(first: str, said: str) -> None:
+def test_what_cannot_be_followed_is_said(first: str, message: str) -> None:
     done = run(HUGEALIGN, first, "gcc")
-    assert (done.returncode, done.stdout, done.stderr) == (125, "", f"hugealign: error: {said}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (125, "", f"hugealign: error: {message}\n")
 
 
 @pytest.mark.parametrize("option", ["--ld-path={}", "-fuse-ld={}"])

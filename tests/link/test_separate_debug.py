@@ -166,7 +166,7 @@ QUESTIONS = (
 )
 
 
-def told(program: Path) -> dict[str, str]:
+def report(program: Path) -> dict[str, str]:
     """What debuggers and tools say of *program*, without addresses and its name."""
     words = [word for item in QUESTIONS for word in ("-ex", item)]
     names = [f"{value:#x}" for value, _ in function_symbols(program)]
@@ -199,7 +199,7 @@ def test_debug_information_for_its_readers(form: str, tmp_path: Path) -> None:
             file.unlink()
         for name in (path.name, output.name):
             shutil.copy(tmp_path / "package", tmp_path / f"{name}.dwp")
-    before, now = told(path), told(output)
+    before, now = report(path), report(output)
     assert before["gdb"].count("traced.cc:") > 3, before["gdb"]
     for tool, answer in before.items():
         assert now[tool] == answer, tool

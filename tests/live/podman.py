@@ -37,13 +37,13 @@ class Podman:
     def start(self, *words: object) -> tuple[str, int, str]:
         """Start a container that says ``ready``; return its name, the PID of its first process, and what it said."""
         name = self.run("run", "--detach", *_LIMITS, *words)
-        said = ""
+        message = ""
         for _ in range(100):
-            said = self.run("logs", name)
-            if "ready" in said:
+            message = self.run("logs", name)
+            if "ready" in message:
                 break
             time.sleep(0.1)
-        return name, int(self.run("inspect", "--format", "{{.State.Pid}}", name)), said
+        return name, int(self.run("inspect", "--format", "{{.State.Pid}}", name)), message
 
 
 def huge_kib(pid: int) -> int:

@@ -166,5 +166,5 @@ def test_what_keeps_a_file_from_being_copied(stock: Path, store: Path, code: str
 @pytest.mark.parametrize(("error", "code"), [("EPERM", "thp.refused"), ("EINVAL", "thp.no-collapse")])
 def test_a_filter_is_not_taken_for_an_old_kernel(stock: Path, store: Path, error: str, code: str) -> None:
     need("strace")
-    (found,) = asked(Row("copy"), stock / "good", store, f"{_MADVISE}:error={error}").values()
-    assert found["code"] == code
+    (results,) = asked(Row("copy"), stock / "good", store, f"{_MADVISE}:error={error}").values()
+    assert results["code"] == code

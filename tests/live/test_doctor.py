@@ -145,14 +145,14 @@ def test_wrong_usage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("redirection", "said"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")]
+    ("redirection", "message"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")]
 )
-def test_output_that_goes_nowhere(redirection: str, said: str) -> None:
+def test_output_that_goes_nowhere(redirection: str, message: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f'"$1" doctor /tmp {redirection}', "sh", LAUNCHER], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr == f"hugealign: error: standard output: cannot be written: {said}\n"
+    assert done.stderr == f"hugealign: error: standard output: cannot be written: {message}\n"
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="CPUID is an instruction of x86")

@@ -112,14 +112,14 @@ def test_service_that_only_groups_others_names_them(demo: System) -> None:
     assert demo.run("systemctl", "restart", "demos", "demo@one").returncode == 0
     try:
         done = demo.run("env", "PYTHONPATH=/opt/hugealign", "python3", "-c", _ASKED, "plan", "demos")
-        found = json.loads(done.stdout)
-        assert found["code"] == "service.members"
-        assert found["remedy"]["argv"] == ["hugealign", "enable", "demo@one.service"]
+        result = json.loads(done.stdout)
+        assert result["code"] == "service.members"
+        assert result["remedy"]["argv"] == ["hugealign", "enable", "demo@one.service"]
         # The libraries of /bin/true have windows; they are of no use to the servers.
         done = demo.hugealign("enable", "--fix", "--libs", "demos")
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
         assert advised("run", "hugealign", "enable", "--fix", "--libs", "demo@one.service") in done.stderr
-        assert demo.hugealign(*found["remedy"]["argv"][1:]).returncode == 0
+        assert demo.hugealign(*result["remedy"]["argv"][1:]).returncode == 0
         demo.run("systemctl", "restart", "demo@one")
         assert "all 3 windows are huge" in demo.hugealign("ps", demo.pid("demo@one")).stdout
     finally:
@@ -358,19 +358,19 @@ def test_what_a_refusal_recommends_helps(units: Path, stock: Path, code: str) ->
         around = ("sh", "-ec", script, f"{ROOT}/hugealign") if script else ()
         paths = ("env", "PYTHONPATH=/opt" if "/opt" in script else f"PYTHONPATH={ROOT}")
         done = image(units, *around, *paths, "/usr/bin/python3", "-P", "-c", _ASKED, what, unit, *files)
-        found: dict[str, Any] | None = json.loads(done.stdout)
-        return found
+        result: dict[str, Any] | None = json.loads(done.stdout)
+        return result
 
     before = sorted(units.rglob("*"))
-    found = asked()
-    assert found
-    assert (found["code"], found["remedy"] and found["remedy"]["kind"]) == (code, kind)
+    result = asked()
+    assert result
+    assert (result["code"], result["remedy"] and result["remedy"]["kind"]) == (code, kind)
     assert sorted(units.rglob("*")) == before
     if kind == "name-program":
         assert asked(str(good)) is None
     elif kind:
-        assert found["remedy"]["argv"][0] == "hugealign"
-        assert offline(units, *found["remedy"]["argv"][1:]).returncode == 0
+        assert result["remedy"]["argv"][0] == "hugealign"
+        assert offline(units, *result["remedy"]["argv"][1:]).returncode == 0
         assert any(DROP_IN.partition("/")[2] in str(path) for path in units.rglob("*"))
     elif code in _AROUND:
         assert asked(script="") is None
@@ -418,8 +418,8 @@ def test_whether_a_file_is_warmed_follows_from_the_code(
 def test_a_service_that_gains_nothing_is_told_nothing(units: Path) -> None:
     (units / "small.service").write_text("[Service]\nExecStart=/bin/true\n")
     done = image(units, "env", f"PYTHONPATH={ROOT}", "/usr/bin/python3", "-c", _ASKED, "plan", "small")
-    found = json.loads(done.stdout)
-    assert (found["code"], found["remedy"]) == ("service.no-window", None)
+    result = json.loads(done.stdout)
+    assert (result["code"], result["remedy"]) == ("service.no-window", None)
 
 
 @needs_root

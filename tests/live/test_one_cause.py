@@ -116,7 +116,7 @@ ROWS: list[tuple[str, Callable[[Programs, Path], AbstractContextManager[Case]], 
 ]
 
 
-def found(command: str, case: Case) -> list[dict[str, Any]]:
+def result(command: str, case: Case) -> list[dict[str, Any]]:
     """Return the diagnoses that *command* has of the case: those of other processes are none."""
     document = json.loads(ASKED[command](case).stdout)
     rows = [row for row in document["rows"] if case[0] in row["pids"]] if command == "top" else document
@@ -136,7 +136,7 @@ def test_one_cause_has_one_code(
     place.mkdir()
     try:
         with situation(programs, place) as case:
-            seen = {command: {item["code"] for item in found(command, case)} for command in commands.split()}
+            seen = {command: {item["code"] for item in result(command, case)} for command in commands.split()}
     finally:
         shutil.rmtree(place)
     assert {command for command, codes in seen.items() if code in codes} == set(commands.split()), seen

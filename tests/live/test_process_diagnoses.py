@@ -379,10 +379,10 @@ def test_a_program_that_its_launcher_unpacked(programs: Programs, place: Path, o
         assert launcher.stdout.readline() == b"ready\n"
         (child,) = map(int, Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split())
         try:
-            (found,) = process(child)["diagnoses"]
+            (results,) = process(child)["diagnoses"]
         finally:
             os.kill(child, signal.SIGKILL)
-    assert (found["code"], bool(found["remedy"])) == (code, code != "file.unpacked")
+    assert (results["code"], bool(results["remedy"])) == (code, code != "file.unpacked")
 
 
 @pytest.mark.parametrize("private", [True, False])

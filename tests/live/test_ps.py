@@ -19,6 +19,11 @@ from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib
 from tests.support import worded
 
 
+def bytes_read(pid: int) -> int:
+    """Return how much a process has read by system calls."""
+    return int(Path(f"/proc/{pid}/io").read_text(encoding="ascii").split()[1])
+
+
 @pytest.fixture
 def warmed(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
     path = programs.copy(f"ps{abs(hash(request.node.name)) % 10**6}")
@@ -208,7 +213,10 @@ def test_signal_ends_the_command_and_the_table_is_printed(warmed: Path, number: 
     ) as ps:
         assert ps.stdout
         assert ps.stdout.readline() == "ready\n"
-        time.sleep(0.2)
+        (child,) = Path(f"/proc/{ps.pid}/task/{ps.pid}/children").read_text(encoding="ascii").split()
+        enough = bytes_read(ps.pid) + 2 * len(Path(f"/proc/{child}/smaps").read_bytes())
+        while bytes_read(ps.pid) < enough:  # until one look began after the program was ready
+            time.sleep(0.01)
         if number == signal.SIGINT:  # as the terminal does it: to the whole group
             os.killpg(ps.pid, number)
         else:

@@ -210,7 +210,7 @@ def test_all_see_a_program_whose_first_thread_has_ended(ended: subprocess.Popen[
 
 
 def test_5000_mappings(programs: Programs) -> None:
-    path = compiled(programs.directory, "mappings", (ROOT / "tests/bench/mappings.c").read_text(encoding="ascii"))
+    path = compiled(programs.directory, "mappings", (ROOT / "lab/bench/costs/mappings.c").read_text(encoding="ascii"))
     with running(path, "5000") as child:
         assert len(Path(f"/proc/{child.pid}/maps").read_text(encoding="utf-8").splitlines()) > 5000
         result = json.loads(hugealign("ps", "--json", str(child.pid)).stdout)

@@ -458,9 +458,9 @@ def asked(made: Made, *, again: bool = False) -> list[dict[str, Any]]:
     return list(diagnoses(json.loads(done.stdout)))
 
 
-def follow(made: Made, found: dict[str, Any], tmp_path: Path) -> int | None:
+def follow(made: Made, results: dict[str, Any], tmp_path: Path) -> int | None:
     """Run the command of a remedy; return how many windows are huge in a process, or in a file that it made."""
-    remedy = found["remedy"]
+    remedy = results["remedy"]
     argv = [str(ROOT / "bin/hugealign") if word == "hugealign" else word for word in remedy["argv"]]
     if remedy["needs"] == "command":
         with running(*made.prefix, *argv, made.path, "5") as child:

@@ -86,7 +86,7 @@ def test_a_library_that_a_small_program_opens(tmp_path: Path) -> None:
     library, program = tmp_path / "f.so", tmp_path / "program"
     subprocess.run(["gcc", "-shared", tmp_path / "f.s", "-o", library], check=True)
     subprocess.run(["gcc", tmp_path / "main.c", "-o", program], check=True)
-    done = hugealign_run("--", program, library)
+    done = hugealign_run("--store", tmp_path / "none", "--", program, library)
     output, remedy = (
         worded("program.small", text=text_size(read_file(program))),
         advised("name-files", *_ADVISE, needs=COMMAND),
@@ -210,11 +210,16 @@ def test_script_without_an_interpreter_is_run_by_a_shell(command: str, tmp_path:
 def test_command_that_cannot_run(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("echo hello $1\n")
+    foreign = tmp_path / "foreign"
+    data = Path("/bin/true").read_bytes()
+    foreign.write_bytes(data[:18] + b"\xff\xff" + data[20:])  # e_machine
+    foreign.chmod(0o755)
     cases = (
         (("--", "no-such-command"), 127, "command not found"),
         (("--", tmp_path / "missing"), 127, "command not found"),
         (("--", plain / "x"), 127, "command not found"),
         (("--", plain), 126, "not executable"),
+        (("--", foreign), 126, "Exec format error"),
         (("--", tmp_path), 126, "is a directory"),
         ((), 2, "no command"),
         (("--",), 2, "no command"),

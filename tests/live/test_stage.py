@@ -54,7 +54,7 @@ def running(words: list[str], **settings: Any) -> Iterator[subprocess.Popen[str]
             child.kill()
 
 
-def said(words: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
+def message(words: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
     settings.setdefault("env", environment())
     return subprocess.run(
         words, check=False, capture_output=True, text=True, errors="surrogateescape", timeout=30, **settings
@@ -105,8 +105,8 @@ def test_everything_is_as_without(stock: Path, user: bool, extra: tuple[str, ...
         "start_new_session": True,
     }
     words = ["./state", "a b", "--", "-v"]
-    plain = said([*prefix, *(USER if user else ()), *words], **settings)
-    ours = said([*prefix, *command("run", "--how=stage", "--", *words, user=user)], **settings)
+    plain = message([*prefix, *(USER if user else ()), *words], **settings)
+    ours = message([*prefix, *command("run", "--how=stage", "--", *words, user=user)], **settings)
     os.close(given)
     assert (ours.returncode, ours.stderr) == (plain.returncode, "")
     assert "ready" in plain.stdout
@@ -120,7 +120,7 @@ def test_auto_takes_a_copy_where_the_file_system_has_none(stock: Path, user: boo
     for how, kib in (("auto", ALL), ("in-place", 0)):
         with running(command("run", f"--how={how}", "--", stock / "good", "5", user=user)) as child:
             assert huge_kib(child.pid, stock / "good") == kib
-    done = said(command("run", "--how=in-place", "--", stock / "good", user=user))
+    done = message(command("run", "--how=in-place", "--", stock / "good", user=user))
     run = advised("run", "hugealign", "run", "--file", stock / "good", "--", needs="command")
     one_line(done, f"0 of 3 windows huge: {worded('file-system.no-huge-pages', file_system='btrfs')}; {run}")
 
@@ -140,7 +140,7 @@ def test_copy_in_memory(stock: Path, user: bool) -> None:
 def test_libraries_by_origin_and_dlopen(stock: Path, user: bool) -> None:
     with running(command("run", "--libs", "--", stock / "user", user=user)) as child:
         assert huge_kib(child.pid, stock / "lib/libused.so") == ALL
-    done = said(command("run", "--", stock / "state", stock / "lib/libused.so", user=user))
+    done = message(command("run", "--", stock / "state", stock / "lib/libused.so", user=user))
     assert "dlopen 1\n" in done.stdout
 
 
@@ -156,8 +156,8 @@ def test_script_status_signal_and_closed_streams(stock: Path, user: bool) -> Non
     shutil.copy("/bin/sh", shell)
     for redirection in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
         line = f'exec {" ".join(command("run", "--how=stage", "--", user=user))} "$0" {redirection}'
-        assert said(["/bin/sh", "-c", line, str(stock / "good")]).returncode == 0
-    assert said(command("run", "--how=stage", "--", shell, "-c", "exit 7", user=user)).returncode == 7
+        assert message(["/bin/sh", "-c", line, str(stock / "good")]).returncode == 0
+    assert message(command("run", "--how=stage", "--", shell, "-c", "exit 7", user=user)).returncode == 7
 
 
 def test_deleted_working_directory(stock: Path, user: bool) -> None:
@@ -165,7 +165,7 @@ def test_deleted_working_directory(stock: Path, user: bool) -> None:
     gone.mkdir()
     words = command("run", "--how=stage", "--", stock / "state", user=user)
     line = f'rmdir "{gone}"; exec "$@"'
-    done = said(["/bin/sh", "-c", line, "sh", *words], cwd=gone)
+    done = message(["/bin/sh", "-c", line, "sh", *words], cwd=gone)
     assert f"/proc/self/cwd -> {gone} (deleted)" in done.stdout
     assert "hugealign" not in done.stderr  # the shell of the test says something
 
@@ -174,7 +174,7 @@ def test_nothing_is_left_mounted(stock: Path, user: bool) -> None:
     """The caller's mounts are shared, so a mount that is not kept to ourselves would show."""
     words = " ".join(command("run", "--how=stage", "--", stock / "good", user=user))
     line = f"mount --make-rshared / && cat /proc/self/mountinfo && echo here && {words} && cat /proc/self/mountinfo"
-    before, after = said(["unshare", "--mount", "sh", "-ec", line]).stdout.split("here\n")
+    before, after = message(["unshare", "--mount", "sh", "-ec", line]).stdout.split("here\n")
     assert before == after
     assert "shared:" in before
 
@@ -184,8 +184,8 @@ def test_program_that_gives_privileges(stock: Path, user: bool) -> None:
     shutil.copy(stock / "state", program)
     os.chown(program, 1234, 1234)
     program.chmod(0o6755)
-    plain = said([*(USER if user else ()), str(program)])
-    done = said(command("run", "--how=stage", "--", program, user=user))
+    plain = message([*(USER if user else ()), str(program)])
+    done = message(command("run", "--how=stage", "--", program, user=user))
     assert (done.returncode, state(done.stdout)) == (0, state(plain.stdout))
     assert re.search(r"^Uid:\t\d+\t1234\t1234", done.stdout, re.MULTILINE)
     if user:
@@ -210,7 +210,7 @@ def test_secure_bits_stay(stock: Path, user: bool) -> None:
     if user:
         assert words[0] == "setpriv"
         words.insert(1, "--securebits=+noroot,+noroot_locked")
-    done = said(words)
+    done = message(words)
     assert (done.returncode, done.stdout) == (0, "3\n" if user else "0\n")
     assert "(stage)" in done.stderr
 
@@ -220,7 +220,7 @@ def test_program_that_gives_privileges_keeps_them_beside_its_libraries(stock: Pa
     program = saying(stock, "euid", "geteuid()")
     os.chown(program, 1234, 1234)
     program.chmod(0o4755)
-    done = said(command("run", "--how=stage", "--libs", "--", program, user=user))
+    done = message(command("run", "--how=stage", "--libs", "--", program, user=user))
     assert (done.returncode, done.stdout) == (0, "1234\n")
     assert done.stderr.count(worded("process.privileged-program")) == user
 
@@ -230,8 +230,8 @@ def test_program_with_capabilities(stock: Path, user: bool) -> None:
     program = stock / "capable"
     shutil.copy(stock / "state", program)
     subprocess.run(["setcap", "cap_net_bind_service=ep", program], check=True)
-    plain = said([*(USER if user else ()), str(program)])
-    done = said(command("run", "--how=stage", "--", program, user=user))
+    plain = message([*(USER if user else ()), str(program)])
+    done = message(command("run", "--how=stage", "--", program, user=user))
     assert state(done.stdout) == state(plain.stdout)
     assert done.stderr.count(worded("process.privileged-program")) == user
     # The copy has them, too: root may leave what it is before it executes the program.
@@ -250,7 +250,7 @@ def test_mount_options_stay_in_force(stock: Path, option: str) -> None:
     program.chmod(0o4755)
     words = " ".join(command("run", "--how=stage", "--", program))
     line = f"mount --bind {stock} {stock} && mount -o remount,bind,{option} {stock} && exec {words}"
-    done = said(["unshare", "--mount", "sh", "-ec", line])
+    done = message(["unshare", "--mount", "sh", "-ec", line])
     if option == "noexec":
         assert done.returncode == 126
         assert "Permission denied" in done.stderr
@@ -263,7 +263,7 @@ def test_unreadable_program(stock: Path) -> None:
     shutil.copy(stock / "good", program)
     program.chmod(0o711)
     for options in ((), ("-v",)):
-        one_line(said(command("run", *options, "--", program, user=True)), worded("file.unreadable", error="EACCES"))
+        one_line(message(command("run", *options, "--", program, user=True)), worded("file.unreadable", error="EACCES"))
 
 
 _EXCHANGE = """
@@ -275,7 +275,7 @@ def exchanged(copy):
     os.rename({other!r}, {program!r})
     return measure(copy)
 copies.huge_windows = exchanged
-sys.exit(cli.main(["run", "--how=stage", "--", {program!r}, "5"]))
+sys.exit(cli.main(["run", "--how=stage", "--store=/none", "--", {program!r}, "5"]))
 """
 
 
@@ -311,7 +311,7 @@ def test_limits_that_prevent_a_copy(stock: Path, user: bool) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 
-    done = said(command("run", "--how=stage", "--", stock / "good", user=user), preexec_fn=limit)
+    done = message(command("run", "--how=stage", "--", stock / "good", user=user), preexec_fn=limit)
     one_line(done, f"0 of 3 windows huge: {worded('copy.failed', error='EFBIG')}")
 
 
@@ -330,7 +330,7 @@ def test_control_group_without_the_memory(stock: Path) -> None:
     shutil.copy(stock / "good", program)
     os.truncate(program, 100 << 20)
     try:
-        done = said([*prefix, *command("run", "--how=stage", "--", program)])
+        done = message([*prefix, *command("run", "--how=stage", "--", program)])
         one_line(done, f"0 of 3 windows huge: {worded('copy.no-room', size=100 << 20, room=0).partition('0 B')[0]}")
     finally:
         group.rmdir()
@@ -367,13 +367,13 @@ def test_permission_by_group(stock: Path) -> None:
 def test_no_user_namespaces(stock: Path) -> None:
     user = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
     words = [sys.executable, "-c", _NO_NAMESPACES, *user, *command("run", "--", stock / "good")]
-    one_line(said(words), worded("process.no-mounts", call="unshare", error="ENOSPC"))
+    one_line(message(words), worded("process.no-mounts", call="unshare", error="ENOSPC"))
 
 
 def test_root_without_the_right_to_mount(stock: Path) -> None:
     """As in a container: a user namespace would take from root what it may outside, so it gets none."""
     words = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", *command("run", "--", stock / "good")]
-    one_line(said(words), worded("process.would-lose-privileges"))
+    one_line(message(words), worded("process.would-lose-privileges"))
 
 
 @pytest.mark.parametrize("how", ["stage", "copy"])
@@ -391,8 +391,8 @@ def test_capabilities_of_the_caller_are_kept(stock: Path) -> None:
     """An ordinary user with a capability, as systemd gives it: rather small pages than without it."""
     ambient = ("--inh-caps=+net_bind_service", "--ambient-caps=+net_bind_service")
     words = [*NOBODY, *ambient]
-    plain = said([*words, str(stock / "state")])
-    done = said([*words, *command("run", "--", stock / "state")])
+    plain = message([*words, str(stock / "state")])
+    done = message([*words, *command("run", "--", stock / "state")])
     assert state(done.stdout) == state(plain.stdout)
     assert "CapAmb:\t0000000000000400" in done.stdout
     assert done.stderr.count(worded("process.would-lose-privileges")) == 1
@@ -405,7 +405,7 @@ def test_chroot(stock: Path, tmp_path: Path) -> None:
     lines = [f"mkdir -p {inside}{p} && mount --rbind {p} {inside}{p}" for p in places]
     words = " ".join(command("run", "--", stock / "good"))
     line = "\n".join([*lines, f"chroot {inside} {words}"])
-    done = said(["unshare", "--mount", "sh", "-ec", line])
+    done = message(["unshare", "--mount", "sh", "-ec", line])
     one_line(done, worded("process.no-mounts", call="mount", error="EINVAL"))
 
 
@@ -423,7 +423,7 @@ def test_fixed_copy(stock: Path, user: bool) -> None:
     with running(command("run", "--fix", "--", program, "5", user=user)) as child:
         huge = huge_kib(child.pid, program)
         assert huge >= 2 * WINDOW >> 10
-    done = said(command("run", "--", program, user=user))
+    done = message(command("run", "--", program, user=user))
     run = advised("run", "hugealign", "run", "--fix", "--", needs="command", before=0, after=3)
     one_line(done, f"{worded('text.no-window', page_size=2 << 20)}; {run}")
     assert program.read_bytes() == before
@@ -451,7 +451,7 @@ def test_run_that_fails_or_dies(stock: Path, calls: tuple[str, ...], numbers: An
         for number in numbers:
             inject = f"inject={call}:{fault}:when={number}"
             words = ["strace", "-f", "-o", str(tmp_path / "trace"), "-e", f"trace={call}", "-e", inject]
-            done = said([*words, *stocks.module("run", "--how=stage", "--", program)])
+            done = message([*words, *stocks.module("run", "--how=stage", "--", program)])
             if fault_happened(tmp_path / "trace"):
                 hit.add(call)
             if fault.startswith("error"):
@@ -495,7 +495,7 @@ def test_ps_knows_copies(stock: Path, user: bool) -> None:
     shutil.copy(stock / "good", program)
 
     def ps(pid: int) -> str:
-        return said(command("ps", str(pid))).stdout
+        return message(command("ps", str(pid))).stdout
 
     with running(command("run", "--", program, "5", user=user)) as child:
         assert "shmem THP, staged\n" in ps(child.pid)

@@ -43,9 +43,9 @@ def stage(store: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(found, SCHEMA)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(result, SCHEMA)
+    return result
 
 
 def copies(store: Path) -> list[str]:
@@ -147,10 +147,10 @@ def test_each_file_that_cannot_be_staged_is_named(store: Path, program: Path) ->
     text = program.with_name(f"{program.name}.txt")
     text.write_text("text")
     done = stage(store, "--json", "--libs", text, program)
-    found = document(done)
+    result = document(done)
     assert done.returncode == 3
-    assert [error["path"] for error in found["errors"]] == [str(text)]
-    assert [file["path"] for file in found["files"]] == [str(program)]
+    assert [error["path"] for error in result["errors"]] == [str(text)]
+    assert [file["path"] for file in result["files"]] == [str(program)]
 
 
 def test_files_of_others_stay(store: Path, program: Path) -> None:
@@ -189,9 +189,9 @@ def test_no_window_and_fixed(store: Path, stock: Path) -> None:
         advised("run", "hugealign", "stage", "--fix", stock / "plain"),
     )
     assert f"not staged: {why}; {run} (0 -> " in done.stdout
-    found = document(stage(store, "--fix", "--json", stock / "plain"))["files"][0]
-    assert found["fixed"] is True
-    assert found["windows_huge"] == found["windows"] > 0
+    result = document(stage(store, "--fix", "--json", stock / "plain"))["files"][0]
+    assert result["fixed"] is True
+    assert result["windows_huge"] == result["windows"] > 0
     assert stage(store, "--fix", stock / "plain").stdout.endswith("there already)\n")
 
 
@@ -420,8 +420,8 @@ def started(code: str, *words: object) -> "subprocess.Popen[str]":
 
 def ended(*children: "subprocess.Popen[str]") -> None:
     """Wait for the *children*; none may have failed, even once."""
-    said = [child.communicate(timeout=280)[1] for child in children]
-    assert [(child.returncode, text) for child, text in zip(children, said, strict=True)] == [(0, "")] * len(children)
+    errors = [child.communicate(timeout=280)[1] for child in children]
+    assert [(child.returncode, text) for child, text in zip(children, errors, strict=True)] == [(0, "")] * len(children)
 
 
 @each_round

@@ -44,19 +44,19 @@ int main(int argc, char **argv) {
 def top(*words: str, prefix: tuple[str, ...] = ()) -> dict[str, Any]:
     done = hugealign("top", "--json", *words, prefix=prefix)
     assert (done.returncode, done.stderr) == (0, "")
-    found: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+    return result
 
 
-def told(row: dict[str, Any]) -> tuple[str | None, str | None]:
+def reported(row: dict[str, Any]) -> tuple[str | None, str | None]:
     """Return the code of a row's diagnosis, and the kind of its remedy."""
-    found = row["diagnosis"]
-    return (found["code"], found["remedy"] and found["remedy"]["kind"]) if found else (None, None)
+    result = row["diagnosis"]
+    return (result["code"], result["remedy"] and result["remedy"]["kind"]) if result else (None, None)
 
 
-def rows(found: dict[str, Any], pid: int) -> list[dict[str, Any]]:
-    return [row for row in found["rows"] if pid in row["pids"]]
+def rows(result: dict[str, Any], pid: int) -> list[dict[str, Any]]:
+    return [row for row in result["rows"] if pid in row["pids"]]
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_numbers_are_those_of_ps_and_smaps(program: Path, count: int) -> None:
     for name in ("text_bytes", "windows_huge", "windows_possible"):
         assert row[name] == process[name], name
     assert (row["program"], row["kind"], row["windows_reachable"]) == (str(program), "program", WINDOWS)
-    assert told(row) == ((None, None) if count == WINDOWS else ("cache.small-pages", "start"))
+    assert reported(row) == ((None, None) if count == WINDOWS else ("cache.small-pages", "start"))
     if count < WINDOWS:
         assert typed(row) == ["hugealign", "run", "--", str(program)]
 
@@ -107,7 +107,7 @@ def test_name_that_ends_as_if_it_were_deleted(programs: Programs) -> None:
             path.unlink()
             (row,) = rows(top(), child.pid)
             assert row["program"] == str(path)
-            assert told(row) == ("file.replaced", "restart")
+            assert reported(row) == ("file.replaced", "restart")
     finally:
         path.unlink(missing_ok=True)
 
@@ -122,8 +122,8 @@ def test_code_without_a_file_and_100_000_mappings(arena: Path) -> None:
         count = 100_000
     try:
         with running(arena, str(count)) as child:
-            found = top()
-            (code,) = (row for row in rows(found, child.pid) if row["kind"] == "code")
+            result = top()
+            (code,) = (row for row in rows(result, child.pid) if row["kind"] == "code")
             assert (code["part"], code["text_bytes"]) == ("", 8 << 20)
             assert code["diagnosis"]["code"] == "runtime.small-pages"
             assert code["diagnosis"]["remedy"]["argv"] == ["hugealign", "adapt", str(child.pid)]
@@ -241,13 +241,13 @@ def test_more_windows_than_the_processor_keeps_are_not_recommended() -> None:
         assert child.stdout.readline() == b"ready\n"
 
         (row,) = (row for row in rows(top(), child.pid) if row["kind"] == "code")
-        assert told(row) == ("runtime.enough", None)
+        assert reported(row) == ("runtime.enough", None)
         assert (row["windows_huge"], row["windows_possible"]) == (most, most + 4)
         child.stdin.write(b"\n")
         child.stdin.flush()
         assert child.stdout.readline() == b"done\n"
         (row,) = (row for row in rows(top(), child.pid) if row["kind"] == "code")
-        assert told(row) == ("process.not-touched", None)
+        assert reported(row) == ("process.not-touched", None)
         child.kill()
 
 
@@ -265,10 +265,10 @@ def test_the_command_that_is_named_mends_a_library_that_is_opened_later(
     before = library.read_bytes()
     with running(loader, library) as child:
         (row,) = rows(top(), child.pid)
-        said = hugealign("ps", str(child.pid)).stdout
+        message = hugealign("ps", str(child.pid)).stdout
     words = typed(row)
     assert words == ["hugealign", "run", "--fix", "--file", str(library), "--", str(loader)]
-    assert f"{advised('start', *words, needs='arguments')} (" in said
+    assert f"{advised('start', *words, needs='arguments')} (" in message
     with started([*words, library]) as child:
         (after,) = rows(top(), child.pid)
         assert "windows are huge" in hugealign("ps", "--all", str(child.pid)).stdout
@@ -358,36 +358,36 @@ def test_containers_are_told_apart(program: Path) -> None:
     name = "0123456789abcdef" * 4
     with running(program, "5") as ours, running(program, "5") as theirs, in_group(f"docker/{name}", theirs.pid):
         assert len(rows(top(), ours.pid)[0]["pids"]) == 2
-        found = top("--containers")
-        assert [row["container"] for row in rows(found, theirs.pid)] == [name[:12]]
-        assert [row["container"] for row in rows(found, ours.pid)] == [None]
+        result = top("--containers")
+        assert [row["container"] for row in rows(result, theirs.pid)] == [name[:12]]
+        assert [row["container"] for row in rows(result, ours.pid)] == [None]
         assert name[:12] in hugealign("top", "--containers").stdout
 
 
 def test_kernel_threads_and_ourselves_are_no_rows() -> None:
-    found = top()
-    assert not rows(found, 2)
-    assert found["others"] > 0
+    result = top()
+    assert not rows(result, 2)
+    assert result["others"] > 0
 
 
 def test_ordinary_user_is_told_what_is_missing(program: Path) -> None:
     if os.geteuid() or subprocess.run([*NOBODY, sys.executable, "-c", "import argparse"], check=False).returncode:
         pytest.skip("not root, or this Python does not run as nobody")
     with running(program, "5") as ours, running(*NOBODY, program, "5") as theirs:
-        found = top(prefix=NOBODY)
-        assert found["hidden"] > 0
-        assert not rows(found, ours.pid)
-        assert rows(found, theirs.pid)
+        result = top(prefix=NOBODY)
+        assert result["hidden"] > 0
+        assert not rows(result, ours.pid)
+        assert rows(result, theirs.pid)
         done = hugealign("top", prefix=NOBODY)
     assert " skipped: no permission" in done.stdout
     assert "root sees more" in done.stdout
 
 
 def test_hung_file_is_not_waited_for(hung: Hung) -> None:  # noqa: F811
-    found = top()
-    for row in rows(found, hung[1].pid):
+    result = top()
+    for row in rows(result, hung[1].pid):
         if row["kind"] == "program":
-            assert told(row) == ("file.out-of-reach", None)
+            assert reported(row) == ("file.out-of-reach", None)
 
 
 def test_hostile_names_reach_neither_terminal_nor_metrics(programs: Programs) -> None:
@@ -453,9 +453,9 @@ def test_json_of_a_watch_is_a_line_each() -> None:
     ) as process:
         assert process.stdout
         for number in range(2):
-            found = json.loads(process.stdout.readline())
-            jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
-            assert bool(found["interval"]) == bool(number)
+            result = json.loads(process.stdout.readline())
+            jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+            assert bool(result["interval"]) == bool(number)
         process.kill()
 
 
@@ -482,10 +482,10 @@ def test_terminal_is_drawn_again() -> None:
 def test_api(program: Path) -> None:
     chill(program)
     with running(program, "5") as child:
-        found = api.top(api.TopOptions(seconds=0.05))
-    (row,) = (row for row in found.rows if child.pid in row.pids)
+        result = api.top(api.TopOptions(seconds=0.05))
+    (row,) = (row for row in result.rows if child.pid in row.pids)
     assert (row.windows_huge, row.windows_possible) == (0, WINDOWS)
-    assert 0.05 <= found.interval < 10
+    assert 0.05 <= result.interval < 10
 
 
 @pytest.mark.parametrize(

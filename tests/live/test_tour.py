@@ -69,8 +69,8 @@ def text_and_functions(path: Path) -> tuple[int, dict[str, int]]:
 def huge(smaps: str, path: Path) -> tuple[int, int]:
     """KiB of the text of *path* that PMDs map, and all of it."""
     (block,) = re.findall(rf"(?m)^\S+ r-xp .* {re.escape(str(path))}\n(?:[A-Z].*\n)*", smaps)
-    found = {key: int(value) for key, value in re.findall(r"(?m)^(\w+): +(\d+) kB", block)}
-    return found["FilePmdMapped"] + found["ShmemPmdMapped"], found["Size"]
+    result = {key: int(value) for key, value in re.findall(r"(?m)^(\w+): +(\d+) kB", block)}
+    return result["FilePmdMapped"] + result["ShmemPmdMapped"], result["Size"]
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_every_command_of_the_tour(programs: Programs, entries: int | None) -> N
             script += ["server=$!", "for i in $(seq 300); do grep -q ready said && break; sleep 0.1; done"]
             script += ["(exit 0)"]
     script += ["cat /proc/$server/smaps >smaps"]
-    with (directory / "said").open("w") as said:
+    with (directory / "message").open("w") as message:
         words = ["bash", "-c", "\n".join(script)]
         done = subprocess.run(
-            words, cwd=directory, stdout=said, stderr=said, check=False, timeout=250, env=environment()
+            words, cwd=directory, stdout=message, stderr=message, check=False, timeout=250, env=environment()
         )
-    text = (directory / "said").read_text()
+    text = (directory / "message").read_text()
     assert done.returncode == 0, text
     assert "warning" not in text
 

@@ -184,7 +184,9 @@ def test_ps_names_a_venv_by_its_own_python(venv: Path) -> None:
 
 def test_what_has_no_window_is_told_of_with_what_gives_it_one(venv: Path, made: Path) -> None:
     words: list[str | Path] = [made / "loads", library(venv)]
-    count, output = huge([HUGEALIGN, "run", "--how=stage", "--file", venv, "--", *words], library(venv))
+    count, output = huge(
+        [HUGEALIGN, "run", "--how=stage", "--store", made / "none", "--file", venv, "--", *words], library(venv)
+    )
     assert (count, output.count("\n")) == (1, 1)
     assert output.startswith("hugealign: 2 of 2 windows huge in 2 files; ")
     assert worded("text.none-below", files=3, without=1, page_size=WINDOW) in output
@@ -202,6 +204,9 @@ def test_run_takes_what_the_store_has(venv: Path, made: Path) -> None:
         for prefix in ((), NOBODY):
             count, output = huge([*prefix, HUGEALIGN, "run", "--store", store, "--", *words], library(venv))
             assert (count, output) == (3, ""), prefix
+        # What nobody named is not counted, for it may not run.
+        verbose = hugealign("run", "-v", "--store", store, "--", "true").stderr
+        assert verbose.count(" (store)\n") == verbose.count("\n") == 3, verbose
         # A copy of the file as it is does where a fix gives it nothing more: the store's, and no other.
         assert hugealign("fix", "-r", venv).returncode == 0
         assert hugealign("stage", "--store", store, library(venv)).returncode == 0

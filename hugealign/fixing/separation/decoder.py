@@ -1,6 +1,7 @@
 """The decoder of x86-64 code, which is no part of hugealign: capstone."""
 
 import contextlib
+import functools
 import importlib
 import importlib.machinery
 import sys
@@ -44,6 +45,7 @@ def _is_there() -> bool:
 _hooks: "list[Any]" = []
 
 
+@functools.cache  # a report asks for each of its files
 def _look_further() -> None:
     """Also look among installed packages; Python is run without them."""
     import site

@@ -172,7 +172,7 @@ class _Search:
                 spool(source, whole, self._budget)
                 source = FileSource(whole, 0, os.fstat(whole).st_size)
             passed: Counter[int] = Counter()
-            members = zip.members(source.fd, source.start, source.end, self._budget, passed)
+            members = zip.members(source.fd, source.start, source.end, self._budget, self._counts, passed)
             yield from self._members(members, name, depth)
         for method, files in passed.items():
             code = "file.unknown-form" if method else "file.members-encrypted"

@@ -12,28 +12,17 @@ from collections.abc import Iterator
 from hugealign.errors import TRUNCATED
 from hugealign.io import unpacking
 from hugealign.io.unpacking import Budget, ByteSource, FileSource, UnpackError
+from hugealign.verification.archives import OTHER
 from hugealign.verification.archives.kinds import HEAD, Member, kind
 
 _STORED, _DEFLATED, _BZIP2, _ZSTD = 0, 8, 12, 93
 _SMALLEST = 16  # packed bytes: no ELF file, whose header has 52, packs to less
 _FULL32 = 0xFFFFFFFF
-_ENTRY, _HEADER = 46, 30  # bytes in front of the name in the directory, and in front of the member
+#: In front of the name in the directory: magic, flags, method, CRC-32, packed size, size, the lengths of name, extra
+#: field and comment, mode, offset of the member's own header.  There: magic, the lengths of name and extra field.
+_ENTRY, _HEADER = struct.Struct("<4s4xHH4xIIIHHH6xHI"), struct.Struct("<4s22xHH")
 _BLOCK = 256 << 10  # bytes of the directory to read at once: more than any entry
 _NEAR = 1 << 10  # bytes to read at once of a member: its header, name and extra field, and what HEAD is packed in
-
-
-class Beginning(ByteSource):
-    """The first bytes of a member whose rest is not needed."""
-
-    __slots__ = ()
-
-    def __init__(self, head: bytes) -> None:
-        super().__init__()
-        self._ahead = head
-
-    def _next(self, size: int) -> bytes:
-        del size
-        return b""
 
 
 class Checked(ByteSource):
@@ -55,25 +44,30 @@ class Checked(ByteSource):
         return data
 
 
-def members(fd: int, start: int, end: int, budget: Budget, passed: "Counter[int]") -> Iterator[Member]:
+def members(
+    fd: int, start: int, end: int, budget: Budget, counts: "Counter[str]", passed: "Counter[int]"
+) -> Iterator[Member]:
     """Yield the files of the archive that lies from *start* to *end* in *fd*.
 
+    *counts* counts those whose first bytes show that they are neither programs nor archives; these are not yielded.
     *passed* counts the files that cannot be checked: by their unknown method, and the encrypted ones as 0.  Entries
     may overlap: each pays for what it unpacks to.
     """
     first, last, base = _directory(fd, start, end)
-    for fixed, name, extra in _entries(fd, first, last):
-        flags, method, crc, size, mode, offset = struct.unpack("<8xHH4xII16xHI", fixed)
+    for flags, method, crc, size, full, mode, offset, name, extra in _entries(fd, first, last):
         budget.members(1 + len(extra) // 64)
-        size, offset = _wide(extra, fixed, size, offset)
+        if _FULL32 in (size, offset):
+            size, offset = _wide(extra, size, full, offset)  # noqa: PLW2901 - its true values
         if name.endswith(b"/") or mode & 0o170000 not in (0, 0o100000):
             continue
         if flags & 1:
             passed[0] += 1
             continue
-        if method == _DEFLATED and (head := _head(fd, base + offset, first, size, budget)) and not kind(head):
-            yield Member(name, Beginning(head))
-            continue
+        if method == _DEFLATED:
+            head = _head(fd, base + offset, first, size, crc, budget)
+            if head is not None and not kind(head):
+                counts[OTHER] += 1
+                continue
         data: ByteSource = _data(fd, base + offset, first, size)
         if size < _SMALLEST:
             data = FileSource(fd, 0, 0)
@@ -89,45 +83,48 @@ def members(fd: int, start: int, end: int, budget: Budget, passed: "Counter[int]
         yield Member(name, data)
 
 
-def _entries(fd: int, first: int, last: int) -> Iterator[tuple[bytes, bytes, bytes]]:
-    """Yield of each entry of the directory, from *first* to *last*, the fixed part, the name and the extra field."""
+def _entries(fd: int, first: int, last: int) -> Iterator[tuple[int, int, int, int, int, int, int, bytes, bytes]]:
+    """Yield of each entry of the directory, from *first* to *last*, the fields, the name and the extra field."""
     while first < last:
         block = os.pread(fd, min(_BLOCK, last - first), first)
         at = 0
-        while len(fixed := block[at : at + _ENTRY]) == _ENTRY:
-            if fixed[:4] != b"PK\1\2":
+        while at + _ENTRY.size <= len(block):
+            magic, flags, method, crc, size, full, length, more, comment, mode, offset = _ENTRY.unpack_from(block, at)
+            if magic != b"PK\1\2":
                 raise UnpackError("zip directory")
-            name, extra, comment = struct.unpack_from("<HHH", fixed, 28)
-            end = at + _ENTRY + name + extra + comment
+            name = at + _ENTRY.size
+            extra = name + length
+            end = extra + more + comment
             if end > len(block):
                 break
-            behind = at + _ENTRY + name
-            yield fixed, block[at + _ENTRY : behind], block[behind : behind + extra]
+            yield flags, method, crc, size, full, mode, offset, block[name:extra], block[extra : extra + more]
             at = end
         if not at:
             raise UnpackError(code=TRUNCATED)
         first += at
 
 
-def _head(fd: int, at: int, end: int, size: int, budget: Budget) -> bytes:
+def _head(fd: int, at: int, end: int, size: int, crc: int, budget: Budget) -> bytes | None:
     """Return the first HEAD bytes of the deflated member whose own header is at *at*, all of it before *end*.
 
-    Empty where more than one look is needed: it is shorter, its name is long, it packs badly, or is damaged.  Most
-    members are no programs, and jars have thousands, so this is what `verify -r` spends its time on.
+    None where more than one look is needed: its name is long, it packs badly, or is damaged.  Most members are no
+    programs, and jars have thousands, so this is what `verify -r` spends its time on.
     """
-    near = os.pread(fd, min(_NEAR, max(0, end - at)), at) if at >= 0 else b""
-    if len(near) < _HEADER or near[:4] != b"PK\3\4":
-        return b""
-    data = _HEADER + sum(struct.unpack_from("<HH", near, 26))
-    if at + data + size > end:
-        return b""
+    near = os.pread(fd, min(_NEAR, end - at), at) if 0 <= at < end else b""
+    if len(near) < _HEADER.size:
+        return None
+    magic, name, extra = _HEADER.unpack_from(near)
+    data = _HEADER.size + name + extra
+    if magic != b"PK\3\4" or at + data + size > end:
+        return None
     budget.members()
+    deflated = zlib.decompressobj(-15)
     try:
-        head = zlib.decompressobj(-15).decompress(near[data : data + size], HEAD)
+        head = deflated.decompress(near[data : data + size], HEAD)
     except zlib.error:
-        return b""
+        return None
     budget.spend(len(head))
-    return head if len(head) == HEAD else b""
+    return head if len(head) == HEAD or (deflated.eof and zlib.crc32(head) == crc) else None
 
 
 def _directory(fd: int, start: int, end: int) -> tuple[int, int, int]:
@@ -157,14 +154,17 @@ def _read(fd: int, at: int, size: int, start: int, end: int) -> bytes:
     return FileSource(fd, at, end).exactly(size)
 
 
-def _wide(extra: bytes, fixed: bytes, size: int, offset: int) -> tuple[int, int]:
-    """Return the packed size and the offset, from the zip64 field of *extra* if they do not fit 32 bits."""
+def _wide(extra: bytes, size: int, full: int, offset: int) -> tuple[int, int]:
+    """Return the packed *size* and the *offset*, from the zip64 field of *extra* if they do not fit 32 bits.
+
+    *full* is the unpacked size, which comes first there if it does not fit either.
+    """
     at = 0
     while at + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, at)
         if kind == 1:
             values = list(struct.unpack_from(f"<{min(length, len(extra) - at - 4) // 8}Q", extra, at + 4))[::-1]
-            if fixed[24:28] == b"\xff\xff\xff\xff" and values:
+            if full == _FULL32 and values:
                 values.pop()
             if size == _FULL32 and values:
                 size = values.pop()
@@ -177,10 +177,10 @@ def _wide(extra: bytes, fixed: bytes, size: int, offset: int) -> tuple[int, int]
 
 def _data(fd: int, at: int, end: int, size: int) -> FileSource:
     """Return the data of the member whose own header is at *at*; all of it lies before *end*."""
-    header = _read(fd, at, _HEADER, 0, end)
-    if header[:4] != b"PK\3\4":
+    magic, name, extra = _HEADER.unpack(_read(fd, at, _HEADER.size, 0, end))
+    if magic != b"PK\3\4":
         raise UnpackError("zip header")
-    data = at + _HEADER + sum(struct.unpack_from("<HH", header, 26))
+    data = at + _HEADER.size + name + extra
     if data + size > end:
         raise UnpackError("zip directory")
     return FileSource(fd, data, data + size)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hugealign.elf.symbols import Functions
+from lab.bench import timing
 from lab.bench.peers import profiles
 from lab.bench.peers.profiles import Learned
 from lab.bench.peers.program import LINKERS, Program, fingerprint, record, recorded
-from tests.bench import timing
 from tests.support import HUGEALIGN, environment
 
 BOLT = Path("/usr/lib/llvm-19/bin/llvm-bolt")  # from /usr/bin it looks for its runtime libraries in the wrong place

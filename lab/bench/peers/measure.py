@@ -14,11 +14,11 @@ from hugealign.elf.symbols import Functions, read_functions
 from hugealign_lab.files import find
 from hugealign_lab.ran import profile
 from hugealign_lab.tracefile import Trace, open_trace
+from lab.bench import timing
 from lab.bench.peers import builds, figures, live, profiles
 from lab.bench.peers.builds import Build
 from lab.bench.peers.program import LINKERS, Program
 from lab.tests.traces import executed
-from tests.bench import timing
 from tests.support import HUGEALIGN, run
 
 _SHOWN = 8  # windows: of builds per budget, the one for this or the next lower budget is run and inspected

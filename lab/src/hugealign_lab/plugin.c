@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A plugin of QEMU's user-mode emulation that records which blocks of code run, in which order.
 
    Each thread appends the numbers of its blocks to a slot of memory that it shares with the recording process, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Decodes the chunks of a trace (docs/explanation/trace.md) and runs them through models of instruction TLBs, under any
    number of layouts at once; it also counts calls.  lab/tests/reference.py does the same, slowly, and the tests compare.
 

@@ -9,7 +9,7 @@ from tests.unit.process.test_command_samples import Record
 
 
 @given(st.lists(st.tuples(st.sampled_from([2, 3, 7, 9, 10, 99]), st.integers(0, 1 << 15), st.binary(max_size=90))))
-def test_records_that_make_no_sense_are_left_out(found: list[Record]) -> None:
+def test_records_that_make_no_sense_are_left_out(result: list[Record]) -> None:
     records = Records()
-    records.take(found)
-    assert sum(records.pages.values()) <= sum(kind == SAMPLE for kind, _, _ in found)
+    records.take(result)
+    assert sum(records.pages.values()) <= sum(kind == SAMPLE for kind, _, _ in result)

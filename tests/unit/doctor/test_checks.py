@@ -32,13 +32,13 @@ NO_FOLIOS = Place("/x", "/mnt", "btrfs", "", 2, 0)
 REFUSED = Diagnosis("process.no-mounts", "", {"call": "unshare", "error": "EPERM"})
 
 
-def found(**changes: Any) -> dict[str, Check]:
+def result(**changes: Any) -> dict[str, Check]:
     """What is found where the facts are GOOD but for *changes*."""
     return {item.diagnosis.code: item for item in checks.check(dataclasses.replace(GOOD, **changes))}
 
 
 def test_nothing_in_the_way() -> None:
-    every = list(found().values())
+    every = list(result().values())
     assert {item.status for item in every} == {OK}
     assert checks.exit_status(every) == 0
     assert plain(report.text(every, "utf-8")).endswith("\nnothing prevents huge text\n")
@@ -80,7 +80,7 @@ def test_nothing_in_the_way() -> None:
     ],
 )
 def test_check(changes: dict[str, Any], code: str, status: str, argv: str | None) -> None:
-    item = found(**changes)[code]
+    item = result(**changes)[code]
     assert item.status == status
     remedy = item.diagnosis.remedy
     assert (remedy is None) == (argv is None)
@@ -92,18 +92,18 @@ def test_check(changes: dict[str, Any], code: str, status: str, argv: str | None
     [{"modes": None}, {"free": None}, {"processor": None}, {"limit": 1 << 30}, {"variables": {"HUGEALIGN_ONLY": "a"}}],
 )
 def test_what_cannot_be_seen_or_does_not_matter_is_in_nobody_s_way(changes: dict[str, Any]) -> None:
-    assert {item.status for item in found(**changes).values()} == {OK}
+    assert {item.status for item in result(**changes).values()} == {OK}
 
 
 def test_exit_status() -> None:
     unknown, bad = Place("/x", error="EIO"), NO_FOLIOS
-    assert checks.exit_status(list(found(places=(unknown,)).values())) == 3
+    assert checks.exit_status(list(result(places=(unknown,)).values())) == 3
     assert checks.exit_status(checks.check(dataclasses.replace(GOOD, places=(unknown, bad)))) == 1
 
 
 def test_hostile_text_is_escaped() -> None:
     evil = "\x1b[31m\n✗ forged"
-    every = found(
+    every = result(
         places=(Place(evil, "/", evil, evil, 2, 2),), processor=Answer(0, 0, "", evil), loader=evil, release=evil,
         modes={"enabled": evil}, variables={f"HUGEALIGN_{evil}": evil},
     )  # fmt: skip

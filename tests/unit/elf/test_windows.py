@@ -30,8 +30,8 @@ def image(*segments: Segment, e_type: int = ET_DYN, file_size: int = 1 << 40) ->
     return Image(e_type, 62, segments, (), file_size)
 
 
-def runs(found: Image, page: int = 2 * M) -> list[tuple[int, int]]:
-    return [(first // M, last // M) for _, first, last in text_windows(found, page)]
+def runs(result: Image, page: int = 2 * M) -> list[tuple[int, int]]:
+    return [(first // M, last // M) for _, first, last in text_windows(result, page)]
 
 
 def other(vaddr: int, size: int, align: int = 2 * M) -> Segment:

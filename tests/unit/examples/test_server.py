@@ -89,9 +89,9 @@ parallel group (3 tests):  oid char money
 """
 
 
-@pytest.mark.parametrize(("name", "said", "passed"), [("mysql", MTR, 2), ("postgres", PG_REGRESS, 3)])
+@pytest.mark.parametrize(("name", "message", "passed"), [("mysql", MTR, 2), ("postgres", PG_REGRESS, 3)])
 def test_verdicts_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str, passed: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str, passed: int
 ) -> None:
     """A test that passes at a second try has failed, and what is skipped has not passed."""
     result = example(name, tmp_path)
@@ -99,7 +99,7 @@ def test_verdicts_are_counted(
         (tmp_path / directory).mkdir()
     monkeypatch.setattr(Instance, "start", lambda _: None)
     monkeypatch.setattr(Example, "do", lambda *_, **__: None)
-    monkeypatch.setattr(Steps, "run", lambda self, _, log, **__: self.log(log).write_text(said) and 0)
+    monkeypatch.setattr(Steps, "run", lambda self, _, log, **__: self.log(log).write_text(message) and 0)
     assert result.test("hugealign", tmp_path) == {"status": 0, "passed": passed, "failed": 1}
     assert len(result.steps.broken) == 1
 

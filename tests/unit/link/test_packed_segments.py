@@ -23,29 +23,36 @@ def image(data_end: int, sections: list[tuple[int, int, int]], *, pad: bool = Tr
 def test_both_grow_to_their_windows() -> None:
     # The text is at the next window, whatever it is aligned to, and loses no byte between its sections.
     first = image(0x1234, [(M + 0x1240, 0x40, 16), (M + 0x1400, M + 0x8000, 1024)])
-    assert pads(first, M, 4096, LEAD) == (1 + M - 0x8400, M - 0x1234 + 1)
+    assert pads(first, M, 4096, LEAD, 0) == (1 + M - 0x8400, M - 0x1234 + 1)
 
 
 def test_least_pad_is_one_trap() -> None:
     """An instruction of aarch64 has four bytes, and that many the pad of the first link."""
     first = image(0x1234, [(M + 0x1240, 0x40, 16), (M + 0x1400, M + 0x8000, 1024)])
     arm = Image(first.e_type, EM_AARCH64, first.segments, first.sections, first.file_size)
-    assert pads(arm, M, 4096, LEAD) == (4 + M - 0x8400, M - 0x1234 + 1)
+    assert pads(arm, M, 4096, LEAD, 0) == (4 + M - 0x8400, M - 0x1234 + 1)
 
 
 def test_short_tail_gets_none() -> None:
     first = image(0x1234, [(M + 0x1240, 0x40, 16), (M + 0x1400, M + 16, 1024)])
-    assert pads(first, M, 4096, LEAD) == (1, M - 0x1234 + 1)
+    assert pads(first, M, 4096, LEAD, 0) == (1, M - 0x1234 + 1)
 
 
 @pytest.mark.parametrize("tail", [0, 4096])
 def test_nothing_to_do(tail: int) -> None:
-    assert pads(image(M, [(M, M + tail, 16)]), M, 4096, LEAD) is None
+    assert pads(image(M, [(M, M + tail, 16)]), M, 4096, LEAD, 0) is None
 
 
 def test_text_that_did_not_come_to_lie_on_the_window() -> None:
-    """64 bytes less of headers than in the link before: once more."""
-    assert pads(image(M - 64, [(2 * M - 64, M, 16)]), M, 4096, LEAD) == (1, 65)
+    """64 bytes less of headers than in the link before: once more, with the same pad behind the text."""
+    assert pads(image(M - 64, [(2 * M - 64, M, 16)]), M, 4096, LEAD, 100) == (100, 65)
+
+
+@pytest.mark.parametrize(("size", "padded", "needed"), [(M + 6, 106, 100), (M - 6, 100, 106), (M, 100, None)])
+def test_text_that_changed_with_its_place(size: int, padded: int, needed: int | None) -> None:
+    """The linker chose other instructions (RISC-V, relaxation): the pad makes up for it."""
+    result = pads(image(M, [(M, size, 16)]), M, 16, LEAD, padded)
+    assert result == (needed and (needed, 1))
 
 
 @pytest.mark.parametrize(
@@ -58,4 +65,4 @@ def test_text_that_did_not_come_to_lie_on_the_window() -> None:
     ids=["no pad", "no text", "text first"],
 )
 def test_what_is_laid_out_in_another_way_is_left(other: Image) -> None:
-    assert pads(other, M, 4096, LEAD) is None
+    assert pads(other, M, 4096, LEAD, 0) is None

@@ -6,7 +6,7 @@ from hugealign.link.scripts import Script, matcher, tokens
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "result"),
     [
         ("", []),
         ("a b;{c}", ["a", "b", ";", "{", "c", "}"]),
@@ -19,8 +19,8 @@ from hugealign.link.scripts import Script, matcher, tokens
         ('"never closed', ['"never closed']),
     ],
 )
-def test_tokens(text: str, found: list[str]) -> None:
-    assert tokens(text) == found
+def test_tokens(text: str, result: list[str]) -> None:
+    assert tokens(text) == result
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_all_landing_pads_stay_or_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "results"),
     [
         (("a b", "g"), MAP),
         (("f", "g"), MAP[1:]),  # the entry is missing
@@ -173,8 +173,8 @@ def test_all_landing_pads_stay_or_none() -> None:
         (("f", "g"), [*MAP[:2], Block(2, 0x1020, 16, False)]),  # an order file with a number twice would be refused
     ],
 )
-def test_left_whole(names: tuple[str, str], found: list[Block]) -> None:
-    assert not laid(flow((0x1000, 0x1030)), {0x1000: found}, functions(*names), Matched({0: 1}))
+def test_left_whole(names: tuple[str, str], results: list[Block]) -> None:
+    assert not laid(flow((0x1000, 0x1030)), {0x1000: results}, functions(*names), Matched({0: 1}))
 
 
 def test_functions_of_one_name_keep_the_same() -> None:

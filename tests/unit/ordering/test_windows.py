@@ -9,11 +9,11 @@ from hugealign.ordering.windows import WindowRoom, alignment, place
 from hugealign.profile.match import Matched
 
 
-@pytest.mark.parametrize(("starts", "found"), [([0, 17, 33, 52], 1), ([0, 18, 34, 52], 2), ([0, 16, 32, 48, 50], 16)])
-def test_alignment_is_that_of_most(starts: list[int], found: int) -> None:
+@pytest.mark.parametrize(("starts", "result"), [([0, 17, 33, 52], 1), ([0, 18, 34, 52], 2), ([0, 16, 32, 48, 50], 16)])
+def test_alignment_is_that_of_most(starts: list[int], result: int) -> None:
     functions = Functions(starts, [1] * len(starts), ["f"] * len(starts), [""] * len(starts), {})
-    assert alignment(functions) == found
-    assert alignment(functions, divided=True) == min(found, 8)
+    assert alignment(functions) == result
+    assert alignment(functions, divided=True) == min(result, 8)
 
 
 def test_functions_are_no_further_apart_than_the_compiler_put_them() -> None:

@@ -9,7 +9,7 @@ POD = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "result"),
     [
         ("0::/system.slice/mariadb.service\n", "/system.slice/mariadb.service"),
         ("12:memory:/a\n1:name=systemd:/b\n", "/b"),
@@ -21,12 +21,12 @@ POD = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
         ("nonsense", ""),
     ],
 )
-def test_path(text: str, found: str) -> None:
-    assert path(text) == found
+def test_path(text: str, result: str) -> None:
+    assert path(text) == result
 
 
 @pytest.mark.parametrize(
-    ("group", "found"),
+    ("group", "result"),
     [
         ("/system.slice/mariadb.service", "mariadb.service"),
         ("/system.slice/system-postgresql.slice/postgresql@15-main.service", "postgresql@15-main.service"),
@@ -38,12 +38,12 @@ def test_path(text: str, found: str) -> None:
         ("/", ""),
     ],
 )
-def test_service(group: str, found: str) -> None:
-    assert service(f"0::{group}\n") == found
+def test_service(group: str, result: str) -> None:
+    assert service(f"0::{group}\n") == result
 
 
 @pytest.mark.parametrize(
-    ("group", "found"),
+    ("group", "result"),
     [
         (f"/system.slice/docker-{ID}.scope", ID[:12]),
         (f"/docker/{ID}", ID[:12]),
@@ -58,5 +58,5 @@ def test_service(group: str, found: str) -> None:
         ("/", ""),
     ],
 )
-def test_container(group: str, found: str) -> None:
-    assert container(f"0::{group}\n") == found
+def test_container(group: str, result: str) -> None:
+    assert container(f"0::{group}\n") == result

@@ -30,14 +30,16 @@ def test_a_program_without_windows(tmp_path: Path, size: int, named: bool, code:
     path = tmp_path / "program"
     path.write_bytes(_program(size))
     path.chmod(0o755)
-    command, options = ("/nonexistent", LaunchOptions(files=[str(path)])) if named else (str(path), LaunchOptions())
-    (text,) = prepare(command, options).texts
+    command, files = ("/nonexistent", [str(path)]) if named else (str(path), [])
+    (text,) = prepare(command, LaunchOptions(place=str(tmp_path / "none"), files=files)).texts
     assert text.diagnosis
     assert text.diagnosis.code == code
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    (text,) = prepare("/nonexistent", LaunchOptions(files=[str(tmp_path / "missing")])).texts
+    (text,) = prepare(
+        "/nonexistent", LaunchOptions(place=str(tmp_path / "none"), files=[str(tmp_path / "missing")])
+    ).texts
     assert text.diagnosis
     assert (text.diagnosis.code, text.diagnosis.facts) == ("file.unreadable", {"error": "ENOENT"})
 
@@ -45,7 +47,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_file_whose_headers_are_damaged(tmp_path: Path) -> None:
     path = tmp_path / "damaged"
     path.write_bytes(_program(300 << 10)[:80])
-    (text,) = prepare("/nonexistent", LaunchOptions(files=[str(path)])).texts
+    (text,) = prepare("/nonexistent", LaunchOptions(place=str(tmp_path / "none"), files=[str(path)])).texts
     assert text.diagnosis == Diagnosis("file.damaged", str(path), {"part": "program header table"})
     (report,) = check_all([str(path)], Policy())
     assert report.problem

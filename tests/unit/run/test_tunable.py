@@ -9,7 +9,7 @@ from hugealign.run.launch import has_tunable, with_tunable
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "result"),
     [
         (None, b"glibc.elf.thp=1"),
         (b"", b"glibc.elf.thp=1"),
@@ -19,10 +19,10 @@ from hugealign.run.launch import has_tunable, with_tunable
         (b"glibc.elf.thp_x=0", b"glibc.elf.thp_x=0:glibc.elf.thp=1"),
     ],
 )
-def test_added(given: bytes | None, found: bytes) -> None:
+def test_added(given: bytes | None, result: bytes) -> None:
     environ = {b"A": b"1"} | ({} if given is None else {b"GLIBC_TUNABLES": given})
     before = dict(environ)
-    assert with_tunable(environ) == {b"A": b"1", b"GLIBC_TUNABLES": found}
+    assert with_tunable(environ) == {b"A": b"1", b"GLIBC_TUNABLES": result}
     assert environ == before
 
 

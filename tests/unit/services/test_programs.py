@@ -14,7 +14,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     first, second = tmp_path / "etc", tmp_path / "lib"
     first.mkdir()
     second.mkdir()
-    monkeypatch.setattr(services, "_PLACES", (str(first), str(second)))
+    monkeypatch.setattr(services, "UNIT_DIRECTORIES", (str(first), str(second)))
     monkeypatch.setattr(services, "manager_runs", lambda: False)
     return first, second
 
@@ -83,7 +83,7 @@ def test_services_that_start_before_others_may(places: tuple[Path, Path], lines:
 
 def test_program_without_a_directory_is_looked_for(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     (places[0] / "found").touch()
-    monkeypatch.setattr(services, "_SEARCHED", ("/nonexistent", str(places[0])))
+    monkeypatch.setattr(services, "PROGRAM_DIRECTORIES", ("/nonexistent", str(places[0])))
     (places[1] / "demo.service").write_text("[Service]\nExecStart=found it\n")
     assert services.look("demo").programs == (f"{places[0]}/found",)
 

@@ -100,7 +100,7 @@ def test_an_exception_accepts_its_rules_and_no_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[verfy]\n", " verfy: no such key; did you mean verify?"),
         ('[verify]\njobs = "1"\nfail_on = "note"\n', " verify.fail_on: no such key; did you mean fail-on?"),
@@ -120,14 +120,14 @@ def test_an_exception_accepts_its_rules_and_no_others(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_key(text: str, said: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said_with_its_key(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         configured(tmp_path, text)
-    assert str(caught.value).startswith(f"{tmp_path}/hugealign.toml:{said}")
+    assert str(caught.value).startswith(f"{tmp_path}/hugealign.toml:{message}")
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"[verify\n", "line 1"),
         (b"\xff", "utf-8"),
@@ -136,11 +136,11 @@ def test_what_is_wrong_is_said_with_its_key(text: str, said: str, tmp_path: Path
         (b"#" * ((1 << 18) + 1), "larger than 256 KiB"),
     ],
 )
-def test_what_is_no_configuration(data: bytes, said: str, tmp_path: Path) -> None:
+def test_what_is_no_configuration(data: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "hugealign.toml").write_bytes(data)
     with pytest.raises(UsageError) as caught:
         configuration.find(str(tmp_path))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\x1b" not in str(caught.value)
 
 
@@ -150,7 +150,7 @@ def test_a_large_project_that_says_nothing_about_us_is_passed_over(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[project]\nname = 'x'\n", "pyproject.toml: no [tool.hugealign] in it"),
         ("tool = 3\n", "pyproject.toml: no [tool.hugealign] in it"),
@@ -158,9 +158,9 @@ def test_a_large_project_that_says_nothing_about_us_is_passed_over(tmp_path: Pat
         ("[tool.hugealign]\nverify = 3\n", "pyproject.toml: verify: not a table"),
     ],
 )
-def test_a_pyproject_that_is_named_has_to_have_our_table(text: str, said: str, tmp_path: Path) -> None:
+def test_a_pyproject_that_is_named_has_to_have_our_table(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "pyproject.toml"
     path.write_text(text)
     with pytest.raises(UsageError) as caught:
         configuration.read(str(path))
-    assert str(caught.value) == f"{tmp_path}/{said}"
+    assert str(caught.value) == f"{tmp_path}/{message}"

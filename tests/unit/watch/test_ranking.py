@@ -16,8 +16,8 @@ def window(at: int, heat: int, state: State = State.SMALL, *, ours: bool = True)
     return Window(at * W, "" if ours else "/lib/x.so", state, heat, ours)
 
 
-def starts(found: tuple[Window, ...]) -> list[int]:
-    return [item.start // W for item in found]
+def starts(results: tuple[Window, ...]) -> list[int]:
+    return [item.start // W for item in results]
 
 
 def test_windows_of_mappings_by_heat() -> None:

@@ -124,5 +124,5 @@ def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch, 
         ("/lib/systemd/systemd", "", "service.starts-early"),
     ):
         owner = replace(OWNER, exe=exe, service=service)
-        found = Remedies(W).find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
-        assert (found.code, found.remedy) == (code, None)
+        results = Remedies(W).find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
+        assert (results.code, results.remedy) == (code, None)

@@ -72,7 +72,7 @@ def code(count: int, huge: int, small: int, files: int = 0) -> list[Group]:
 
 
 @pytest.mark.parametrize(
-    ("found", "most", "reason", "target", "reachable"),
+    ("results", "most", "reason", "target", "reachable"),
     [
         (code(1, 1, 3), 63, "runtime.small-pages", str(NOBODY), 4),
         (code(1, 1, 3), 3, "runtime.small-pages", str(NOBODY), 3),
@@ -84,9 +84,9 @@ def code(count: int, huge: int, small: int, files: int = 0) -> list[Group]:
     ],
 )
 def test_code_in_use_can_become_huge_as_far_as_the_processor_keeps_it(
-    found: list[Group], most: int, reason: str, target: str | None, reachable: int
+    results: list[Group], most: int, reason: str, target: str | None, reachable: int
 ) -> None:
-    (row,) = ranked(found, Remedies(W), W, most)
+    (row,) = ranked(results, Remedies(W), W, most)
     assert row.diagnosis
     assert (row.diagnosis.code, row.windows_reachable) == (reason, reachable)
     assert (row.remedy.argv[-1] if row.remedy else None) == target

@@ -1,7 +1,7 @@
 """Reading profiles beside the tool that prints them, and ordering many functions.
 
-``python -m tests.bench.profiles`` times CDSort and the order of a binary of half a million symbols; then it records a
-program of 5 MiB of text (the demo's, its functions called over and over), flat and with call chains, at least 50 MB
+``python -m lab.bench.costs.profiles`` times CDSort and the order of a binary of half a million symbols; then it records
+a program of 5 MiB of text (the demo's, its functions called over and over), flat and with call chains, at least 50 MB
 each, and compares `hugealign order` and `profile reduce` with ``perf script >/dev/null``, by default and with the
 fields that hugealign asks for.  CPU seconds are of the command and all that it started: on a busy machine they say more
 than the clock.
@@ -21,8 +21,8 @@ from operator import attrgetter
 from pathlib import Path
 
 from hugealign.ordering.cdsort import Arc, cdsort
-from tests.bench import timing
-from tests.bench.timing import cost, in_turn
+from lab.bench import timing
+from lab.bench.timing import cost, in_turn
 from tests.support import HUGEALIGN, ROOT
 
 LEAST = 50 << 20
@@ -130,7 +130,7 @@ def many_symbols(directory: Path, runs: int = 3) -> None:
 
 def main() -> None:
     """Run all benchmarks, or those that are named."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.profiles", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.bench.costs.profiles", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help="sorting, symbols, flat or chains (default: all)")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs of what was recorded (default: 5)")
     args = parser.parse_args()

@@ -18,10 +18,10 @@ from pathlib import Path
 import hugealign
 from hugealign import OrderOptions, budget_of, orderfile
 from hugealign.link.order import dialects
+from lab.bench.costs.projects import c_source
 from lab.bench.peers.program import WORK
 from lab.bench.peers.programs import PROGRAMS
-from tests.bench.projects import c_source
-from tests.bench.timing import Cost, cost, in_turn, show
+from lab.bench.timing import Cost, cost, in_turn, show
 from tests.support import HUGEALIGN, LLVM, ROOT
 
 OBJECTS, FUNCTIONS = 200, 100

@@ -1,6 +1,6 @@
 """Merging the counts of a fleet, and ordering half a million functions from them.
 
-``python -m tests.bench.fleet [HOSTS]`` makes files of about 200 kB, as of hosts that run one of twelve releases (by
+``python -m lab.bench.fleet [HOSTS]`` makes files of about 200 kB, as of hosts that run one of twelve releases (by
 Zipf's law) of a program with 40,000 functions; each host has seen some of them, the hot ones more often.  It prints
 seconds by the clock, of the processor, and the peak of memory; twice, so that how it grows is seen.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hugealign.elf.symbols import read_functions
 from hugealign.profile import counts
-from tests.bench.profiles import SYMBOLS, used
+from lab.bench.costs.profiles import SYMBOLS, used
 from tests.support import HUGEALIGN
 
 RELEASES, FUNCTIONS, DRAWS = 12, 40_000, 8_500

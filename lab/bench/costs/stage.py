@@ -1,6 +1,6 @@
 """``hugealign run``: a first start from a staged copy against ``cp`` to a tmpfs, a second against a start in place.
 
-Needs root.  Run by ``make bench``, or alone: ``python -m tests.bench.stage``.
+Needs root.  Run by ``make bench``, or alone: ``python -m lab.bench.costs.stage``.
 """
 
 import contextlib
@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.timing import HEADER, Cost, cost, in_turn, show
-from tests.bench.warm import program_of_much_text
+from lab.bench.costs.warm import program_of_much_text
+from lab.bench.timing import HEADER, Cost, cost, in_turn, show
 from tests.support import HUGEALIGN
 
 RUNS = 15

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from lab.bench.peers.program import WORK
-from tests.bench.timing import HEADER, Cost, Timed, cost, in_turn, show
+from lab.bench.timing import HEADER, Cost, Timed, cost, in_turn, show
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, LLVM, ROOT
 

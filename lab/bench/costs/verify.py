@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.bench.timing import alone, compare
+from lab.bench.timing import alone, compare
 from tests.support import HUGEALIGN
 
 SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec")

@@ -4,7 +4,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench.timing import HEADER, compare
+from lab.bench.timing import HEADER, compare
 from tests.support import HUGEALIGN
 
 MAPPINGS = 5000

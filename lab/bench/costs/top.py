@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.timing import HEADER, compare
+from lab.bench.timing import HEADER, compare
 from tests.live.programs import Programs
 from tests.support import HUGEALIGN
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.bench.timing import milliseconds
+from lab.bench.timing import milliseconds
 from tests.support import HUGEALIGN
 
 PROGRAMS = 32

@@ -13,16 +13,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+from lab.bench.costs.fix import large_programs
+from lab.bench.costs.order import many_functions
+from lab.bench.costs.projects import large_program, programs_in_turn
+from lab.bench.costs.ps import many_mappings
+from lab.bench.costs.stage import starts
+from lab.bench.costs.top import many_processes
+from lab.bench.costs.verify import many_files
+from lab.bench.costs.warm import much_text
+from lab.bench.timing import HEADER, alone, compare, show
 from lab.bench.trace import tracing
-from tests.bench.fix import large_programs
-from tests.bench.order import many_functions
-from tests.bench.projects import large_program, programs_in_turn
-from tests.bench.ps import many_mappings
-from tests.bench.stage import starts
-from tests.bench.timing import HEADER, alone, compare, show
-from tests.bench.top import many_processes
-from tests.bench.verify import many_files
-from tests.bench.warm import much_text
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT
 
@@ -111,7 +111,7 @@ def costs() -> None:
 
 def main() -> None:
     """Run them all."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m lab.bench.costs", description=__doc__)
     parser.add_argument("--costs", action="store_true", help="only the times, not the comparison with the peers")
     args = parser.parse_args()
     costs()

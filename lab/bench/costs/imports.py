@@ -1,4 +1,4 @@
-"""Print what importing a library costs: ``python -m tests.bench.imports``; ARCHITECTURE.md has the result.
+"""Print what importing a library costs: ``python -m lab.bench.costs.imports``; ARCHITECTURE.md has the result.
 
 Processor time of ``python3 -I -c 'import MODULE'`` above that of ``python3 -I -c pass``, the least of 15 runs of each.
 A library that is not installed for the Python that runs this is named as missing.

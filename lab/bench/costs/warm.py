@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.bench.timing import HEADER, milliseconds
+from lab.bench.timing import HEADER, milliseconds
 from tests.support import HUGEALIGN
 
 TEXT = 200  # MiB

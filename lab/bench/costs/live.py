@@ -1,4 +1,4 @@
-"""The load of `hugealign top --watch` and `hugealign adapt` on a machine: ``python -m tests.bench.live``, as root.
+"""The load of `hugealign top --watch` and `hugealign adapt` on a machine: ``python -m lab.bench.costs.live``, as root.
 
 It takes three minutes.  Among 2,000 processes `top` samples at its default interval, and `adapt` at the interval of
 examples/systemd; then `adapt` makes 16 hot windows huge while the program that runs in them measures its own gaps.
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hugealign.watch.adapt import AdaptOptions, adapt
-from tests.bench.top import crowd
+from lab.bench.costs.top import crowd
 from tests.support import HUGEALIGN, ROOT, environment
 
 _TICKS = os.sysconf("SC_CLK_TCK")
