@@ -25,8 +25,8 @@ _SECONDS = 5  # until a program has unpacked its code and runs it
 _PAGE = """\
 # Programs that unpack their own code
 
-Of {all} programs that unpack what they execute, `ps` names a command for {named}. In {helped} of these the command makes
-huge what the program touches of the unpacked file. For the others `ps` says why none would help.
+Of {all} programs that unpack what they execute, `ps` names a command for {named}. In {helped} of these the command
+makes huge what the program touches of the unpacked file. For the others `ps` says why none would help.
 
 | program | unpacks | `ps` | windows huge | after the command |
 |---|---|---|--:|--:|
