@@ -17,8 +17,12 @@ def cached(path: str, fd: int) -> bool:
 
 
 def _is_temporary(path: str, fd: int) -> bool:
-    mode = os.stat(os.path.dirname(path) or ".").st_mode
-    return bool(mode & stat.S_ISVTX) and not os.fstat(fd).st_mode & ~(stat.S_IFREG | stat.S_IRUSR | stat.S_IWUSR)
+    if os.fstat(fd).st_mode & ~(stat.S_IFREG | stat.S_IRUSR | stat.S_IWUSR):
+        return False
+    try:
+        return bool(os.stat(os.path.dirname(path) or ".").st_mode & stat.S_ISVTX)
+    except OSError:  # the path is one inside a container
+        return False
 
 
 def _names_contents(path: str, fd: int) -> bool:
