@@ -248,9 +248,11 @@ def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
     if args.undo:
         raise UsageError("fix: a directory cannot be undone; give the files")
     from hugealign.fixing import gains, report
+    from hugealign.verification import inputs
 
     with Progress("hugealign: fix") as progress:
-        gain = gains.gather(args.files, options.changed(one_name=True), progress.say)
+        programs = inputs.programs(args.files, progress.say)
+        gain = gains.gather(programs, options.changed(one_name=True), progress.say)
     if args.json:
         print(json.dumps(report.report_document(gain), indent=1))
     else:

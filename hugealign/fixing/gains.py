@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, made, planned, refuse_copy
+from hugealign.io.caches import cached
 from hugealign.io.progress import silent
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
 from hugealign.process import processes, smaps
 from hugealign.records import Record
-from hugealign.verification import inputs
 
 
 class Gain(Record):
@@ -32,23 +32,24 @@ class Gain(Record):
 
 
 def gather(
-    paths: Sequence[str], options: FixOptions, progress: Callable[[str], None] = silent, *, search: bool = True
+    programs: Sequence[str], options: FixOptions, progress: Callable[[str], None] = silent, *, search: bool = True
 ) -> list[Gain]:
-    """Return the files among and below *paths* that would gain windows: running ones first, then by text in them.
+    """Return those of the files *programs* that would gain windows: running ones first, then by text in them.
 
     Without *search* their headers alone are read, which promises more than a fix does of a few files.  Several names of
-    one file count once.  Files that cannot be read or fixed are left out.  Raises HugealignError if one of *paths* is
-    missing, or is a directory that cannot be listed.
+    one file count once.  Files that cannot be read or fixed, or that a program has unpacked into a cache, are left out.
     """
     running = _running()
     gains, seen = [], set()
-    for path in inputs.programs(paths, progress):
+    for path in programs:
         progress(printable(path))
         with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
             info = os.fstat(fd)
             if (info.st_dev, info.st_ino) in seen:
                 continue
             seen.add((info.st_dev, info.st_ino))
+            if cached(path, fd):
+                continue
             # Everything that a fix does except the write: no gain is promised that it would refuse.
             plan = made(fd, options).plan if search else planned(fd, options)
             refuse_copy(path, fd, one_name=options.one_name)

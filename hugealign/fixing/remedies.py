@@ -11,7 +11,7 @@ from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.fixing.fix import FixOptions, planned, refuse_copy
 from hugealign.fixing.understood import refuse_appended
-from hugealign.io.checksums import names_contents
+from hugealign.io.caches import cached
 from hugealign.io.regular import opened
 from hugealign.system import packages
 
@@ -71,8 +71,8 @@ def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagno
     """
     facts: dict[str, int | str] = {"page_size": page_size}
     with contextlib.suppress(HugealignError), opened(path) as fd:
-        if names_contents(path, fd):
-            return Diagnosis("file.named-by-digest", path, {})
+        if cached(path, fd):
+            return Diagnosis("file.cached", path, {})
     if remedy := edit(path, page_size, ask_packages=ask_packages):
         copy = ("hugealign", "run", "--fix", "--file", path, "--")
         remedy = remedy.changed(argv=copy, needs=COMMAND) if remedy.needs == OUTPUT else remedy

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from hugealign.diagnosis.refusal import RefusalError, error_name
 from hugealign.io import copying
-from hugealign.io.checksums import names_contents
+from hugealign.io.caches import cached
 from hugealign.io.descriptors import using
 from hugealign.pagecache import measure, warming
 from hugealign.records import Record
@@ -78,12 +78,12 @@ def is_identity(name: str) -> bool:
 def source(path: str, fd: int, fixes: Fixes | None = None) -> StagedFile | None:
     """Return what to stage of the open file at the real *path*; None if a copy of it would have no window.
 
-    With *fixes*, the copy of a file that a fix gives more windows is fixed, unless the file is named by its contents.
-    Raises HugealignError.
+    With *fixes*, the copy of a file that a fix gives more windows is fixed, unless a program has unpacked the file into
+    a cache.  Raises HugealignError.
     """
     page_size = kernel.huge_page_size()
     windows = len(measure.text_windows(fd, page_size))
-    if fixes and not names_contents(path, fd) and (new := fixes.of(fd, page_size)) and new[0] > windows:
+    if fixes and not cached(path, fd) and (new := fixes.of(fd, page_size)) and new[0] > windows:
         return StagedFile(path, fd, *new)
     return StagedFile(path, fd, windows) if windows else None
 

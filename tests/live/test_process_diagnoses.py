@@ -247,7 +247,7 @@ int main(int argc, char **argv) {
 """
 
 
-def named_by_digest(programs: Programs, place: Path) -> Situation:
+def cached(programs: Programs, place: Path) -> Situation:
     """As the addon that @swc/core unpacks; without a window of its own, it has no use for a copy."""
     plain = copied(programs, place, "plain")
     return ("setarch", "-R", plain.rename(place / hashlib.sha512(plain.read_bytes()).hexdigest()), "5"), nothing
@@ -300,7 +300,7 @@ ROWS = [
     ("file.out-of-reach", unreachable, None),
     ("file.unpacked", unpacking, None),
     ("file.unpacked", unpacking_and_deleting, None),
-    ("file.named-by-digest", named_by_digest, None),
+    ("file.cached", cached, None),
     ("runtime.no-window", in_pieces, "set-option"),
 ]
 
@@ -385,14 +385,23 @@ def test_a_program_that_its_launcher_unpacked(programs: Programs, place: Path, o
     assert (results["code"], bool(results["remedy"])) == (code, code != "file.unpacked")
 
 
-def test_a_file_that_is_named_by_its_contents_is_not_fixed(programs: Programs, place: Path) -> None:
+@pytest.mark.parametrize("private", [True, False])
+@pytest.mark.parametrize("sticky", [True, False])
+@pytest.mark.parametrize("named", [True, False])
+def test_what_a_program_has_unpacked_is_not_fixed(
+    programs: Programs, place: Path, named: bool, sticky: bool, private: bool
+) -> None:
     """Its own windows become huge: a copy that is no different passes the program's check."""
     contents = (programs.directory / "fixed").read_bytes()
     digest = hashlib.sha256(contents).hexdigest()
-    for name, same in ((f"v1-{digest}.so", True), (f"v1-{digest[1:]}.so", False)):
-        (place / name).write_bytes(contents)
-        done = hugealign("run", "--how=stage", "--fix", "--file", place / name, "--", "sha256sum", place / name)
-        assert (done.stdout.split()[0] == digest) == same, done.stderr
+    path = place / f"v1-{digest[not named :]}.so"
+    path.write_bytes(contents)
+    path.chmod(0o600 if private else 0o700)
+    place.chmod(0o1777 if sticky else 0o777)
+    done = hugealign("run", "--how=stage", "--fix", "--file", path, "--", "sha256sum", path)
+    cached = named or (private and sticky)
+    assert (done.stdout.split()[0] == digest) == cached, done.stderr
+    assert ("1 file fixed" in hugealign("fix", "-r", path).stdout) != cached
 
 
 def test_a_program_that_left_its_text(programs: Programs, place: Path) -> None:

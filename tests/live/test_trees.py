@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.fixing import gains
+from hugealign.fixing.fix import FixOptions
 from tests.live import stock as stocks
 from tests.live.programs import NOBODY, TEXT, WINDOW, Programs, huge_kib, hugealign
 from tests.support import HUGEALIGN, environment, need, worded
@@ -349,6 +351,12 @@ def test_trees_with_nothing_in_them(tmp_path: Path, command: tuple[str, ...]) ->
     done = hugealign(*command, tmp_path)
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
     assert hugealign(*command, tmp_path / "missing").returncode == 3
+
+
+def test_a_file_that_vanishes_after_the_walk_is_left_out(made: Path, tmp_path: Path) -> None:
+    left = shutil.copy(made / "libpacked.so", tmp_path / "left.so")
+    gained = gains.gather([str(tmp_path / "gone.so"), str(left)], FixOptions())
+    assert [gain.path for gain in gained] == [str(left)]
 
 
 def test_a_walk_opens_only_what_can_have_text(tmp_path: Path) -> None:
