@@ -57,6 +57,9 @@ def total(parts: "list[Coverage]") -> Coverage:
 
 def coverages(image: "Image", page_size: int, alignment: int | None = None) -> list[Coverage]:
     """Return the coverage of each of ``image.text_segments``."""
+    known: list[Coverage] | None = image.coverages.get((page_size, alignment))
+    if known is not None:
+        return known
     segments, pads = image.text_segments, pad_sections(image)
     rows = {}
     for segment in segments:
@@ -71,7 +74,8 @@ def coverages(image: "Image", page_size: int, alignment: int | None = None) -> l
             if start < last and first < end:
                 row = rows[segment.index]
                 row[1] += _overlap(first, last, start, end) - _overlap(first, last, *pad_range(image, segment, pads))
-    return [Coverage(*row) for row in rows.values()]
+    made = image.coverages[page_size, alignment] = [Coverage(*row) for row in rows.values()]
+    return made
 
 
 def code_size(image: "Image", start: int, end: int) -> int:

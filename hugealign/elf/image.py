@@ -17,7 +17,7 @@ from hugealign.records import Record, once
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Literal
+    from typing import Any, Literal
 
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
 EM_X86_64, EM_AARCH64 = 62, 183  # of what reads machine code; `machines` has the rows of all processors
@@ -224,6 +224,11 @@ class Image(Record):
         return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & PF_X)
 
     @once
+    def coverages(self) -> "dict[tuple[int, int | None], list[Any]]":
+        """What `hugealign.elf.coverage` has computed of it, by its arguments: several rules ask for the same."""
+        return {}
+
+    @once
     def rodata_segments(self) -> tuple[Segment, ...]:
         """The segments that the kernel maps read-only: headers, constants, unwinding tables; RELRO is writable."""
         return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & (PF_R | PF_W | PF_X) == PF_R)
@@ -407,9 +412,9 @@ def _sections(fd: int, header: ElfHeader) -> tuple[Section, ...]:
         names_offset, names_size = headers[header.e_shstrndx][4:6]
         names = _read(fd, names_offset, min(names_size, _NAMES_LIMIT), "section names", short_is_fine=True)
     sections = []
-    for index, fields in enumerate(headers):
-        sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size = fields[:6]
+    for index, (sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, _, _, sh_addralign, _) in enumerate(headers):
         end = names.find(b"\0", sh_name, sh_name + _NAME_LIMIT)
         name = names[sh_name : end if end >= 0 else sh_name + _NAME_LIMIT].decode("utf-8", "backslashreplace")
-        sections.append(Section(name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, offset + index * size, fields[8]))
+        at = offset + index * size
+        sections.append(Section(name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, at, sh_addralign))
     return tuple(sections)

@@ -107,7 +107,7 @@ def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
     """Yield the files of *paths* in order, in batches; a named directory begins and ends one."""
     batch: list[Task] = []
     for path in paths:
-        if _full(batch):
+        if len(batch) >= _BATCH or sum(task.size for task in batch) >= _BATCH_BYTES:
             yield Step(batch)
             batch = []
         try:
@@ -131,16 +131,14 @@ def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
 def _tree(top: str) -> Iterator[Step]:
     passed: Counter[str] = Counter()
     batch: list[Task] = []
+    size = 0
     for task in below(top, passed):
         batch.append(task)
-        if _full(batch):
+        size += task.size
+        if len(batch) >= _BATCH or size >= _BATCH_BYTES:
             yield Step(batch, top)
-            batch = []
+            batch, size = [], 0
     yield Step(batch, top, last=True, passed=passed)
-
-
-def _full(batch: list[Task]) -> bool:
-    return len(batch) >= _BATCH or sum(task.size for task in batch) >= _BATCH_BYTES
 
 
 def below(top: str, passed: "Counter[str]", *, every_name: bool = False) -> Iterator[Task]:
@@ -156,7 +154,8 @@ def below(top: str, passed: "Counter[str]", *, every_name: bool = False) -> Iter
         try:
             status = os.lstat(path) if path is not top else os.stat(path)
             if stat.S_ISDIR(status.st_mode):
-                waiting += [os.path.join(path, name) for name in sorted(os.listdir(path), reverse=True)]
+                directory = os.path.join(path, "")
+                waiting += [directory + name for name in sorted(os.listdir(path), reverse=True)]
                 continue
         except OSError as error:
             yield Task(path, problem=diagnosed(path, error))

@@ -3,14 +3,16 @@
 ``python -m lab.bench.costs.profiles`` times CDSort and the order of a binary of half a million symbols; then it records
 a program of 5 MiB of text (the demo's, its functions called over and over), flat and with call chains, at least 50 MB
 each, and compares `hugealign order` and `profile reduce` with ``perf script >/dev/null``, by default and with the
-fields that hugealign asks for.  CPU seconds are of the command and all that it started: on a busy machine they say more
-than the clock.
+fields that hugealign asks for.  ``clang`` does the same with a compilation of C++ by clang, whose code is in libraries
+of 100,000 functions: the profile is small, and the program large.  CPU seconds are of the command and all that it
+started: on a busy machine they say more than the clock.
 """
 
 import argparse
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +29,17 @@ from tests.support import HUGEALIGN, ROOT
 
 LEAST = 50 << 20
 SYMBOLS = 500_000
+UNIT = """\
+#include <iostream>
+#include <map>
+#include <regex>
+int main(int, char **argv) {
+    std::map<std::string, int> m;
+    std::regex r(argv[0]);
+    m[argv[0]] += std::regex_search(argv[0], r);
+    std::cout << m.size();
+}
+"""
 
 #: perf's options for recording, and the fields that hugealign then asks for.
 RECORDINGS = {"flat": ([], "pid,ip"), "chains": (["-g"], "pid,ip,dso")}
@@ -87,6 +100,27 @@ def ingest(directory: Path, rounds: int, titles: list[str]) -> None:
         data.unlink()
 
 
+def compilation(directory: Path, rounds: int) -> None:
+    """Compare perf script with `hugealign order` of the library that most samples of a compilation are in."""
+    source = directory / "unit.cc"
+    source.write_text(UNIT)
+    clang = str(Path(shutil.which("clang++") or "clang++").resolve())
+    libraries = subprocess.run(["ldd", clang], capture_output=True, text=True, check=True).stdout.split()
+    library = next(word for word in libraries if word.startswith("/") and "libLLVM" in word)
+    data = directory / "perf.data"
+    for title, (words, _) in RECORDINGS.items():
+        record = ["perf", "record", "-q", *words, "-e", "cpu-clock:u", "-F", "4999", "-o", str(data)]
+        subprocess.run([*record, clang, "-O2", "-c", source, "-o", directory / "unit.o"], check=True)
+        order = [str(HUGEALIGN), "order", str(data), "-b", library, "--force"]
+        script, ours = in_turn(
+            [partial(cost, argv, directory) for argv in (["perf", "script", "-i", str(data)], order)], rounds
+        )
+        timing.show(
+            f"clang, {title}, order: perf script, CPU", *([c.cpu * 1000 for c in side] for side in (script, ours))
+        )
+        data.unlink()
+
+
 def sorting(runs: int = 3) -> None:
     """Order 22,000 functions with 57,000 arcs, as many as in a large server's profile."""
     chance = random.Random(1)
@@ -131,10 +165,12 @@ def many_symbols(directory: Path, runs: int = 3) -> None:
 def main() -> None:
     """Run all benchmarks, or those that are named."""
     parser = argparse.ArgumentParser(prog="python -m lab.bench.costs.profiles", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="sorting, symbols, flat or chains (default: all)")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help="sorting, symbols, flat, chains or clang (default: all)"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs of what was recorded (default: 5)")
     args = parser.parse_args()
-    parts = args.parts or ["sorting", "symbols", *RECORDINGS]
+    parts = args.parts or ["sorting", "symbols", *RECORDINGS, "clang"]
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
         if {"sorting", "symbols"} & set(parts):
             print(f"{'least of three runs':44} {'seconds':>8} {'CPU s':>8} {'MiB':>8}")
@@ -145,6 +181,9 @@ def main() -> None:
         if recordings := [part for part in parts if part in RECORDINGS]:
             print(timing.HEADER)
             ingest(Path(name), args.rounds, recordings)
+        if "clang" in parts:
+            print(timing.HEADER)
+            compilation(Path(name), args.rounds)
 
 
 if __name__ == "__main__":
