@@ -342,4 +342,6 @@ def test_damaged_objects(chain: Chain, damage: str, objects: dict[tuple[str, int
     for words in ((bad,), (good, bad)):
         plain = run(*chain.words, *words, "-o", tmp_path / "out", cwd=tmp_path)
         done = run(HUGEALIGN, *chain.words, *words, "-o", tmp_path / "out", cwd=tmp_path)
-        assert (done.returncode, done.stdout, done.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+        assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+        # GNU ld says how far its heap, whose place is random, reaches before it fails to get more.
+        assert re.sub("total of [0-9]+", "", done.stderr) == re.sub("total of [0-9]+", "", plain.stderr)
