@@ -30,7 +30,7 @@ if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
 _Case = TypeVar("_Case")
 _LIVE, _LINK = "tests/live/", "tests/link/"
 _TURNS = 2  # toolchains or linkers of each test in `make test`
-_MANY, _SHARE = 3, 5  # of a test with so many cases or more, one in so many
+_SHARE = 5  # one in so many cases of a test, and one of fewer; two of a test of linkers
 #: All cases of these: the first two start few processes, and take a minute together; the corpus is a quarter as it is.
 _WHOLE = ("tests/unit/", "tests/properties/", "tests/link/test_corpus.py")
 _SLOW = "tests/unit/profile/test_memory.py"  # but not of this: it takes as long as all other unit tests
@@ -77,8 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("matrix")
     for test, those in cases.items():
         left = [item for item in those if not item.get_closest_marker("matrix")]
-        if len(left) >= _MANY:
-            for item in _of_the_matrix(test, left, _SHARE):
+        if len(left) > (_TURNS if test in linkers else 1):
+            for item in _of_the_matrix(test, left, min(len(left), _SHARE)):
                 item.add_marker("matrix")
 
 

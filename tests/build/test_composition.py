@@ -298,6 +298,7 @@ def test_nested(words: str, work: Path) -> None:
     link(words, work, exact="gold" not in words)
 
 
+@pytest.mark.matrix
 def test_nested_installations(work: Path) -> None:
     """A link in a build under another copy of hugealign: one of the two lays it out."""
     other = work / "other"

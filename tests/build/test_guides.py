@@ -55,6 +55,7 @@ def library(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.matrix
 def test_python_wheels(library: Path, tmp_path: Path) -> None:
     run("/usr/bin/python3", "-m", "venv", "--without-pip", ".venv", cwd=tmp_path, check=True)
     (tmp_path / SITE).mkdir(parents=True)

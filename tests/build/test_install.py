@@ -97,6 +97,7 @@ def test_destdir_stands_before_and_nothing_inside_names_it(tmp_path: Path) -> No
     assert not stage.exists()
 
 
+@pytest.mark.matrix
 def test_modes_do_not_depend_on_umask(tmp_path: Path) -> None:
     for name, mask in (("one", "022"), ("two", "077")):
         words = f'umask {mask}; exec make -s -C "$0" install PREFIX=/usr DESTDIR="$1"'
@@ -128,6 +129,7 @@ def test_an_upgrade_removes_what_the_new_version_lacks(prefix: Path, tmp_path: P
     assert set(tree(tmp_path / "to")) == set(tree(prefix))
 
 
+@pytest.mark.matrix
 def test_a_list_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
@@ -149,6 +151,7 @@ def test_prefixes_that_cannot_be(prefix: str) -> None:
     assert prefix in done.stderr
 
 
+@pytest.mark.matrix
 def test_characters_that_mean_something_to_shells(tmp_path: Path) -> None:
     place = tmp_path / "a'b\"c;d&e`f*g"
     assert make("install", PREFIX=place).returncode == 0

@@ -49,6 +49,7 @@ def env(installed: Path) -> dict[str, str]:
     return environment() | {"PATH": f"{installed}:{path}", "PYTHONPATH": ""}
 
 
+@pytest.mark.matrix
 def test_prefix_and_one_word_forms(env: dict[str, str], bulk: Path, tmp_path: Path) -> None:
     (tmp_path / "main.c").write_text(
         "unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }"

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,7 @@ class Running:
 
 @contextlib.contextmanager
 def running(arena: Path, windows: int, hot: int, *more: str, prefix: tuple[str, ...] = ()) -> Iterator[Running]:
-    # Before other work: what gets a tenth of a processor gives too few samples.
-    words = ["nice", "-n", "-15", *prefix, str(arena), str(windows), str(hot), *more]
+    words = [*prefix, str(arena), str(windows), str(hot), *more]
     with contextlib.suppress(OSError):  # other work of the machine may have left no free memory in one piece
         Path("/proc/sys/vm/compact_memory").write_text("1", encoding="ascii")
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
@@ -335,7 +335,8 @@ def test_text_of_files_where_the_kernel_collapses_it(tmp_path: Path, staged: boo
 
 def test_api_and_undo(arena: Path) -> None:
     with running(arena, 3, 1) as process:
-        (done,) = api.adapt([str(process.pid)], SHORT)
+        # On a busy machine it may get little of a processor.
+        (done,) = api.adapt([str(process.pid)], replace(SHORT, seconds=3))
         assert (done.huge, done.met, done.samples > 10) == (2, True, True)
         change, other = done.changes  # there was room for one that does not run, too
         assert (change.state, change.window.heat > done.samples / 2) == (State.HUGE, True)
