@@ -10,6 +10,8 @@ JUNIT := -o junit_family=xunit1 --junitxml=
 PARALLEL := -n auto --maxprocesses 4
 # A test that hangs is a failure, not the end of CI.
 PYTEST := tests/reachable.sh $(PYTHON) -m pytest -q --timeout 300
+# Adds a group of pyproject.toml to the environment of the tests.
+pip = $(PYTHON) tests/requirements.py $(1) | $(PYTHON) -m pip install -q --disable-pip-version-check -r /dev/stdin
 SHELL_FILES := bin/hugealign bin/hugealign-gcc hugealign/libexec/ld packaging/deb.sh packaging/rpm.sh \
 	packaging/debian/tests/main-job tests/setup.sh tests/reachable.sh tests/installed.sh tests/coverage.sh .ci/run $(wildcard examples/*/*.sh)
 
@@ -37,6 +39,7 @@ test-lab: setup ## the tests of the laboratory
 
 test-links: setup ## the long link matrix
 	tests/setup.sh $(VENV) gcc-powerpc64le-linux-gnu g++-powerpc64le-linux-gnu g++-riscv64-linux-gnu g++-s390x-linux-gnu
+	$(call pip,matrix)
 	$(PYTEST) $(PARALLEL) -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
 
 test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/measured/kernels.md
@@ -88,7 +91,7 @@ format: $(CHECKERS)/installed ## format the Python
 	$(CHECKERS)/bin/ruff format
 
 coverage: setup ## lines and branches that tests/unit and tests/commands reach, in child processes too
-	$(PYTHON) tests/requirements.py coverage | $(PYTHON) -m pip install -q --disable-pip-version-check -r /dev/stdin
+	$(call pip,coverage)
 	tests/coverage.sh $(VENV) $(or $(ARGS),tests/unit tests/commands)
 
 bench: setup ## benchmarks: ratios, side by side

@@ -16,6 +16,7 @@ def manifest(path: Path) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
 def test_manifest_is_what_the_schema_says(path: Path) -> None:
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
