@@ -107,7 +107,7 @@ def steps(paths: Iterable[str], *, recursive: bool) -> Iterator[Step]:
     """Yield the files of *paths* in order, in batches; a named directory begins and ends one."""
     batch: list[Task] = []
     for path in paths:
-        if len(batch) >= _BATCH or sum(task.size for task in batch) >= _BATCH_BYTES:
+        if _full(len(batch), sum(task.size for task in batch)):
             yield Step(batch)
             batch = []
         try:
@@ -135,10 +135,14 @@ def _tree(top: str) -> Iterator[Step]:
     for task in below(top, passed):
         batch.append(task)
         size += task.size
-        if len(batch) >= _BATCH or size >= _BATCH_BYTES:
+        if _full(len(batch), size):
             yield Step(batch, top)
             batch, size = [], 0
     yield Step(batch, top, last=True, passed=passed)
+
+
+def _full(files: int, size: int) -> bool:
+    return files >= _BATCH or size >= _BATCH_BYTES
 
 
 def below(top: str, passed: "Counter[str]", *, every_name: bool = False) -> Iterator[Task]:

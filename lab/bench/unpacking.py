@@ -55,8 +55,8 @@ def looked(words: list[str], pattern: str) -> tuple[str, Part | None, dict[str, 
                     if parts:
                         path = parts[0]["path"]
                         huge, possible = (sum(m[key] for m in parts) for key in ("windows_huge", "windows_possible"))
-                        found = [item for item in process["diagnoses"] if item["subject"] == path]
-                        return path, (path, process["pid"], huge, possible), found[0] if found else None
+                        about = [item for item in process["diagnoses"] if item["subject"] == path]
+                        return path, (path, process["pid"], huge, possible), about[0] if about else None
         finally:
             os.killpg(child.pid, signal.SIGTERM)
     return "", None, None
