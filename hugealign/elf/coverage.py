@@ -11,7 +11,7 @@ from hugealign.records import Record
 class Coverage(Record):
     """How much of the text lies in whole windows: *huge* of *text* bytes; *pad* bytes of padding fill them.
 
-    *windows* are those that hold code.
+    *windows* are those that hold code; whole windows without any are not text.
     """
 
     text: int
@@ -72,8 +72,13 @@ def coverages(image: "Image", page_size: int, alignment: int | None = None) -> l
         for segment in segments if len(segments) > 1 else [load]:
             start, end = segment.p_vaddr, segment.p_vaddr + segment.p_memsz
             if start < last and first < end:
-                row = rows[segment.index]
-                row[1] += _overlap(first, last, start, end) - _overlap(first, last, *pad_range(image, segment, pads))
+                row, pad = rows[segment.index], pad_range(image, segment, pads)
+                whole = _overlap(first, last, start, end) - _overlap(first, last, *pad)
+                huge = whole
+                if held != [(first, last)]:  # BOLT leaves a window without code before its text, and wild pads so
+                    huge = sum(_overlap(*w, start, end) - _overlap(*w, *pad) for w in _between(held, start, end))
+                row[0] -= whole - huge
+                row[1] += huge
     made = image.coverages[page_size, alignment] = [Coverage(*row) for row in rows.values()]
     return made
 
@@ -94,6 +99,13 @@ def _code_below(image: "Image", address: int) -> int:
     starts, sums = image.code_sums
     at = bisect_right(starts, address) - 1
     return sums[at] + min(address - starts[at], sums[at + 1] - sums[at]) if at >= 0 else 0
+
+
+def _between(runs: "list[tuple[int, int]]", start: int, end: int) -> "list[tuple[int, int]]":
+    """Return those of the ascending *runs* that reach between *start* and *end*."""
+    from bisect import bisect_left
+
+    return runs[bisect_left(runs, start, key=lambda run: run[1]) : bisect_left(runs, end, key=lambda run: run[0])]
 
 
 def _overlap(first: int, last: int, start: int, end: int) -> int:

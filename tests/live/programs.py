@@ -1,6 +1,7 @@
 """Programs for the tests on this kernel, linked by hand: not by the wrapper that other tests are about."""
 
 import contextlib
+import mmap
 import os
 import shutil
 import signal
@@ -126,6 +127,17 @@ def chill(path: Path) -> None:
     for offset in range(0, os.fstat(fd).st_size, 4096):
         os.pread(fd, 1, offset)
     os.close(fd)
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keep the folios of *path*, which is warm, while several tests use them.
+
+    The kernel takes pages first that no process maps, and DAMON (``mm/damon``), where a machine runs it, may take them
+    after a minute even if there is memory.
+    """
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED | mmap.MAP_POPULATE, mmap.PROT_READ):
+        yield
 
 
 def huge_kib(pid: int, path: Path) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.programs import WINDOW, Programs, hugealign, running
+from tests.live.programs import WINDOW, Programs, held, hugealign, running
 
 SOURCE = r"""
 #define _GNU_SOURCE
@@ -46,7 +46,7 @@ big: ret
 
 
 @pytest.fixture(scope="module")
-def copier(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def copier(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A program whose name is that of a runtime which compiles code."""
     work = tmp_path_factory.mktemp("own")
     (work / "main.c").write_text(SOURCE, encoding="ascii")
@@ -54,8 +54,9 @@ def copier(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Path
     path = programs.directory / "node"
     words = ("-pie", "-fPIE", "-Wl,-z,max-page-size=0x200000", work / "main.c", work / "text.s", "-o", path)
     subprocess.run(["gcc", *words], check=True)
-    hugealign("warm", path)
-    return path
+    assert hugealign("warm", path).returncode == 0
+    with held(path):
+        yield path
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import pytest
 
 from hugealign.diagnosis import render
-from hugealign.elf.coverage import coverage
+from hugealign.elf.coverage import Coverage, coverage
 from hugealign.elf.image import Image, Section, Segment
 from hugealign.verification.rules import Policy, check
 
@@ -94,7 +94,7 @@ def test_windows_without_code_do_not_count() -> None:
     code = Section(".text", 1, 6, 2 * M + 5, 2 * M + 5, 0x80000)
     data = Section(".rodata", 1, 2, M, M, M)
     held = image(load(RX, M, 3 * M), sections=(data, code))
-    assert (coverage(held, M).windows, coverage(held, M).huge) == (1, 3 * M)
+    assert coverage(held, M) == Coverage(text=M, huge=M, windows=1, pad=0)
     assert coverage(image(load(RX, M, 3 * M)), M).windows == 3
     # Heads and tails without code lack nothing.
     off = load(R, 0, 0x1000), load(RX, M + 0x1000, 3 * M)
