@@ -6,11 +6,9 @@ import os
 import signal
 import zlib
 from collections.abc import Generator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import pytest
-
-from tests.support import TOOLCHAINS
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -27,14 +25,12 @@ if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
     settings.register_profile("tests", deadline=None)  # how long an example takes is the machine's business
     settings.load_profile("tests")
 
-_Case = TypeVar("_Case")
-_LIVE, _LINK = "tests/live/", "tests/link/"
-_TURNS = 2  # toolchains or linkers of each test in `make test`
-_SHARE = 5  # one in so many cases of a test, and one of fewer; two of a test of linkers
+_LIVE = "tests/live/"
+#: One in so many cases of a test, and at least one: a prime, so that the cases that are left are not all of one linker.
+_SHARE = 7
 #: All cases of these: the first two start few processes, and take a minute together; the corpus is a quarter as it is.
 _WHOLE = ("tests/unit/", "tests/properties/", "tests/link/test_corpus.py")
 _SLOW = "tests/unit/profile/test_memory.py"  # but not of this: it takes as long as all other unit tests
-_NAMES = [toolchain.name for toolchain in TOOLCHAINS]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -58,34 +54,17 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave `make test` some cases of each test that starts programs; all others are of the long matrix."""
     cases: dict[str, list[pytest.Item]] = {}
-    linkers: dict[str, dict[str, list[pytest.Item]]] = {}
     for item in items:
-        parameters = getattr(item, "callspec", None)
-        if parameters is None or item.get_closest_marker("matrix"):
+        if not hasattr(item, "callspec") or item.get_closest_marker("matrix"):
             continue
-        if item.nodeid.startswith(_WHOLE) and not item.nodeid.startswith(_SLOW):
-            continue
-        test = item.nodeid.partition("[")[0]
-        for key, value in parameters.params.items():
-            name = getattr(value, "name", value)
-            if name in _NAMES or (key == "linker" and item.nodeid.startswith(_LINK)):
-                linkers.setdefault(test, {}).setdefault(name, []).append(item)
-        cases.setdefault(test, []).append(item)
-    for test, by_linker in linkers.items():
-        for name in _of_the_matrix(test, list(by_linker), -(-len(by_linker) // _TURNS)):
-            for item in by_linker[name]:
-                item.add_marker("matrix")
+        if not item.nodeid.startswith(_WHOLE) or item.nodeid.startswith(_SLOW):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for test, those in cases.items():
-        left = [item for item in those if not item.get_closest_marker("matrix")]
-        if len(left) > (_TURNS if test in linkers else 1):
-            for item in _of_the_matrix(test, left, min(len(left), _SHARE)):
+        # The name of the test chooses which, so that each linker has its tests.
+        turn, step = zlib.crc32(test.encode()), min(len(those), _SHARE)
+        for number, item in enumerate(those):
+            if (number + turn) % step:
                 item.add_marker("matrix")
-
-
-def _of_the_matrix(test: str, those: list[_Case], step: int) -> list[_Case]:
-    """Return all but every *step*th of *those*, beginning at a place that the name of the *test* chooses."""
-    turn = zlib.crc32(test.encode())
-    return [case for number, case in enumerate(those) if (number + turn) % step]
 
 
 @pytest.hookimpl(optionalhook=True)  # `pytest` alone needs no xdist

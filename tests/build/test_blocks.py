@@ -177,6 +177,7 @@ def test_divided_functions_do_the_same(compiler: str, tmp_path: Path) -> None:
     assert re.fullmatch(r"(?:![^!\n]+\n!!0(?: \d+)*\n)+", made.read_text())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_local_functions_of_one_name(compiler: str, tmp_path: Path) -> None:
     """A trace knows what each of them does; both keep the blocks that ran in one, and are divided."""
@@ -223,8 +224,9 @@ def test_local_functions_by_their_units(compiler: str, tmp_path: Path) -> None:
         assert all(f"m {entry.unit}\nf {name}\nc {' '.join(map(str, entry.blocks))}\n" in made for entry in local)
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("reads_units")
-@pytest.mark.parametrize("debug", [pytest.param("-g0", marks=pytest.mark.matrix), "-g1"])
+@pytest.mark.parametrize("debug", ["-g0", "-g1"])
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_what_did_not_run_is_not_placed(compiler: str, debug: str, tmp_path: Path) -> None:
     """Of three local functions of one name two ran: clang puts them into .text.hot., and LLD leaves the third."""
@@ -477,6 +479,7 @@ fn main() {
 """
 
 
+@pytest.mark.matrix
 def test_rust(tmp_path: Path) -> None:
     """rustc leaves its code to the LLD that comes with it, which makes the map, and then divides."""
     need("rustc", "clang")

@@ -72,6 +72,7 @@ def toolchain() -> str:
     return run(HUGEALIGN, "path", "toolchain", check=True).stdout.rstrip("\n")
 
 
+@pytest.mark.matrix
 def test_toolchain_file_and_flags_of_the_user(project: Path) -> None:
     build(
         project, "--toolchain", toolchain(), "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-O1", "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,-O1"
@@ -84,6 +85,7 @@ def test_toolchain_file_with_ninja_and_clang(project: Path) -> None:
     build(project, "--toolchain", toolchain(), generator="Ninja", CC="clang-19", CXX="clang++-19")
 
 
+@pytest.mark.matrix
 def test_compiler_in_the_environment(project: Path) -> None:
     build(project, CC="hugealign gcc", CXX="hugealign g++")
 

@@ -87,6 +87,7 @@ def test_no_command_compiles_anything_later(prefix: Path) -> None:
     assert tree(prefix) == before
 
 
+@pytest.mark.matrix
 def test_destdir_stands_before_and_nothing_inside_names_it(tmp_path: Path) -> None:
     stage = tmp_path / "de st"
     assert make("install", PREFIX="/usr", DESTDIR=stage).returncode == 0
@@ -119,6 +120,7 @@ def test_uninstall_leaves_others_files_and_nothing_else(tmp_path: Path) -> None:
     assert "nothing of `make install` is here" in done.stderr
 
 
+@pytest.mark.matrix
 def test_an_upgrade_removes_what_the_new_version_lacks(prefix: Path, tmp_path: Path) -> None:
     old = source(tmp_path / "old", "0.0.9")
     (old / "bin/hugealign-gone").write_text("#!/bin/sh\n")

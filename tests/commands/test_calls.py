@@ -156,6 +156,7 @@ PATTERNS = {
 }
 
 
+@pytest.mark.matrix
 def test_real_code() -> None:
     """Of a program of thousands of functions, objdump and we see the same calls of functions' beginnings."""
     path = Path(shutil.which("perf") or "/usr/bin/gcc").resolve()

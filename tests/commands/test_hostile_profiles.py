@@ -48,6 +48,7 @@ def test_a_scalar_without_end(prog: Path, tmp_path: Path, piece: bytes) -> None:
     cheap(run("order", "p", "-b", prog, cwd=tmp_path), "value or comment of more than")
 
 
+@pytest.mark.matrix
 def test_a_bomb_for_the_disk(prog: Path, tmp_path: Path) -> None:
     """182 KB of zstd, 5 GiB unpacked, filled the directory for temporary files; here a fifth of it."""
     with (tmp_path / "zeros").open("wb") as file:
@@ -60,6 +61,7 @@ def test_a_bomb_for_the_disk(prog: Path, tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"p.zst"}
 
 
+@pytest.mark.matrix
 def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path) -> None:
     packed(tmp_path / "p.gz", b"", (b"m" * 1000 + b";hot 1\n") * 1000, 110)
     refused = run("order", "p.gz", "-b", prog, cwd=tmp_path)

@@ -52,9 +52,10 @@ def stream(name: str, prog: Path) -> tuple[str, str, int]:
     return mapped(7), "".join(f" 7 cpu-clock:u:      {0x5555_0000_0000 + hot + at:x}\n" for at in range(8)), 8
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "name",
-    [*(pytest.param(name, marks=pytest.mark.matrix) for name in ("folded", "perf-text")), "perf-addresses", "chains"],
+    ["folded", "perf-text", "perf-addresses", "chains"],
 )
 def test_a_stream_larger_than_memory(prog: Path, tmp_path: Path, name: str) -> None:
     """Through a FIFO, so that all of it is nowhere at once; every sample is counted."""

@@ -40,6 +40,7 @@ def existing(path: Path, *needed: str) -> Path:
     return path
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["prog", "fixed"])
 def test_perf_data_flat(made: Path, name: str) -> None:
     """By addresses: the two helpers are told apart, which their names cannot be."""
@@ -190,7 +191,8 @@ def test_perf_data_and_a_debug_file(made: Path, tmp_path: Path, words: str, chai
         assert matched == before
 
 
-@pytest.mark.parametrize("chains", [[], pytest.param(["-g"], marks=pytest.mark.matrix)], ids=["flat", "chains"])
+@pytest.mark.matrix
+@pytest.mark.parametrize("chains", [[], ["-g"]], ids=["flat", "chains"])
 def test_perf_data_and_a_fixed_program(made: Path, tmp_path: Path, chains: list[str]) -> None:
     """Below separate, build-id and addresses stay, and the text moves in the file: either will do for both recordings.
 

@@ -189,6 +189,7 @@ def test_bombs_of_every_kind(kind: str, tmp_path: Path) -> None:
     refused(ended, "could not check")
 
 
+@pytest.mark.matrix
 def test_many_small_bombs(tmp_path: Path) -> None:
     """Each is given up after what a file of its size may unpack to."""
     bomb = bz2.compress(tar(("x", b"\1" + bytes(200 << 20))))
@@ -199,6 +200,7 @@ def test_many_small_bombs(tmp_path: Path) -> None:
     assert ended.stdout.count(f"{_LARGE}64.") == 4
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not shutil.which("zstd"), reason="zstd is not installed")
 def test_a_tree_of_small_honest_archives(tmp_path: Path) -> None:
     """A tree of small archives, such as kernel modules: each needs the zstd program, most are under 2 KiB."""

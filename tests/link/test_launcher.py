@@ -75,8 +75,6 @@ COMPILERS = (
     "clang-19",
     "clang",
 )
-#: The rest have the same drivers under other names, and wait for the matrix.
-ALWAYS = ("gcc",)
 ONE_WORD = ("gcc", "g++", "cc", "c++", "clang", "clang++")
 
 
@@ -115,8 +113,9 @@ def first_difference(one: object, other: object) -> str:
     return f"{a[at : at + 300]} / {b[at : at + 300]}"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
-    "compiler", [name if name in ALWAYS else pytest.param(name, marks=pytest.mark.matrix) for name in COMPILERS]
+    "compiler", COMPILERS
 )
 def test_same_as_the_bare_compiler(compiler: str, tmp_path: Path) -> None:
     need(compiler)

@@ -204,6 +204,7 @@ def test_killed_at_many_moments(linker: Toolchain, main: Path, bulk: Path, tmp_p
     kill_some(linker, main, bulk, tmp_path, 200)
 
 
+@pytest.mark.matrix
 def test_many_links_at_once_in_one_directory(
     main: Path, bulk: Path, tmp_path: Path, toolchains: dict[str, Toolchain]
 ) -> None:
@@ -234,6 +235,7 @@ def test_same_bytes_in_another_directory(linker: Toolchain, main: Path, bulk: Pa
     assert b"hugealign/" not in contents.pop()
 
 
+@pytest.mark.matrix
 def test_two_megabytes_of_arguments(main: Path, bulk: Path, tmp_path: Path) -> None:
     """Nested response files with 40,000 words, as a large build makes them."""
     inner = tmp_path / "inner"

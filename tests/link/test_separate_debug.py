@@ -335,6 +335,7 @@ def test_build_attributes(tmp_path: Path) -> None:
     assert old
 
 
+@pytest.mark.matrix
 def test_damaged_debug_information(tmp_path: Path) -> None:
     """Whatever a byte of it is changed to, the file is refused or separated, and soon."""
     (tmp_path / "traced.cc").write_text(TRACED)

@@ -125,6 +125,7 @@ def test_memory_without_huge_pages_by_the_programs_own_wish(arena: Path) -> None
         assert codes(result) == {"process.thp-disabled"}
 
 
+@pytest.mark.matrix
 def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says nothing if somebody holds one of the pages at that moment; here nothing is asked of it three times."""
     split = Adviser.split
@@ -165,6 +166,7 @@ def test_all_tries_are_work(arena: Path, number: int, tries: int, monkeypatch: p
     assert adapter.pause >= done.changes[-1].seconds / module._WORK
 
 
+@pytest.mark.matrix
 def test_a_window_that_stays_huge_for_no_known_reason(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel says nothing and does nothing; trying again, which is what is advised, helps."""
     with running(arena, 2, 1) as process:
@@ -198,6 +200,7 @@ def test_a_program_without_a_window_is_told_what_its_file_is(built: Programs) ->
     assert (result["diagnosis"]["code"], result["diagnosis"]["remedy"]["kind"]) == ("text.no-window", "start")
 
 
+@pytest.mark.matrix
 def test_never_more_than_so_many_when_the_heat_moves(arena: Path) -> None:
     with running(arena, 6, 2) as process:
         most, ended = [0], threading.Event()

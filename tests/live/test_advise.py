@@ -192,6 +192,7 @@ def test_few_samples(spread: Path) -> None:
     assert (result["diagnosis"]["code"], named(result)) == ("tlb.fits", [])
 
 
+@pytest.mark.matrix
 def test_options_of_a_run_are_added_to(spread: Path, opened: Path) -> None:
     """Nothing is ever named that starts one run by another."""
     work = f"{spread} 1000 500; {spread.parent / 'opens'} {opened} 1000 500"

@@ -79,6 +79,7 @@ int main(int count, char **words) {
 """
 
 
+@pytest.mark.matrix
 def test_a_library_that_a_small_program_opens(tmp_path: Path) -> None:
     """The first line names `advise`, `advise` names the library, and with that the line is gone."""
     (tmp_path / "f.s").write_text(_OPENED)

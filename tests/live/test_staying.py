@@ -56,6 +56,7 @@ def test_children_of_a_server_that_forks(programs: Programs) -> None:
     assert staying.forked(path).huge == staying.PROCESSES * staying.ALL_KIB
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["file", "anonymous"])
 def test_pressure_in_its_control_group(warmed: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -99,12 +99,13 @@ def test_every_command_of_the_tour(programs: Programs, entries: int | None) -> N
     for line in lines:
         # Status 1 of ps: windows that nobody has touched, which is what becomes of those that are not hot.
         accept = "[ $? = 1 ]" if line.startswith("hugealign ps") else "exit 99"
-        script.append(f"{line.partition('  #')[0].rstrip()} || {accept}")
-        if line.rstrip().endswith("&"):
+        command = line.partition("  #")[0].rstrip()
+        script.append(f"{command} || {accept}")
+        if command.endswith("&"):
             # The one thing that a reader sees and a script does not: that the server is up.
-            script[-1] = line
-            script += ["server=$!", "for i in $(seq 300); do grep -q ready said && break; sleep 0.1; done"]
-            script += ["(exit 0)"]
+            script[-1] = f"{command[:-1]} >said &"
+            script += ["server=$!", "for i in $(seq 300); do grep -qs ready said && break; sleep 0.1; done"]
+            script += ["grep -q ready said || exit 98"]
     script += ["cat /proc/$server/smaps >smaps"]
     with (directory / "message").open("w") as message:
         words = ["bash", "-c", "\n".join(script)]
