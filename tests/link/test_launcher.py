@@ -114,9 +114,7 @@ def first_difference(one: object, other: object) -> str:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize(
-    "compiler", COMPILERS
-)
+@pytest.mark.parametrize("compiler", COMPILERS)
 def test_same_as_the_bare_compiler(compiler: str, tmp_path: Path) -> None:
     need(compiler)
     differences = []
