@@ -7,6 +7,10 @@ from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBI
 from hugealign.elf.windows import whole_text, windows_holding
 from hugealign.records import Record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 class Coverage(Record):
     """How much of the text lies in whole windows: *huge* of *text* bytes; *pad* bytes of padding fill them.
@@ -48,16 +52,16 @@ def coverage(image: "Image", page_size: int, alignment: int | None = None) -> Co
     return total(coverages(image, page_size, alignment))
 
 
-def total(parts: "list[Coverage]") -> Coverage:
+def total(parts: "Sequence[Coverage]") -> Coverage:
     """Return the sum of *parts*."""
     if len(parts) == 1:  # a well-linked file has one text
         return parts[0]
     return Coverage(*(sum([getattr(part, name) for part in parts]) for name in ("text", "huge", "windows", "pad")))
 
 
-def coverages(image: "Image", page_size: int, alignment: int | None = None) -> list[Coverage]:
+def coverages(image: "Image", page_size: int, alignment: int | None = None) -> tuple[Coverage, ...]:
     """Return the coverage of each of ``image.text_segments``."""
-    known: list[Coverage] | None = image.coverages.get((page_size, alignment))
+    known: tuple[Coverage, ...] | None = image.coverages.get((page_size, alignment))
     if known is not None:
         return known
     segments, pads = image.text_segments, pad_sections(image)
@@ -79,7 +83,7 @@ def coverages(image: "Image", page_size: int, alignment: int | None = None) -> l
                     huge = sum(_overlap(*w, start, end) - _overlap(*w, *pad) for w in _between(held, start, end))
                 row[0] -= whole - huge
                 row[1] += huge
-    made = image.coverages[page_size, alignment] = [Coverage(*row) for row in rows.values()]
+    made = image.coverages[page_size, alignment] = tuple([Coverage(*row) for row in rows.values()])
     return made
 
 

@@ -224,7 +224,7 @@ class Image(Record):
         return tuple(s for s in self.segments if s.p_type == PT_LOAD and s.p_flags & PF_X)
 
     @once
-    def coverages(self) -> "dict[tuple[int, int | None], list[Any]]":
+    def coverages(self) -> "dict[tuple[int, int | None], tuple[Any, ...]]":
         """What `hugealign.elf.coverage` has computed of it, by its arguments: several rules ask for the same."""
         return {}
 

@@ -100,7 +100,8 @@ def _laid_out(
     first: "LinkerRun | None" = None,
 ) -> int:
     """Link by *recipe*, unless *first* did; *quiet* if an earlier plain link has printed the linker's messages."""
-    voice.debug(f"{job.real} as {recipe.linker.name}: {' '.join(recipe.linker.flags(job.settings.page_size))}")
+    if voice.debugging:
+        voice.debug(f"{job.real} as {recipe.linker.name}: {' '.join(_words(job, recipe.linker))}")
     from hugealign.link.check import broken
 
     attempts = [laid_out(job, recipe, first)]
@@ -124,6 +125,13 @@ def _laid_out(
     if not quiet:
         guarded.run.forward()
     return _finish(job, recipe, guarded, voice)
+
+
+def _words(job: Job, linker: linkers.Linker) -> list[str]:
+    """Return the words that a link gets beside the user's, which ``...`` stands for, without those of an order."""
+    script = job.machine.linkers[linker.name] if linker.script else None
+    size = job.settings.page_size
+    return [*linker.arguments(["..."], size, linkers.PAD_OBJECT, script), *linker.base(job.command, size, job.machine)]
 
 
 def _with_less(

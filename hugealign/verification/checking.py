@@ -51,7 +51,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
     policy = policy.of(image)
     facts = read_facts(fd, image)
     broken = examine(facts, policy)
-    parts: list[Coverage] = []
+    parts: tuple[Coverage, ...] = ()
     if not facts.debug:
         broken = _laid_out(image, rules.check(image, policy) + broken, policy)
         parts = coverages(image, policy.page_size)
@@ -71,7 +71,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
         tuple(diagnosis.about(name) for diagnosis in broken),
         () if facts.debug else image.text_segments,
         facts.debug or covered.text < policy.min_text,
-        coverages=tuple(parts),
+        coverages=parts,
         file_size=image.file_size,
         kernels=() if facts.debug else eligibility(image, policy.page_size, facts.kind, parts),
         build_id=facts.notes.build_id,

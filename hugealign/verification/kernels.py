@@ -32,7 +32,7 @@ class System(Record):
     system: str
     title: str
     source: str
-    judge: "Callable[[Image, int, str, list[Coverage]], list[Coverage]]"
+    judge: "Callable[[Image, int, str, tuple[Coverage, ...]], tuple[Coverage, ...]]"
     machine: int | None = None
 
 
@@ -44,7 +44,7 @@ class Eligibility(Record):
     windows: int
 
 
-def eligibility(image: Image, page_size: int, kind: str, parts: list[Coverage]) -> tuple[Eligibility, ...]:
+def eligibility(image: Image, page_size: int, kind: str, parts: tuple[Coverage, ...]) -> tuple[Eligibility, ...]:
     """Return what each known system does with the text of *image*, which is of *kind* (``Facts.kind``).
 
     *parts* is the coverage of its text segments.
@@ -61,12 +61,12 @@ def eligibility(image: Image, page_size: int, kind: str, parts: list[Coverage]) 
     return tuple(answers)
 
 
-def _honoured(_image: Image, _page: int, _kind: str, parts: list[Coverage]) -> list[Coverage]:
+def _honoured(_image: Image, _page: int, _kind: str, parts: tuple[Coverage, ...]) -> tuple[Coverage, ...]:
     return parts
 
 
-def _no_static_pie(_image: Image, _page: int, kind: str, parts: list[Coverage]) -> list[Coverage]:
-    return [] if kind == STATIC_PIE else parts
+def _no_static_pie(_image: Image, _page: int, kind: str, parts: tuple[Coverage, ...]) -> tuple[Coverage, ...]:
+    return () if kind == STATIC_PIE else parts
 
 
 def thp_eligible(segment: Segment, page: int, library: bool) -> bool:
@@ -86,22 +86,22 @@ def thp_eligible(segment: Segment, page: int, library: bool) -> bool:
     )
 
 
-def _glibc_thp(image: Image, page: int, kind: str, parts: list[Coverage]) -> list[Coverage]:
+def _glibc_thp(image: Image, page: int, kind: str, parts: tuple[Coverage, ...]) -> tuple[Coverage, ...]:
     """Judge by what the loader requests; text that it skips may be huge for other reasons."""
     library = kind == LIBRARY
     if library and page > image.load_alignment and any(thp_eligible(s, page, library) for s in image.load_segments):
         parts = coverages(image, page, page)
     pairs = zip(image.text_segments, parts, strict=True)
-    return [part for segment, part in pairs if thp_eligible(segment, page, library)]
+    return tuple([part for segment, part in pairs if thp_eligible(segment, page, library)])
 
 
-def _linux_64k(image: Image, _page: int, _kind: str, _parts: list[Coverage]) -> list[Coverage]:
+def _linux_64k(image: Image, _page: int, _kind: str, _parts: tuple[Coverage, ...]) -> tuple[Coverage, ...]:
     """Judge by runs of contiguous page table entries: with 64 KiB pages a PMD maps 512 MiB, and such a run 2 MiB.
 
     Such a kernel does not load what is aligned to less than its pages.
     """
     loads = all(s.p_align >= _PAGE_64K for s in image.load_segments)
-    return coverages(image, _RUN_64K, image.load_alignment) if loads else []
+    return coverages(image, _RUN_64K, image.load_alignment) if loads else ()
 
 
 SYSTEMS = (

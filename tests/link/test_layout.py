@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import HUGEALIGN, Elf, Toolchain, run
+from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, run
 
 MODES = {
     "pie": ("-pie",),
@@ -105,3 +105,17 @@ def test_holes_take_no_disk(toolchain: Toolchain, bulk: Path, tmp_path: Path) ->
     added = (padded.stat().st_blocks - plain.stat().st_blocks) * 512
     pad = len(Elf(padded).pad())
     assert added <= pad + (64 << 10)
+
+
+def test_what_debugging_prints_makes_the_same_link(features: Path, bulk: Path, tmp_path: Path) -> None:
+    """The words that a link gets, with the files of ld-scripts, typed."""
+    inputs = ("-fuse-ld=bfd", "-o", "program")
+    done = run(HUGEALIGN, "g++", *inputs, features, bulk, cwd=tmp_path, check=True, HUGEALIGN_DEBUG="1")
+    first = done.stderr.splitlines()[0]
+    before, _, after = first.partition(" as bfd: ")[2].partition(" ... ")
+    ours, scripts = (tmp_path / "program").read_bytes(), ROOT / "ld-scripts"
+    option, script = before.split()
+    pad, *flags = after.split()
+    words = (f"-Wl,{option},{scripts / script}", features, bulk, scripts / pad, f"-Wl,{','.join(flags)}")
+    run("g++", *inputs, *words, cwd=tmp_path, check=True)
+    assert (tmp_path / "program").read_bytes() == ours
