@@ -240,6 +240,10 @@ def _run(argv: list[str]) -> int:
     if argv[0] == "help":
         argv, more = [*argv[1:2], "--help"], argv[2:]
     if argv[0] in COMMANDS or argv[0] in LABORATORY:
+        if argv[0] == "run" and argv[1:] and (argv[1] == "--" or not argv[1].startswith("-")):
+            from hugealign.cli.run import run_without_options
+
+            return run_without_options(argv[1:])
         made = command_parser(argv[0])
         if more:
             made.error(f"unrecognized arguments: {' '.join(more)}")

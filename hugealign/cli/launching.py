@@ -1,17 +1,17 @@
 """The options of `hugealign run`, and what it does before it becomes the command, for itself and for `advise`."""
 
-import argparse
 import contextlib
 import sys
 from collections.abc import Mapping
 
-from hugealign.cli.arguments import seconds
 from hugealign.environment import as_given
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from hugealign.run.launch import TextResult
 
 
@@ -23,8 +23,11 @@ def command_words(words: list[str], example: str) -> list[str]:
     return words
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: "argparse.ArgumentParser") -> None:
     """Declare the options and the command."""
+    import argparse
+
+    from hugealign.cli.arguments import seconds
     from hugealign.run import store
 
     add = parser.add_argument
@@ -56,26 +59,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("words", nargs=argparse.REMAINDER, metavar="COMMAND", help="the command and its arguments")
 
 
-def prepared(command: str, args: argparse.Namespace) -> tuple[str, Mapping[bytes, bytes]]:
-    """Make the text of *command* huge as *args* say, and print the messages.
+def prepared(command: str, args: "argparse.Namespace | None") -> tuple[str, Mapping[bytes, bytes]]:
+    """Make the text of *command* huge as *args* say, None if there are no options, and print the messages.
 
     Return the path to execute instead of the first word, and the environment for it.
     """
     lines: list[str] = []
     program = ""
-    environ = as_given()
+    environ, verbose = as_given(), bool(args and args.verbose)
     try:
         from hugealign.run import launch
 
-        options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait, args.file)
+        options = launch.LaunchOptions()
+        if args:
+            options = launch.LaunchOptions(args.how, args.libs, args.fix, args.store, args.wait, args.file)
         done = launch.prepare(command, options)
         program = done.program
         if done.tunable:
             environ = launch.with_tunable(environ)
-        shown = done.texts if args.verbose else done.worst
-        lines += [_line(text, args.verbose) for text in shown]
+        shown = done.texts if verbose else done.worst
+        lines += [_line(text, verbose) for text in shown]
         counted = [text for text in done.texts if text.windows and text.how != launch.STORE]
-        if shown and len(counted) > 1 and not args.verbose:
+        if shown and len(counted) > 1 and not verbose:
             huge, windows = sum(text.huge for text in counted), sum(text.windows for text in counted)
             lines[-1] = f"{huge} of {windows} windows huge in {len(counted)} files; {lines[-1]}"
     except (HugealignError, OSError) as error:

@@ -1,11 +1,13 @@
 """``hugealign run -- COMMAND``: make a command's text huge, then become the command."""
 
-import argparse
-
 from hugealign.cli import launching
 from hugealign.cli.launching import command_words
 from hugealign.errors import COMMAND_STATUSES, UsageError
 from hugealign.io.execution import execute
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
 
 USAGE = (
     "hugealign run [-h] [-v] [--how HOW] [--libs] [--file PATH]... [--fix]\n"
@@ -50,15 +52,24 @@ examples:
   hugealign run --file ./server -- sh -c './server --port 80'
 """
 STATUS = COMMAND_STATUSES
-
+_EXAMPLE = "hugealign run -- python3 script.py"
 
 configure = launching.configure
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Make the command's text huge and become the command; return 126 or 127 if that fails."""
-    words = command_words(args.words, "hugealign run -- python3 script.py")
-    if args.file and args.how == "copy":
+    if args.file and args.how == "copy" and command_words(args.words, _EXAMPLE):
         raise UsageError("run: --file cannot be combined with --how=copy, whose copies have no path")
+    return _run(args.words, args)
+
+
+def run_without_options(words: list[str]) -> int:
+    """Do what `run` does for the *words* of a command line without options, 8 ms sooner: without argparse."""
+    return _run(words, None)
+
+
+def _run(words: list[str], args: "argparse.Namespace | None") -> int:
+    words = command_words(words, _EXAMPLE)
     program, environ = launching.prepared(words[0], args)
     return execute(words, environ, program)

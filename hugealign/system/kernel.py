@@ -17,7 +17,7 @@ _PMD_SIZE = f"{THP}/hpage_pmd_size"
 def huge_page_size(path: str = _PMD_SIZE) -> int:
     """Return the bytes that one PMD maps on this kernel; if it does not say (no THP), those usual for the processor."""
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="utf-8") as file:
             return int(file.read())
     except (OSError, ValueError):
         return page_size_of(native(), OWN)
@@ -31,7 +31,7 @@ def has_thp() -> bool | None:
 def thp_mode(name: str) -> str:
     """Return the word that the setting *name* (``shmem_enabled``) has chosen; empty without such a setting."""
     try:
-        with open(f"{THP}/{name}", encoding="ascii") as file:
+        with open(f"{THP}/{name}", encoding="utf-8") as file:
             return file.read().partition("[")[2].partition("]")[0]
     except (OSError, ValueError):
         return ""
@@ -40,7 +40,7 @@ def thp_mode(name: str) -> str:
 def available_memory() -> int | None:
     """Return the bytes that are available without swapping (``MemAvailable``), or None without /proc."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
+        with open("/proc/meminfo", encoding="utf-8") as file:
             for line in file:
                 if line.startswith("MemAvailable:"):
                     return int(line.split()[1]) << 10

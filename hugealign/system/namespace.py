@@ -76,7 +76,7 @@ def enter() -> Namespace:
             _libc().prctl(_PR_CAPBSET_DROP, number)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
             try:
-                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                with open(f"/proc/self/{name}", "w", encoding="utf-8") as file:
                     file.write(text)
             except OSError as error:
                 raise no_mounts(name, error.errno or 0) from error

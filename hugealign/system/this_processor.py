@@ -66,7 +66,7 @@ def from_files(root: str = "") -> Processor:
     """Return the processor by MIDR_EL1 or /proc/cpuinfo; for tests, *root* replaces /."""
     fields = _cpuinfo(root)
     brand = next((fields[field] for field in _BRANDS if field in fields), "")
-    with contextlib.suppress(OSError, ValueError), open(root + _MIDR, encoding="ascii") as file:
+    with contextlib.suppress(OSError, ValueError), open(root + _MIDR, encoding="utf-8") as file:
         return Processor(brand, identify_midr(int(file.read(64), 16)), None)
     with contextlib.suppress(KeyError, ValueError):
         cpu = identify(fields["vendor_id"], int(fields["cpu family"]), int(fields["model"]))
