@@ -61,6 +61,6 @@ fi
 python=/usr/bin/python3
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || python=python3
 "$python" -m venv "$venv"
-# The groups alone: hugealign itself runs from the checkout.
+# The groups alone: hugealign itself runs from the checkout.  Python compiles what is used when it is used.
 "$venv/bin/python" tests/requirements.py test >"$venv/requirements.txt"
-"$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$venv/requirements.txt"
+"$venv/bin/python" -m pip install -q --no-compile --disable-pip-version-check -r "$venv/requirements.txt"
