@@ -26,8 +26,8 @@ if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
     settings.load_profile("tests")
 
 _LIVE = "tests/live/"
-#: One in so many cases of a test, and at least one: a prime, so that the cases that are left are not all of one linker.
-_SHARE = 7
+#: One in so many cases of a test, rounded up, and at most so many.
+_SHARE, _MOST = 7, 3
 #: All cases of these: the first two start few processes, and take a minute together; the corpus is a quarter as it is.
 _WHOLE = ("tests/unit/", "tests/properties/", "tests/link/test_corpus.py")
 _SLOW = "tests/unit/profile/test_memory.py"  # but not of this: it takes as long as all other unit tests
@@ -59,12 +59,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         if not item.nodeid.startswith(_WHOLE) or item.nodeid.startswith(_SLOW):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for test, those in cases.items():
-        # The name of the test chooses which, so that each linker has its tests.
-        turn, step = zlib.crc32(test.encode()), min(len(those), _SHARE)
-        for number, item in enumerate(those):
-            if (number + turn) % step:
-                item.add_marker("matrix")
+    for those in cases.values():
+        those.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))  # by chance, so that each linker has its tests
+        for item in those[min(-(-len(those) // _SHARE), _MOST) :]:
+            item.add_marker("matrix")
 
 
 @pytest.hookimpl(optionalhook=True)  # `pytest` alone needs no xdist

@@ -96,7 +96,7 @@ def test_shortfall_is_one_line(check: str, status: int, main: Path, bulk: Path, 
 
 def test_debug_says_what_was_done(main: Path, bulk: Path, tmp_path: Path) -> None:
     done = run(HUGEALIGN, "gcc", main, bulk, "-o", tmp_path / "out", HUGEALIGN_DEBUG="1")
-    assert " as bfd: -z max-page-size=0x200000 -z separate-code" in done.stderr
+    assert " as bfd: -T bfd-x86_64.ld ... pad-x86_64.o -z max-page-size=0x200000 -z separate-code" in done.stderr
     done = run(HUGEALIGN, "gcc", "-nostdlib", "-r", main, bulk, "-o", tmp_path / "out.o", HUGEALIGN_DEBUG="1")
     assert "left alone: -r: a relocatable link" in done.stderr
 
