@@ -28,7 +28,7 @@ if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
 _LIVE = "tests/live/"
 #: One in so many cases of a test, rounded up, and at most so many.
 _SHARE, _MOST = 7, 3
-#: All cases of these: the first two start few processes, and take a minute together; the corpus is a quarter as it is.
+#: All cases of these: the first two start few processes, and take a minute together; the corpus takes its own share.
 _WHOLE = ("tests/unit/", "tests/properties/", "tests/link/test_corpus.py")
 _SLOW = "tests/unit/profile/test_memory.py"  # but not of this: it takes as long as all other unit tests
 

@@ -152,6 +152,7 @@ def parts(program: Path) -> set[str]:
     return {name.removesuffix(".cold") for name in symbols(program) if name.endswith(".cold")}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_divided_functions_do_the_same(compiler: str, tmp_path: Path) -> None:
     """Exceptions, computed gotos, tables of jumps; two local functions of one name stay whole."""

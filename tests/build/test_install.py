@@ -106,6 +106,7 @@ def test_modes_do_not_depend_on_umask(tmp_path: Path) -> None:
     assert tree(tmp_path / "one") == tree(tmp_path / "two")
 
 
+@pytest.mark.matrix
 def test_uninstall_leaves_others_files_and_nothing_else(tmp_path: Path) -> None:
     other = tmp_path / "share/man/man1/other.1"
     other.parent.mkdir(parents=True)

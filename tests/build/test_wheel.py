@@ -101,6 +101,7 @@ def test_all_of_the_checkout_is_there(installed: Path) -> None:
                 assert (target / file.relative_to(ROOT / place)).read_bytes() == file.read_bytes()
 
 
+@pytest.mark.matrix
 def test_two_builds_are_the_same_bytes(wheel: Path, tmp_path: Path) -> None:
     (other,) = built(tmp_path)
     assert other.name == wheel.name

@@ -35,6 +35,7 @@ def cheap(cost: Ended, message: str) -> None:
 YAML = b"header:\n  profile-version: 1\nfunctions:\n  - name: "
 
 
+@pytest.mark.matrix
 def test_a_bomb_in_gzip(prog: Path, tmp_path: Path) -> None:
     """One scalar of 1.5 GB took 3.7 GB of memory; here a fifth of it."""
     packed(tmp_path / "p.gz", YAML, b"a" * (1 << 20), 300)

@@ -341,6 +341,7 @@ def test_a_signal_to_the_group(number: signal.Signals, delay: float, tmp_path: P
     assert "hugealign" not in printed
 
 
+@pytest.mark.matrix
 def test_a_linker_in_the_guise_of_another_is_laid_out_or_it_is_said(work: Path) -> None:
     need("clang-19", "ld.lld-19")
     (work / "opt").mkdir()

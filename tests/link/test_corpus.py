@@ -22,7 +22,7 @@ from tests.support import HUGEALIGN, PAGE, TOOLCHAINS, Elf, run
 #: The linkers that `make test` takes in turn.
 TURNS = ("gcc-bfd", "clang19-lld19", "gcc-mold", "gcc-lld14", "gcc-gold", "clang14-lld14")
 #: `make test` takes one source of so many.
-SHARE = 4
+SHARE = 6
 
 
 class Checker:

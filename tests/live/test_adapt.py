@@ -111,6 +111,7 @@ def test_hottest_windows_become_huge_and_undo_splits_them(arena: Path, more: tup
         assert "0 of at most 0 windows are huge" in done.stdout
 
 
+@pytest.mark.matrix
 def test_memory_without_huge_pages_by_the_programs_own_wish(arena: Path) -> None:
     """The kernel's answer is the one for files that it cannot collapse."""
     with running(arena, 2, 1) as process:
@@ -143,6 +144,7 @@ def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatc
     assert {asked.count(address) for address in asked} == {4}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("number", "tries"), [(0, 1 + module._AGAIN), (errno.EBUSY, 1)], ids=["silent", "refused"])
 def test_all_tries_are_work(arena: Path, number: int, tries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a window which is never split takes no more of the time than others.  A refusal is final."""

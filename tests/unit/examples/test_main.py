@@ -10,11 +10,11 @@ from examples.servers.__main__ import arguments
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 COMMANDS = ("postgres/run.sh", "mysql/run.py")
-WRONG = (["--rounds", "1"], ["--rounds=-2"], ["--rounds", "x;y"], ["--rounds"], ["--what"], ["--seconds", "0"])
+WRONG = (["--rounds=-2"], ["--rounds", "x;y"], ["--what"], ["--seconds", "0"], ["--no-stal"])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("words", [*WRONG, ["--rounds", "10000"], ["--no-stal"]])
+@pytest.mark.parametrize("words", WRONG)
 def test_wrong_usage_ends_at_once(command: str, words: list[str]) -> None:
     done = subprocess.run([EXAMPLES / command, *words], capture_output=True, text=True, check=False, timeout=20)
     name = Path(command).name
