@@ -10,7 +10,7 @@ from examples.servers.__main__ import arguments
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 COMMANDS = ("postgres/run.sh", "mysql/run.py")
-WRONG = (["--rounds=-2"], ["--rounds", "x;y"], ["--what"], ["--seconds", "0"], ["--no-stal"])
+WRONG = (["--rounds=-2"], ["--rounds", "10000"], ["--rounds", "x;y"], ["--what"], ["--seconds", "0"], ["--no-stal"])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
