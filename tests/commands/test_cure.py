@@ -152,11 +152,15 @@ def test_a_running_program(finished: Path) -> None:
     source = 'void f(void) { __asm__(".skip 3000000, 0x90"); }'
     subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", library], input=source, text=True, check=True)
     small = finished.parent / "small"
-    source = "#include <dlfcn.h>\n#include <unistd.h>\nint main(int c, char **v) { dlopen(v[c - 1], 2); sleep(60); }"
+    source = (
+        "#include <dlfcn.h>\n#include <unistd.h>\n"
+        'int main(int c, char **v) { dlopen(v[c - 1], 2); if (write(1, "r", 1) == 1) sleep(60); }'
+    )
     subprocess.run(["gcc", "-xc", "-", "-o", small], input=source, text=True, check=True)
-    with subprocess.Popen([small, library], env=environment()) as running:
+    with subprocess.Popen([small, library], env=environment(), stdout=subprocess.PIPE) as running:
         try:
-            time.sleep(0.5)
+            assert running.stdout
+            assert running.stdout.read(1) == b"r"
             text = run(HUGEALIGN, "ps", running.pid).stdout
             assert "also: libbig.so, 2.9 MiB: no window can be huge\n" in text
             start = advised("start", "hugealign", "run", "--fix", "--file", library)

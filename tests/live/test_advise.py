@@ -314,7 +314,8 @@ def test_hostile_name(spread: Path) -> None:
 
 @pytest.mark.matrix
 def test_interrupt_is_the_command_s(spread: Path) -> None:
-    words = [sys.executable, "-m", "hugealign", "advise", "--json", "--", str(spread), "10", "20000"]
+    script = 'echo; exec "$0" 10 20000'
+    words = [sys.executable, "-m", "hugealign", "advise", "--json", "--", "sh", "-c", script, str(spread)]
     with subprocess.Popen(
         words,
         stdout=subprocess.PIPE,
@@ -322,9 +323,10 @@ def test_interrupt_is_the_command_s(spread: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         start_new_session=True,
     ) as process:
-        time.sleep(1.5)
-        os.killpg(process.pid, signal.SIGINT)
         assert process.stdout
+        assert process.stdout.readline() == "\n"
+        time.sleep(0.2)  # some samples
+        os.killpg(process.pid, signal.SIGINT)
         result = json.loads(process.stdout.read())
     assert result["status"] == -signal.SIGINT
 
