@@ -23,18 +23,27 @@ FILES = {
     "test_aarch64": "aarch64, cross-compiled, run under qemu-user",
     "test_page_sizes": "Other sizes of huge page",
     "test_lto": "Link-time optimisation",
-    "test_situations": "The stranger links",
+    "test_processors": "Other processors, cross-compiled, run under qemu-user",
+    "test_processors_corpus": "The corpus on other processors",
+    "test_situations": "Unusual links",
+    "test_as_the_plain_link": "What the plain link does, in the same way",
     "test_sections_of_code": "Code in sections of its own",
     "test_tools_after": "Tools after the link",
     "test_package": "A Debian package",
     "test_bolt": "BOLT after the link",
     "test_order": "In the order of a profile",
-    "test_fix": "Finished files, made whole by fix",
+    "test_fix": "Finished files, fixed",
+    "test_fix_default": "What fix chooses by itself",
+    "test_fix_readers": "Readers of fixed files",
+    "test_separate": "Finished files, separated by fix",
+    "test_separate_debug": "Debug information of separated files",
+    "test_separate_tools": "Tools on separated files",
     "test_fix_debuggers": "Debuggers and profilers on fixed files",
     "test_keeping_out": "Links that are left alone, options that keep their meaning",
     "test_outputs": "Outputs and faults",
     "test_once": "Pipes as inputs",
-    "test_faults": "Errors of the user, of the linker, of our own",
+    "test_faults": "Errors of the user, the linker and hugealign",
+    "test_refused_calls": "System calls that are refused",
     "test_started": "Large links, which are started early",
     "test_small": "Small programs and limits",
     "test_examine": "The rules of verify, on linked files",
@@ -60,6 +69,8 @@ NOTES = {
     "test_newer: wild": "As cargo builds it, with the options, programs and gcc of this system:",
 }
 INSTALLED = ("bfd", "lld14", "lld19", "mold", "gold")
+#: In a case of another processor: which, and the linker.
+_PROCESSOR = re.compile("(riscv64|ppc64le|s390x|loongarch64)-(bfd|lld|mold|wild)")
 NEWER = (*(f"{linker} {suite}" for suite in SUITES for linker in ("bfd", "lld", "mold", "gold")), f"wild {CARGO}")
 
 
@@ -78,6 +89,8 @@ def linker_of(case: str) -> str:
     """Return which linker the case *case* is about, judged by its parameters; GNU ld where they name none."""
     if match := re.search(rf"(bfd|lld|mold|gold|wild)-({'|'.join((*SUITES, CARGO))})", case):
         return f"{match[1]} {match[2]}"
+    if match := _PROCESSOR.search(case):
+        return match[2]
     for linker in ("lld14", "lld19", "mold", "gold", "bfd"):
         if linker in case:
             return linker
@@ -95,6 +108,7 @@ def situation_of(name: str, parameters: str) -> str:
     title = name.removeprefix("test_").replace("_", " ")
     if match := re.match(r"([a-z]+)/\w+-", parameters):
         return f"{title}: {match[1]}"
+    parameters = _PROCESSOR.sub(r"\1", parameters)
     rest = re.sub(
         rf"(gcc|clang\d*|musl)-(bfd|gold|lld\d*|mold|wild)(-({'|'.join((*SUITES, CARGO))}))?", "", parameters
     ).strip("-")
@@ -117,7 +131,7 @@ def cases(junit: Path) -> Iterator[Case]:
         reason = None if skipped is None else re.sub(r"/tmp/\S+|\(/.*", "…", skipped.attrib["message"])
         properties = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
         linker = linker_of(parameters)
-        file = f"{file}: wild" if linker.startswith("wild") else file
+        file = f"{file}: wild" if linker.startswith("wild ") else file
         yield Case(file, situation_of(name, parameters), linker, properties.get("seen"), reason)
 
 
@@ -136,7 +150,7 @@ def tables(run: list[Case]) -> dict[str, str]:
         if not rows:
             continue
         used = {linker for cells in rows.values() for linker in cells}
-        columns = [linker for linker in (*INSTALLED, *NEWER) if linker in used]
+        columns = [linker for linker in (*INSTALLED, "lld", "wild", *NEWER) if linker in used]
         parts = []
         if file in NOTES:
             parts += [NOTES[file], "", *(seen or versions((CARGO,) if "wild" in file else SUITES)), ""]

@@ -58,6 +58,7 @@ def archived(release: str) -> Path:
 @pytest.fixture
 def work() -> Iterator[Path]:
     """A directory on the disk, which the one for temporary files may not be."""
+    BUILD.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD, prefix="debian-") as directory:
         yield Path(directory)
 
