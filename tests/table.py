@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hugealign.elf.machines import MACHINES
 from tests import sections
 from tests.link.newer import CARGO, SUITES, TARGET
 
@@ -69,8 +70,8 @@ NOTES = {
     "test_newer: wild": "As cargo builds it, with the options, programs and gcc of this system:",
 }
 INSTALLED = ("bfd", "lld14", "lld19", "mold", "gold")
-#: In a case of another processor: which, and the linker.
-_PROCESSOR = re.compile("(riscv64|ppc64le|s390x|loongarch64)-(bfd|lld|mold|wild)")
+#: In a case of another processor than x86-64 and aarch64: which, and the linker.
+_PROCESSOR = re.compile(f"({'|'.join([m.name for m in MACHINES.values()][2:])})-(bfd|lld|mold|wild)")
 NEWER = (*(f"{linker} {suite}" for suite in SUITES for linker in ("bfd", "lld", "mold", "gold")), f"wild {CARGO}")
 
 

@@ -59,17 +59,17 @@ configure = launching.configure
 
 def run(args: "argparse.Namespace") -> int:
     """Make the command's text huge and become the command; return 126 or 127 if that fails."""
-    if args.file and args.how == "copy" and command_words(args.words, _EXAMPLE):
+    words = command_words(args.words, _EXAMPLE)
+    if args.file and args.how == "copy":
         raise UsageError("run: --file cannot be combined with --how=copy, whose copies have no path")
-    return _run(args.words, args)
+    return _run(words, args)
 
 
 def run_without_options(words: list[str]) -> int:
     """Do what `run` does for the *words* of a command line without options, 8 ms sooner: without argparse."""
-    return _run(words, None)
+    return _run(command_words(words, _EXAMPLE), None)
 
 
 def _run(words: list[str], args: "argparse.Namespace | None") -> int:
-    words = command_words(words, _EXAMPLE)
     program, environ = launching.prepared(words[0], args)
     return execute(words, environ, program)

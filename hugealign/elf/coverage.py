@@ -78,10 +78,8 @@ def coverages(image: "Image", page_size: int, alignment: int | None = None) -> t
             if start < last and first < end:
                 row, pad = rows[segment.index], pad_range(image, segment, pads)
                 whole = _overlap(first, last, start, end) - _overlap(first, last, *pad)
-                huge = whole
-                if held != [(first, last)]:  # BOLT leaves a window without code before its text, and wild pads so
-                    huge = sum(_overlap(*w, start, end) - _overlap(*w, *pad) for w in _between(held, start, end))
-                row[0] -= whole - huge
+                huge = sum(_overlap(*w, start, end) - _overlap(*w, *pad) for w in _between(held, start, end))
+                row[0] -= whole - huge  # windows without code: BOLT leaves one before its text, and wild pads so
                 row[1] += huge
     made = image.coverages[page_size, alignment] = tuple([Coverage(*row) for row in rows.values()])
     return made
