@@ -95,7 +95,8 @@ coverage: setup ## lines and branches that tests/unit and tests/commands reach, 
 	tests/coverage.sh $(VENV) $(or $(ARGS),tests/unit tests/commands)
 
 bench: setup ## benchmarks: ratios, side by side
-	$(PYTHON) -m lab.bench.costs
+	$(PYTHON) -m lab.bench.costs --write docs/measured/cost.md
+	$(PYTHON) -m lab.bench.peers --write docs/measured
 
 rules: ## write docs/reference/rules.md
 	@$(FIND_PYTHON); exec "$$python" -c 'from pathlib import Path; from hugealign.diagnosis import catalogue; \

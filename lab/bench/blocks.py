@@ -12,7 +12,7 @@ from pathlib import Path
 from lab.bench.peers import heldout, llvm
 from lab.bench.peers.program import LLD, Program
 from lab.bench.peers.programs import PROGRAMS
-from lab.bench.timing import HEADER, Cost, cost, in_turn, show
+from lab.bench.timing import Cost, Table, cost, in_turn
 from tests.support import HUGEALIGN
 
 ROUNDS = 7
@@ -53,16 +53,14 @@ def main() -> None:
     front = [str(HUGEALIGN), f"--profile={order}"]
     assert program.divided is not None
     parts = program.divided(order)
-    print(HEADER)
+    table = Table()
     commands = COMPILED[program.name](program)
     compiles = [partial(_all, commands, [], ["-ffunction-sections"]), partial(_all, commands, front, [])]
     plain = [program.driver, *LLD, *program.words, "-o", "timed.out"]
     divided = [*front, program.driver, *LLD, *parts, "-o", "timed.out"]
     links = [partial(cost, plain, directory), partial(cost, divided, directory)]
     for title, ways in ((f"compile {program.name} with a list of blocks", compiles), (f"link {program.name}", links)):
-        costs = in_turn(ways, ROUNDS)
-        show(title, *([item.wall * 1000 for item in those] for those in costs))
-        show("  processor time", *([item.cpu * 1000 for item in those] for those in costs))
+        table.both(title, *in_turn(ways, ROUNDS))
 
 
 def _all(commands: list[Command], before: list[str], flag: list[str]) -> Cost:

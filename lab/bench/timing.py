@@ -7,13 +7,13 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-from tests.support import environment
+from tests.support import HUGEALIGN, environment
 
-_COLUMNS = f"{'milliseconds (medians)':34} {'plain':>9} {'hugealign':>9} {'more':>8} {'ratio':>8} {'of min':>8}"
-HEADER = f"{_COLUMNS}  95 % of the ratio"
+_HEADER = f"{'milliseconds (medians)':34} {'plain':>9} {'hugealign':>9} {'more':>8} {'ratio':>8} {'of min':>8}  95 %"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,11 @@ class Ratio:
     def claim(self) -> bool:
         """Whether the difference is significant: the interval excludes 1."""
         return not self.low <= 1 <= self.high
+
+    @property
+    def interval(self) -> str:
+        """``1.012 to 1.057``, marked if nothing follows from it."""
+        return f"{self.low:.3f} to {self.high:.3f}{'' if self.claim else ', no claim'}"
 
     def __str__(self) -> str:
         """Return ``1.034 (1.012 to 1.057)``, marked if nothing follows from it."""
@@ -123,25 +128,67 @@ def milliseconds(argv: list[str], cwd: Path) -> float:
     return cost(argv, cwd).wall * 1000
 
 
-def compare(title: str, plain: list[str], ours: list[str], runs: int, cwd: Path) -> None:
-    """Run both in turn, in alternating order, and print a line.
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of a benchmark: median milliseconds of a plain command, and of ours; *versus* compares the two.
 
-    A command that always ran second would always find what the first left behind, such as pages to write back.
+    *of_shortest* is the ratio of the shortest times, and *older* compares ours with an older version of it.
     """
-    costs = in_turn([lambda: cost(plain, cwd), lambda: cost(ours, cwd)], runs)
-    show(title, *([item.wall * 1000 for item in side] for side in costs))
+
+    title: str
+    ours: float
+    plain: float | None = None
+    versus: Ratio | None = None
+    of_shortest: float | None = None
+    older: Ratio | None = None
+
+    def __str__(self) -> str:
+        """Return the line."""
+        if self.plain is None or self.versus is None:
+            return f"{self.title:34} {'--':>9} {self.ours:9.1f}"
+        more, ratio = self.ours - self.plain, self.ours / self.plain
+        times = f"{self.plain:9.1f} {self.ours:9.1f} {more:+8.1f} {ratio:8.3f} {self.of_shortest:8.3f}"
+        older = f"; of the older {self.older}" if self.older else ""
+        return f"{self.title:34} {times}  {self.versus.interval}{older}"
 
 
-def show(title: str, plain: Sequence[float], ours: Sequence[float]) -> None:
-    """Print the line of *title*: milliseconds of both, taken in turn."""
-    a, b = statistics.median(plain), statistics.median(ours)
-    result = paired(plain, ours)
-    within = f"{result.low:.3f} to {result.high:.3f}{'' if result.claim else ', no claim'}"
-    low = min(ours) / min(plain)
-    print(f"{title:34} {a:9.1f} {b:9.1f} {b - a:+8.1f} {b / a:8.3f} {low:8.3f}  {within}", flush=True)
+class Table:
+    """The rows of a benchmark: printed as they come, below a header, and kept.
 
+    With *older*, the command of an older hugealign, `compare` also runs that, in turn with the others.
+    """
 
-def alone(title: str, argv: list[str], runs: int, cwd: Path) -> None:
-    """Time one command and print a line."""
-    median = statistics.median(milliseconds(argv, cwd) for _ in range(runs))
-    print(f"{title:34} {'--':>9} {median:9.1f}", flush=True)
+    def __init__(self, older: str = "") -> None:
+        self.older = older
+        self.rows: list[Row] = []
+        print(_HEADER)
+
+    def compare(self, title: str, plain: list[str], ours: list[str], runs: int, cwd: Path) -> None:
+        """Run both in turn, in alternating order, and add a row.
+
+        A command that always ran second would always find what the first left behind, such as pages to write back.
+        """
+        commands = [plain, ours]
+        if self.older and str(HUGEALIGN) in ours and str(HUGEALIGN) not in plain:
+            commands.append([self.older if word == str(HUGEALIGN) else word for word in ours])
+        costs = in_turn([partial(cost, words, cwd) for words in commands], runs)
+        self.show(title, *([item.wall * 1000 for item in side] for side in costs))
+
+    def show(self, title: str, plain: Sequence[float], ours: Sequence[float], older: Sequence[float] = ()) -> None:
+        """Add the row of *title*: milliseconds, taken in turn."""
+        before = paired(older, ours) if older else None
+        shortest = min(ours) / min(plain)
+        self._add(Row(title, statistics.median(ours), statistics.median(plain), paired(plain, ours), shortest, before))
+
+    def both(self, title: str, plain: Sequence[Cost], ours: Sequence[Cost]) -> None:
+        """Add two rows of *title*: time on the clock, and processor time."""
+        self.show(title, *([item.wall * 1000 for item in side] for side in (plain, ours)))
+        self.show("  processor time", *([item.cpu * 1000 for item in side] for side in (plain, ours)))
+
+    def alone(self, title: str, milliseconds: Sequence[float]) -> None:
+        """Add a row without a comparison."""
+        self._add(Row(title, statistics.median(milliseconds)))
+
+    def _add(self, row: Row) -> None:
+        self.rows.append(row)
+        print(row, flush=True)

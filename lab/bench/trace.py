@@ -11,20 +11,20 @@ from hugealign_lab.geometry import geometry
 from hugealign_lab.placement import original
 from hugealign_lab.simulate import simulate
 from hugealign_lab.tracefile import Trace, open_trace
-from lab.bench.timing import HEADER, compare
+from lab.bench.timing import Table
 from tests.support import HUGEALIGN
 
 #: Interpreting Python, compiling it, sorting and hashing: wide code, few loops.
 _SCRIPT = "import ast, json; [json.loads(json.dumps(ast.dump(ast.parse(open(ast.__file__).read())))) for _ in range(2)]"
 
 
-def tracing(work: Path) -> None:
-    """Trace a program in *work*, and print the lines."""
+def tracing(table: Table, work: Path) -> None:
+    """Trace a program in *work*, and add the rows."""
     program = [os.path.realpath("/usr/bin/python3"), "-S", "-c", _SCRIPT]
     traced = [str(HUGEALIGN), "trace", "-o", "bench.trace", "--", *program]
-    compare("trace: Python, natively; traced", program, traced, 3, work)
+    table.compare("trace: Python, natively; traced", program, traced, 3, work)
     emulated = ["qemu-x86_64", *program]
-    compare("trace: Python, by QEMU; traced", emulated, traced, 3, work)
+    table.compare("trace: Python, by QEMU; traced", emulated, traced, 3, work)
     trace = open_trace(str(work / "bench.trace"))
     events = trace.description.events
     size = os.path.getsize(trace.path)
@@ -52,6 +52,5 @@ def _rate(trace: Trace, names: list[str], windows: "list[int] | range") -> float
 
 if __name__ == "__main__":
     subprocess.run(["qemu-x86_64", "--version"], check=True, stdout=subprocess.DEVNULL)
-    print(HEADER)
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
-        tracing(Path(name))
+        tracing(Table(), Path(name))

@@ -7,13 +7,12 @@ the output's name: truncating one would give `cp` its pages, still in the proces
 """
 
 import os
-import statistics
 import subprocess
 import tempfile
 from pathlib import Path
 
 from lab.bench.peers.program import WORK
-from lab.bench.timing import HEADER, Cost, Timed, cost, in_turn, show
+from lab.bench.timing import Cost, Table, Timed, cost, in_turn
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, LLVM, ROOT
 
@@ -43,8 +42,8 @@ def programs(work: Path) -> tuple[Path, Path]:
     return made[0], made[1]
 
 
-def large_programs() -> None:
-    """Print the cost of fixing them."""
+def large_programs(table: Table) -> None:
+    """Add the cost of fixing them."""
     build = ROOT / "build"  # on a disk; the directory for temporary files may not be
     build.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-fix-", dir=build) as name:
@@ -53,30 +52,23 @@ def large_programs() -> None:
         fix = [str(HUGEALIGN), "fix"]
         both = f"{HUGEALIGN} fix --in-place {bfd} && {HUGEALIGN} fix --undo {bfd}"
         (times,) = in_turn([lambda: cost(["sh", "-c", both], work)], ROUNDS)
-        alone("fix and undo 1 GiB in place", [item.wall * 1000 for item in times])
-        alone("  processor time", [item.cpu * 1000 for item in times])
+        table.alone("fix and undo 1 GiB in place", [item.wall * 1000 for item in times])
+        table.alone("  processor time", [item.cpu * 1000 for item in times])
         for title, program in (("move", lld), ("stay", bfd)):
             plain = ["sh", "-c", f"cp --sparse=always {program} out && sync out"]
             commands = [fresh(plain, work), fresh([*fix, str(program), "-o", "out"], work)]
             costs = in_turn(commands, ROUNDS)
-            show(f"fix -o, contents {title}; cp, sync", *([item.wall * 1000 for item in those] for those in costs))
-            show("  processor time", *([item.cpu * 1000 for item in those] for those in costs))
+            table.both(f"fix -o, contents {title}; cp, sync", *costs)
 
 
-def output_of_bolt() -> None:
-    """Print the cost of fixing it, if the comparison with the peers has made it."""
+def output_of_bolt(table: Table) -> None:
+    """Add the cost of fixing it, if the comparison with the peers has made it."""
     for program in sorted(WORK.glob("*/bolt.full.6")):
         command = [str(HUGEALIGN), "fix", program.name, "-o", "out"]
         plain = ["sh", "-c", f"cp --sparse=always {program.name} out && sync out"]
         costs = in_turn([fresh(plain, program.parent), fresh(command, program.parent)], ROUNDS)
         title = f"fix BOLT's {program.parent.name}, {program.stat().st_size >> 20} MiB"
-        show(title, *([item.wall * 1000 for item in those] for those in costs))
-        show("  processor time", *([item.cpu * 1000 for item in those] for those in costs))
-
-
-def alone(title: str, milliseconds: list[float]) -> None:
-    """Print the median of a figure without a comparison."""
-    print(f"{title:34} {'--':>9} {statistics.median(milliseconds):9.1f}", flush=True)
+        table.both(title, *costs)
 
 
 def fresh(argv: list[str], work: Path) -> Timed:
@@ -91,6 +83,6 @@ def fresh(argv: list[str], work: Path) -> Timed:
 
 
 if __name__ == "__main__":
-    print(HEADER)
-    large_programs()
-    output_of_bolt()
+    rows = Table()
+    large_programs(rows)
+    output_of_bolt(rows)

@@ -21,7 +21,7 @@ from hugealign.link.order import dialects
 from lab.bench.costs.projects import c_source
 from lab.bench.peers.program import WORK
 from lab.bench.peers.programs import PROGRAMS
-from lab.bench.timing import Cost, cost, in_turn, show
+from lab.bench.timing import Table, cost, in_turn
 from tests.support import HUGEALIGN, LLVM, ROOT
 
 OBJECTS, FUNCTIONS = 200, 100
@@ -68,7 +68,7 @@ def functions_of_c(directory: Path) -> list[str]:
     return [f"work_{number}_{n}" for number in range(OBJECTS) for n in range(FUNCTIONS)]
 
 
-def many_functions(work: Path, rounds: int = 11) -> None:
+def many_functions(table: Table, work: Path, rounds: int = 11) -> None:
     """Time all programs with each linker, *rounds* times."""
     for title, directory, make in (
         ("order, small functions", work / "functions", small_functions),
@@ -82,11 +82,11 @@ def many_functions(work: Path, rounds: int = 11) -> None:
         subprocess.run(["gcc", "-c", "main.c"], cwd=directory, check=True)
         words = ["gcc", "main.o", *(f"{number}.o" for number in range(OBJECTS))]
         for linker in LINKERS:
-            compare_orders(f"{title}, {linker}", linker, words, directory, order, names, rounds)
-    real_program(work, rounds)
+            compare_orders(table, f"{title}, {linker}", linker, words, directory, order, names, rounds)
+    real_program(table, work, rounds)
 
 
-def real_program(work: Path, rounds: int) -> None:
+def real_program(table: Table, work: Path, rounds: int) -> None:
     """Time clang with GNU ld, which takes seconds, and with LLD, if the comparison with the peers has built it."""
     directory = WORK / "clang"
     if not all((directory / name).exists() for name in ("full.counts", "plain.bfd")):
@@ -101,11 +101,13 @@ def real_program(work: Path, rounds: int) -> None:
         names = [os.fsdecode(name) for name in dialects.parse(order.read_bytes(), str(order)).names]
         words = [program.driver, *program.words]
         for linker, times in (("bfd", (rounds + 1) // 2), ("lld", rounds)):
-            compare_orders(f"clang, {title} ({len(names)}), {linker}", linker, words, directory, order, names, times)
+            compare_orders(
+                table, f"clang, {title} ({len(names)}), {linker}", linker, words, directory, order, names, times
+            )
 
 
 def compare_orders(
-    title: str, linker: str, words: list[str], directory: Path, order: Path, names: list[str], rounds: int
+    table: Table, title: str, linker: str, words: list[str], directory: Path, order: Path, names: list[str], rounds: int
 ) -> None:
     """Time the link *words* in *directory*, without and with the *order* of *names*: by hugealign, and by hand."""
     layout, ordered = by_hand(linker, names, order)
@@ -114,16 +116,7 @@ def compare_orders(
     links += [[words[0], *hand, *words[1:]] for hand in (layout, [*ordered, *layout])] if ordered else []
     costs = in_turn([partial(cost, link, directory) for link in links], rounds)
     for name, without, with_order in zip((title, "  by hand"), costs[::2], costs[1::2], strict=False):
-        show(name, _wall(without), _wall(with_order))
-        show("    processor time", _cpu(without), _cpu(with_order))
-
-
-def _wall(costs: list[Cost]) -> list[float]:
-    return [cost.wall * 1000 for cost in costs]
-
-
-def _cpu(costs: list[Cost]) -> list[float]:
-    return [cost.cpu * 1000 for cost in costs]
+        table.both(name, without, with_order)
 
 
 def by_hand(linker: str, names: list[str], order: Path) -> tuple[list[str], list[str]]:

@@ -17,14 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
 from hugealign.ordering.cdsort import Arc, cdsort
-from lab.bench import timing
-from lab.bench.timing import cost, in_turn
+from lab.bench.timing import Table, cost, in_turn
 from tests.support import HUGEALIGN, ROOT
 
 LEAST = 50 << 20
@@ -75,7 +74,7 @@ def sampled_program(directory: Path) -> Path:
     return directory / "prog"
 
 
-def ingest(directory: Path, rounds: int, titles: list[str]) -> None:
+def ingest(table: Table, directory: Path, rounds: int, titles: Iterable[str]) -> None:
     """Compare perf script with `hugealign order` and `profile reduce`, which run it; all in turn."""
     program = sampled_program(directory)
     for title in titles:
@@ -96,11 +95,11 @@ def ingest(directory: Path, rounds: int, titles: list[str]) -> None:
             for name, theirs in (("perf script", plain), ("our fields", same)):
                 for unit, of in (("clock", attrgetter("wall")), ("CPU", attrgetter("cpu"))):
                     what = f"{title}, {size >> 20} MiB, {command}: {name}, {unit}"
-                    timing.show(what, *([of(c) * 1000 for c in costs] for costs in (theirs, mine)))
+                    table.show(what, *([of(c) * 1000 for c in costs] for costs in (theirs, mine)))
         data.unlink()
 
 
-def compilation(directory: Path, rounds: int) -> None:
+def compilation(table: Table, directory: Path, rounds: int) -> None:
     """Compare perf script with `hugealign order` of the library that most samples of a compilation are in."""
     source = directory / "unit.cc"
     source.write_text(UNIT)
@@ -115,7 +114,7 @@ def compilation(directory: Path, rounds: int) -> None:
         script, ours = in_turn(
             [partial(cost, argv, directory) for argv in (["perf", "script", "-i", str(data)], order)], rounds
         )
-        timing.show(
+        table.show(
             f"clang, {title}, order: perf script, CPU", *([c.cpu * 1000 for c in side] for side in (script, ours))
         )
         data.unlink()
@@ -179,11 +178,9 @@ def main() -> None:
         if "symbols" in parts:
             many_symbols(Path(name))
         if recordings := [part for part in parts if part in RECORDINGS]:
-            print(timing.HEADER)
-            ingest(Path(name), args.rounds, recordings)
+            ingest(Table(), Path(name), args.rounds, recordings)
         if "clang" in parts:
-            print(timing.HEADER)
-            compilation(Path(name), args.rounds)
+            compilation(Table(), Path(name), args.rounds)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,14 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from lab.bench.timing import HEADER, compare
+from lab.bench.timing import Table
 from tests.support import HUGEALIGN
 
 MAPPINGS = 5000
 
 
-def many_mappings(work: Path) -> None:
-    """Build such a process in *work* and print the lines."""
+def many_mappings(table: Table, work: Path) -> None:
+    """Build such a process in *work* and add the rows."""
     program = work / "mappings"
     subprocess.run(["gcc", "-o", program, Path(__file__).with_name("mappings.c")], check=True)
     with subprocess.Popen([program, str(MAPPINGS)], stdout=subprocess.PIPE) as child:
@@ -21,12 +21,11 @@ def many_mappings(work: Path) -> None:
             plain = ["cat", f"/proc/{child.pid}/smaps"]
             for words in (["ps"], ["ps", "--all"]):
                 ours = [str(HUGEALIGN), *words, "--min-coverage", "0", str(child.pid)]
-                compare(f"{' '.join(words)}, {MAPPINGS} mappings; cat smaps", plain, ours, 20, work)
+                table.compare(f"{' '.join(words)}, {MAPPINGS} mappings; cat smaps", plain, ours, 20, work)
         finally:
             child.kill()
 
 
 if __name__ == "__main__":
-    print(HEADER)
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
-        many_mappings(Path(name))
+        many_mappings(Table(), Path(name))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.bench.costs.warm import program_of_much_text
-from lab.bench.timing import HEADER, Cost, cost, in_turn, show
+from lab.bench.timing import Cost, Table, cost, in_turn
 from tests.support import HUGEALIGN
 
 RUNS = 15
@@ -28,8 +28,8 @@ def tmpfs() -> Iterator[Path]:
             subprocess.run(["umount", name], check=True)
 
 
-def starts(work: Path) -> None:
-    """Print a line for each kind of start."""
+def starts(table: Table, work: Path) -> None:
+    """Add a row for each kind of start."""
     if os.geteuid():
         print("staging: not measured; it needs root, as `cp` to a tmpfs of one's own does")
         return
@@ -46,7 +46,7 @@ def starts(work: Path) -> None:
             return took
 
         costs = in_turn([copied, lambda: cost([*run, "--how=stage", "--", str(program)], work)], RUNS)
-        show(f"first start, staged, {size} MiB; cp", *([item.wall * 1000 for item in side] for side in costs))
+        table.show(f"first start, staged, {size} MiB; cp", *([item.wall * 1000 for item in side] for side in costs))
         small, store = work / "small", memory / "store"
         words = "gcc -fuse-ld=bfd main.c small.s -o small -Wl,-z,max-page-size=0x200000 -Wl,-z,separate-code"
         (work / "small.s").write_text(".text\n.balign 0x200000\n.fill 1 << 20, 4, 0xcccccccc\n", encoding="ascii")
@@ -59,12 +59,11 @@ def starts(work: Path) -> None:
         repeated = [*run, "--how=stage", "--store", str(store), "--", str(small)]
         try:
             costs = in_turn([lambda: cost(there, work), lambda: cost(repeated, work)], RUNS)
-            show("second start, staged; in place", *([item.wall * 1000 for item in side] for side in costs))
+            table.show("second start, staged; in place", *([item.wall * 1000 for item in side] for side in costs))
         finally:
             subprocess.run(["umount", store], check=True)
 
 
 if __name__ == "__main__":
-    print(HEADER)
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as directory:
-        starts(Path(directory))
+        starts(Table(), Path(directory))

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab.bench.timing import HEADER, compare
+from lab.bench.timing import Table
 from tests.live.programs import Programs
 from tests.support import HUGEALIGN
 
@@ -29,16 +29,15 @@ def crowd(work: Path) -> Iterator[None]:
             child.kill()
 
 
-def many_processes(work: Path) -> None:
-    """Print the line."""
+def many_processes(table: Table, work: Path) -> None:
+    """Add the row."""
     subprocess.run(["gcc", "-O2", "-o", work / "maps", Path(__file__).with_name("maps.c")], check=True)
     with crowd(work):
         title = f"top, {SMALL + LARGE} processes; maps"
-        compare(title, [str(work / "maps")], [str(HUGEALIGN), "top"], 10, work)
+        table.compare(title, [str(work / "maps")], [str(HUGEALIGN), "top"], 10, work)
         print(subprocess.run([work / "maps"], stdout=subprocess.PIPE, text=True, check=True).stdout, end="")
 
 
 if __name__ == "__main__":
-    print(HEADER)
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
-        many_processes(Path(name))
+        many_processes(Table(), Path(name))

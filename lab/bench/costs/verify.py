@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from lab.bench.timing import alone, compare
+from lab.bench.timing import Table, milliseconds
 from tests.support import HUGEALIGN
 
 SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/libexec")
@@ -43,28 +43,29 @@ def is_program(path: Path) -> bool:
     return head[:4] == b"\x7fELF" and head[16:17] in (b"\2", b"\3")
 
 
-def many_files(work: Path) -> None:
-    """Print the cost of checking many files."""
+def many_files(table: Table, work: Path) -> None:
+    """Add the cost of checking many files."""
     files = system_files(MANY)
     verify = [str(HUGEALIGN), "verify", "-q", "--fail-on", "never"]
     title = f"verify {len(files)} files"
-    compare(f"{title} (readelf -lW)", ["readelf", "-lW", *files], [*verify, *files], 5, work)
+    table.compare(f"{title} (readelf -lW)", ["readelf", "-lW", *files], [*verify, *files], 5, work)
     for jobs in ("2", "auto"):
-        compare(f"{title} -j{jobs} (-j1)", [*verify, *files], [*verify, "-j", jobs, *files], 5, work)
+        table.compare(f"{title} -j{jobs} (-j1)", [*verify, *files], [*verify, "-j", jobs, *files], 5, work)
     few = work / "few"
     few.mkdir()
     for number, file in enumerate(files[:: len(files) // FEW][:FEW]):
         shutil.copy(file, few / f"{number}")
     if shutil.which("checksec"):
         words = ["checksec", "--format=csv", f"--dir={few}"]
-        compare(f"verify {FEW} files (checksec)", words, [*verify, "-r", str(few)], 3, work)
+        table.compare(f"verify {FEW} files (checksec)", words, [*verify, "-r", str(few)], 3, work)
     else:
         print("checksec: not installed (apt install checksec); not measured")
     tree = small_files(work / "tree")
     for what, trees, runs in ((f"{SMALL} files", [str(tree)], 5), ("/usr/bin, /usr/lib", ["/usr/bin", "/usr/lib"], 3)):
         read = ["sh", "-c", 'find "$@" -type f -print0 | xargs -0 head -qc4', "-", *trees]
-        compare(f"verify -r of {what} (head -c4)", read, [*verify, "-r", "--allow-empty", *trees], runs, work)
+        table.compare(f"verify -r of {what} (head -c4)", read, [*verify, "-r", "--allow-empty", *trees], runs, work)
     with (work / "sparse").open("wb") as stream:
         stream.write(Path(files[0]).read_bytes())
         stream.truncate(1 << 30)
-    alone("verify of 1 GiB, sparse", [*verify, str(work / "sparse")], 10, work)
+    words = [*verify, str(work / "sparse")]
+    table.alone("verify of 1 GiB, sparse", [milliseconds(words, work) for _ in range(10)])

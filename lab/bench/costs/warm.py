@@ -4,12 +4,11 @@ Run by ``make bench``, or alone.
 """
 
 import os
-import statistics
 import subprocess
 import tempfile
 from pathlib import Path
 
-from lab.bench.timing import HEADER, milliseconds
+from lab.bench.timing import Table, milliseconds
 from tests.support import HUGEALIGN
 
 TEXT = 200  # MiB
@@ -34,21 +33,17 @@ def evict(path: Path) -> None:
     os.close(fd)
 
 
-def much_text(work: Path) -> None:
-    """Run both in turn and print a line; it is an error if `warm` does not make every window huge."""
+def much_text(table: Table, work: Path) -> None:
+    """Run both in turn and add a row; it is an error if `warm` does not make every window huge."""
     path = program_of_much_text(work)
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(RUNS):
         for argv, kept in zip((["cat", str(path)], [str(HUGEALIGN), "warm", str(path)]), times, strict=True):
             evict(path)
             kept.append(milliseconds(argv, work))
-    a, b = (statistics.median(kept) for kept in times)
-    low = min(times[1]) / min(times[0])
-    title = f"warm, {TEXT} MiB of text; cat"
-    print(f"{title:34} {a:9.1f} {b:9.1f} {b - a:+8.1f} {b / a:8.3f} {low:8.3f}", flush=True)
+    table.show(f"warm, {TEXT} MiB of text; cat", *times)
 
 
 if __name__ == "__main__":
-    print(HEADER)
     with tempfile.TemporaryDirectory(prefix="hugealign-bench-") as name:
-        much_text(Path(name))
+        much_text(Table(), Path(name))
