@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hugealign.changes.changes import Change, Undone
-from hugealign.diagnosis import render
-from hugealign.diagnosis.refusal import failure
+from hugealign.diagnosis import documents, render
 from hugealign.diagnosis.values import Remedy
 from hugealign.io.units import printable
-from hugealign.version import __version__
 
 SCHEMA = "hugealign.status/1"
 
@@ -34,20 +32,17 @@ def undone_lines(done: Undone) -> list[str]:
     return lines
 
 
-def document(
-    changes: Sequence[Change], undone: Sequence[Undone] | None, errors: Sequence[tuple[str, Exception]]
-) -> dict[str, Any]:
+def to_json(changes: Sequence[Change], undone: Sequence[Undone] | None, errors: Sequence[tuple[str, Exception]]) -> str:
     """Return the JSON document ``hugealign.status/1``, which status-1.schema.json beside this file describes.
 
     *undone* is what became of *changes*, None if they were only looked for.
     """
     became = undone if undone is not None else [None] * len(changes)
-    return {
-        "schema": SCHEMA,
-        "tool": {"name": "hugealign", "version": __version__},
+    body = {
         "changes": [_change(change, done) for change, done in zip(changes, became, strict=True)],
-        "errors": [{"subject": printable(subject), **failure(subject, error)} for subject, error in errors],
+        "errors": documents.errors(errors),
     }
+    return documents.to_json(SCHEMA, body)
 
 
 def _change(change: Change, done: Undone | None) -> dict[str, Any]:
@@ -55,7 +50,7 @@ def _change(change: Change, done: Undone | None) -> dict[str, Any]:
         "diagnosis": render.document(change.diagnosis),
         "time": change.time or None,
         "undone": done and done.done,
-        "failure": failure(change.subject, done.failure) if done and done.failure else None,
+        "failure": documents.failure(change.subject, done.failure) if done and done.failure else None,
     }
 
 

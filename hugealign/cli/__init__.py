@@ -68,6 +68,7 @@ COMMANDS = {name: summary for group in GROUPS.values() for name, summary in grou
 LABORATORY = {
     "trace": "record which code a command runs",
     "simulate": "count the TLB misses of a trace, for any layout and processor",
+    "draw-map": "draw what map shows as a picture",
     "order-trace": "compute a function order and a number of huge windows from a trace",
 }
 

@@ -1,7 +1,6 @@
 """The command ``hugealign adapt``: make the hottest windows of a running process huge, within a budget."""
 
 import argparse
-import json
 from collections.abc import Sequence
 
 from hugealign.cli import messages, output
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace, done: Sequence[Adapted], *, line: bool = False) -> int:
     if args.json:
-        print(json.dumps(report.document(done), indent=None if line else 1), flush=True)
+        print(report.to_json(done, line=line), end="", flush=True)
     for process in () if args.json else done:
         if process.error:
             messages.error(process.error)

@@ -1,7 +1,6 @@
 """The command ``hugealign advise``: would a command or a process gain from huge text."""
 
 import argparse
-import json
 import os
 import shutil
 
@@ -66,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             progress.at_once(f"sampling for {options.seconds:g} s")
             advice = advise_process(args.target, options)
     if args.json:
-        text = json.dumps(report.document(advice), indent=1) + "\n"
+        text = report.to_json(advice)
     else:
         text = "".join(f"{line}\n" for line in report.lines(advice, verbose=args.verbose))
         text = output.painted(text) if args.output in (None, "-") else output.plain(text)

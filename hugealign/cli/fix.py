@@ -1,7 +1,6 @@
 """The command ``hugealign fix``: prepare a linked file for huge pages, without relinking it."""
 
 import argparse
-import json
 import os
 import sys
 
@@ -141,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             output.show(report.lines(done))
     if args.json:
-        print(json.dumps(report.document(fixed, failures), indent=1))
+        print(report.to_json(fixed, failures), end="")
     return status
 
 
@@ -174,7 +173,7 @@ def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
     if args.json:
         fixed = [step.done for step in steps if step.done]
         failures = [(step.path, step.error) for step in steps if step.error]
-        print(json.dumps(report.document(fixed, failures), indent=1))
+        print(report.to_json(fixed, failures), end="")
     else:
         print(report.tree_line(steps))
     # Some of many files are always refused; the others are good to use.
@@ -254,7 +253,7 @@ def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
         programs = inputs.programs(args.files, progress.say)
         gain = gains.gather(programs, options.changed(one_name=True), progress.say)
     if args.json:
-        print(json.dumps(report.report_document(gain), indent=1))
+        print(report.gains_to_json(gain), end="")
     else:
         print(output.painted(report.gains_table(gain)))
     return 0

@@ -1,4 +1,4 @@
-"""The commands of hugealign-lab, which imports this package; this package imports nothing of it by name."""
+"""Finds the commands of hugealign-lab.  Entry points are not seen: Python runs without site-packages (``-I -S``)."""
 
 import importlib
 import os

@@ -1,7 +1,6 @@
 """The command ``hugealign ps``: is the text of running processes on huge pages."""
 
 import argparse
-import json
 import mmap
 import sys
 
@@ -77,8 +76,7 @@ def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
     """Print what was *seen* and return the exit status; *watching*: empty, ``first`` or ``again``."""
     page_size = kernel.huge_page_size()
     if args.json:
-        document = report.document(seen.verdicts, seen.errors, page_size)
-        write(json.dumps(document, indent=None if watching else 1) + "\n", args.output, utf8=True)
+        write(report.to_json(seen.verdicts, seen.errors, page_size, line=bool(watching)), args.output, utf8=True)
     elif seen.verdicts:
         text = "\n".join(report.text(seen.verdicts, page_size, args.verbose, mmap.PAGESIZE))
         if args.output not in (None, "-"):

@@ -73,7 +73,7 @@ def _show(args: argparse.Namespace) -> int:
 
     entries = store.drop(args.files, args.store) if args.drop else store.entries(args.store)
     if args.json:
-        print(report.entries_document(args.store, entries))
+        print(report.entries_to_json(args.store, entries), end="")
         return 0
     for entry in entries:
         state = "dropped" if args.drop else "current" if entry.current else "out of date"
@@ -118,7 +118,7 @@ def _stage(args: argparse.Namespace) -> int:
     if left_out > 1:
         messages.error(f"no room for {left_out - 1} more")
     if args.json:
-        print(report.document(args.store, done, errors))
+        print(report.to_json(args.store, done, errors), end="")
     return status
 
 

@@ -1,7 +1,6 @@
 """``hugealign status``: list what hugealign has changed on this machine, and undo it."""
 
 import argparse
-import json
 import os
 
 from hugealign.cli import messages, output
@@ -67,5 +66,5 @@ def run(args: argparse.Namespace) -> int:
         changes.find()  # takes what was undone out of the journal
         status = 1 if not all(done.done for done in undone) else status
     if not as_text:
-        print(json.dumps(report.document(listed, undone, errors), indent=1))
+        print(report.to_json(listed, undone, errors), end="")
     return status

@@ -84,9 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None:
     if args.json:
-        import json
-
-        text = json.dumps(report.document(machine), indent=None if watching else 1) + "\n"
+        text = report.to_json(machine, line=watching)
     elif args.format == "prometheus":
         text = report.metrics(machine)
     else:

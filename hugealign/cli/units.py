@@ -1,7 +1,6 @@
 """What `enable` and `disable` share: work on each UNIT, and its result as text or JSON."""
 
 import argparse
-import json
 
 from hugealign.cli import messages
 from hugealign.errors import HugealignError
@@ -28,5 +27,5 @@ def each(args: argparse.Namespace, work: "Callable[[str], tuple[list[str], list[
     if args.json:
         from hugealign.services import report
 
-        print(json.dumps(report.document(done, errors), indent=1))
+        print(report.to_json(done, errors), end="")
     return max((error.exit_status for _, error in errors), default=0)

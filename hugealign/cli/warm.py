@@ -1,7 +1,6 @@
 """The command ``hugealign warm``: load the text of files into the page cache in huge pages."""
 
 import argparse
-import json
 import os
 import sys
 
@@ -122,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         summary = [*report.total(texts, libraries), *(room.lines() if room else ())]
         print("".join(f"{line}\n" for line in summary), end="")
     else:
-        print(json.dumps(report.document(texts, libraries, list(missing), errors), indent=1))
+        print(report.to_json(texts, libraries, list(missing), errors), end="")
     statuses.update({3} if missing else ())
     return 1 if 1 in statuses else max(statuses, default=0)
 

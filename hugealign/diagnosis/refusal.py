@@ -8,7 +8,7 @@ from hugealign.io.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from typing import Self
 
 
 class DiagnosedError(HugealignError):
@@ -75,11 +75,3 @@ def words(path: str, error: Exception) -> str:
 
     diagnosis = diagnosis_of(path, error)
     return render.text(diagnosis) if diagnosis else str(error)
-
-
-def failure(path: str, error: Exception) -> "dict[str, Any]":
-    """Return the JSON form of an *error* about the file at *path*: a diagnosis, or else a message."""
-    from hugealign.diagnosis import render
-
-    diagnosis = diagnosis_of(path, error)
-    return {"message": None if diagnosis else printable(str(error)), "diagnosis": render.document(diagnosis)}

@@ -1,12 +1,10 @@
 """Show what was looked at: text for people, JSON for programs.  Pure: returns strings, never prints."""
 
-import json
 from collections import Counter
 
-from hugealign.diagnosis import render
+from hugealign.diagnosis import documents, render
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check
 from hugealign.io.units import counted, printable
-from hugealign.version import __version__
 
 #: The version of the JSON's shape; ``doctor-1.schema.json`` beside this file describes it.
 SCHEMA = "hugealign.doctor/1"
@@ -41,13 +39,11 @@ def text(checks: list[Check], encoding: str) -> str:
 def to_json(checks: list[Check]) -> str:
     """Return the JSON document ``hugealign.doctor/1``."""
     count = Counter(check.status for check in checks)
-    document = {
-        "schema": SCHEMA,
-        "tool": {"name": "hugealign", "version": __version__},
+    body = {
         "checks": [{"status": check.status, "diagnosis": render.document(check.diagnosis)} for check in checks],
         "summary": {status: count[status] for status in (OK, OBSTACLE, NOTE, UNKNOWN)},
     }
-    return json.dumps(document, indent=1) + "\n"
+    return documents.to_json(SCHEMA, body)
 
 
 def _area(check: Check) -> str:

@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hugealign.diagnosis import render
-from hugealign.diagnosis.refusal import failure
+from hugealign.diagnosis import documents, render
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FIX, NOTHING, UNDO, Fixed, Way
 from hugealign.fixing.gains import Gain
 from hugealign.fixing.plan import Edit, Plan
 from hugealign.fixing.trees import TreeStep
 from hugealign.io.units import counted, format_size, printable
-from hugealign.version import __version__
 
 SCHEMA, REPORT_SCHEMA = "hugealign.fix/1", "hugealign.fix-report/1"
 _SHOWN = 40
@@ -53,35 +51,27 @@ def tree_line(steps: Sequence[TreeStep]) -> str:
     return "; ".join(parts) or "nothing to do"
 
 
-def document(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignError]]) -> dict[str, Any]:
+def to_json(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignError]]) -> str:
     """Return the JSON document ``hugealign.fix/1``, which fix-1.schema.json beside this file describes."""
-    return {
-        "schema": SCHEMA,
-        "tool": {"version": __version__},
-        "files": [_file(done) for done in fixed],
-        "errors": [{"target": printable(path), **failure(path, error)} for path, error in failures],
-    }
+    return documents.to_json(SCHEMA, {"files": [_file(done) for done in fixed], "errors": documents.errors(failures)})
 
 
-def report_document(gains: Sequence[Gain]) -> dict[str, Any]:
+def gains_to_json(gains: Sequence[Gain]) -> str:
     """Return the JSON document ``hugealign.fix-report/1``, which fix-report-1.schema.json describes."""
-    return {
-        "schema": REPORT_SCHEMA,
-        "tool": {"version": __version__},
-        "files": [
-            {
-                "path": printable(gain.path),
-                "page_size": gain.page_size,
-                "level": gain.level,
-                "windows": gain.windows,
-                "text_bytes": gain.text,
-                "covered_bytes": gain.covered,
-                "executable_bytes": gain.executable,
-                "processes": gain.users,
-            }
-            for gain in gains
-        ],
-    }
+    files = [
+        {
+            "path": printable(gain.path),
+            "page_size": gain.page_size,
+            "level": gain.level,
+            "windows": gain.windows,
+            "text_bytes": gain.text,
+            "covered_bytes": gain.covered,
+            "executable_bytes": gain.executable,
+            "processes": gain.users,
+        }
+        for gain in gains
+    ]
+    return documents.to_json(REPORT_SCHEMA, {"files": files})
 
 
 def gains_table(gains: Sequence[Gain]) -> str:

@@ -1,12 +1,11 @@
 """A map for terminals and as JSON.  Pure: returns text."""
 
-import json
 from collections.abc import Iterator
 
+from hugealign.diagnosis import documents
 from hugealign.io.units import format_size, printable
 from hugealign.map.layout import CELLS, PARTS, HeatMap, Map
 from hugealign.map.scale import NONE, plain, scale
-from hugealign.version import __version__
 
 SCHEMA = "hugealign.map/1"
 #: From the hottest step to cells of text without samples.
@@ -83,9 +82,7 @@ def percent(part: int, whole: int) -> str:
 def to_json(shown: Map) -> str:
     """Return the JSON document ``hugealign.map/1``, which map-1.schema.json next to this file describes."""
     plan, matched, note = shown.plan, shown.ran.matched, shown.note
-    document = {
-        "schema": SCHEMA,
-        "tool": {"name": "hugealign", "version": __version__},
+    body = {
         "file": shown.ran.binary,
         "sources": [{"path": path, "format": form} for path, form in shown.ran.sources],
         "order": shown.order or None,
@@ -99,7 +96,7 @@ def to_json(shown: Map) -> str:
         "note": note and {name: getattr(note, name) for name in ("page_size", "windows", "hot_start", "hot_end")},
         "layouts": [_layout_json(layout) for layout in shown.layouts],
     }
-    return json.dumps(document) + "\n"
+    return documents.to_json(SCHEMA, body, line=True)
 
 
 def _layout_json(layout: HeatMap) -> dict[str, object]:

@@ -1,9 +1,9 @@
 """What became of an order: functions gained, lost and moved between windows, and how similar the samples are.  Pure."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hugealign.diagnosis import documents
 from hugealign.io.units import printable
 from hugealign.orderfile import FILL, Entry, OrderFile
 
@@ -70,15 +70,14 @@ def text(difference: Difference) -> str:
 
 def to_json(difference: Difference) -> str:
     """Return the JSON document ``hugealign.order-diff/1``, with all functions."""
-    document = {
-        "schema": SCHEMA,
+    body = {
         "overlap": difference.overlap,
         "kept": difference.kept,
         "gained": [_as_json(entry) for entry in difference.gained],
         "lost": [_as_json(entry) for entry in difference.lost],
         "moved": [{**_as_json(new), "from": old.window, "to": new.window} for old, new in difference.moved],
     }
-    return json.dumps(document, indent=1) + "\n"
+    return documents.to_json(SCHEMA, body)
 
 
 def _as_json(entry: Entry) -> dict[str, object]:

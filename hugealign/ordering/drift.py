@@ -1,11 +1,11 @@
 """Whether an order is out of date: how much of the present heat its leading windows hold, and a new order's would."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hugealign.code.calls import Calls
 from hugealign.code.references import References
+from hugealign.diagnosis import documents
 from hugealign.errors import HugealignError
 from hugealign.io.progress import silent
 from hugealign.io.units import printable
@@ -91,8 +91,7 @@ def _percent(share: float) -> str:
 
 def to_json(drift: Drift, threshold: float) -> str:
     """Return the JSON document ``hugealign.order-drift/1``."""
-    document = {
-        "schema": SCHEMA,
+    body = {
         "windows": drift.windows,
         "current": drift.current,
         "new": drift.new,
@@ -100,4 +99,4 @@ def to_json(drift: Drift, threshold: float) -> str:
         "threshold": threshold,
         "out_of_date": drift.lost > threshold,
     }
-    return json.dumps(document, indent=1) + "\n"
+    return documents.to_json(SCHEMA, body)

@@ -1,9 +1,9 @@
 """The order made from a profile, for people and as JSON.  Pure: returns text."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 
+from hugealign.diagnosis import documents
 from hugealign.io.units import counted, format_size, printable
 from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.ordering import unseen
@@ -11,7 +11,6 @@ from hugealign.ordering.carried import Carried
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import WindowPlan
 from hugealign.profile.match import Build, Matched
-from hugealign.version import __version__
 
 SCHEMA = "hugealign.order-report/1"
 _BUILDS_SHOWN = 10
@@ -156,9 +155,7 @@ def to_json(order: Order) -> str:
     """Return the JSON document ``hugealign.order-report/1``, which order-report-1.schema.json describes."""
     plan, ran = order.plan, order.ran
     matched = ran.matched
-    document = {
-        "schema": SCHEMA,
-        "tool": {"name": "hugealign", "version": __version__},
+    body = {
         "binary": {"path": ran.binary, "functions_from": ran.functions.source, "text_windows": plan.text},
         "profiles": [{"path": path, "format": form} for path, form in ran.sources],
         "unit": ran.unit,
@@ -191,7 +188,7 @@ def to_json(order: Order) -> str:
             for w in plan.windows
         ],
     }
-    return json.dumps(document, indent=1) + "\n"
+    return documents.to_json(SCHEMA, body)
 
 
 def _missed_as_json(missed: unseen.Missed | None) -> dict[str, object] | None:

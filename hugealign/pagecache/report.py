@@ -2,15 +2,12 @@
 
 import itertools
 from collections.abc import Collection, Sequence
-from typing import Any
 
-from hugealign.diagnosis import render
-from hugealign.diagnosis.refusal import failure
+from hugealign.diagnosis import documents, render
 from hugealign.errors import HugealignError
 from hugealign.io.units import format_size, printable
 from hugealign.pagecache.text import CachedText
 from hugealign.system import kernel
-from hugealign.version import __version__
 
 SCHEMA = "hugealign.warm/1"
 _SHOWN = 4  # ranges or names in a line
@@ -59,20 +56,18 @@ def shortened(words: Sequence[str]) -> str:
     return ", ".join(itertools.islice(words, _SHOWN)) + more
 
 
-def document(
+def to_json(
     texts: Sequence[CachedText],
     libraries: Collection[str],
     missing: Sequence[tuple[str, str]],
     errors: Sequence[tuple[str, HugealignError]],
-) -> dict[str, Any]:
+) -> str:
     """Return the JSON document ``hugealign.warm/1``, which warm-1.schema.json beside this file describes.
 
     *libraries* are the paths of those *texts* that the user did not name.  Names are escaped as in the text.
     """
     page_size = kernel.huge_page_size()
-    return {
-        "schema": SCHEMA,
-        "tool": {"version": __version__},
+    body = {
         "page_size": page_size,
         "huge_bytes": sum(t.huge for t in texts) * page_size,
         "files": [
@@ -91,5 +86,6 @@ def document(
             for t in texts
         ],
         "libraries_missing": [{"name": printable(name), "needed_by": printable(needing)} for name, needing in missing],
-        "errors": [{"target": printable(target), **failure(target, error)} for target, error in errors],
+        "errors": documents.errors(errors),
     }
+    return documents.to_json(SCHEMA, body)

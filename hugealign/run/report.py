@@ -1,14 +1,11 @@
 """Show what was staged, for people and as JSON.  Pure: returns text."""
 
-import json
 from collections.abc import Sequence
 
-from hugealign.diagnosis import render
-from hugealign.diagnosis.refusal import failure
+from hugealign.diagnosis import documents, render
 from hugealign.errors import HugealignError
 from hugealign.io.units import format_size, printable
 from hugealign.run.store import NO_WINDOW, THERE, Staged, StoredCopy
-from hugealign.version import __version__
 
 SCHEMA = "hugealign.stage/1"
 
@@ -29,7 +26,7 @@ def lines(staged: Staged) -> list[str]:
     return result
 
 
-def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, HugealignError]]) -> str:
+def to_json(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, HugealignError]]) -> str:
     """Return the JSON document ``hugealign.stage/1`` for staged files; sizes are bytes."""
     files = [
         {
@@ -44,23 +41,13 @@ def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, H
         }
         for file in staged
     ]
-    refused = [{"path": printable(path), **failure(path, error)} for path, error in errors]
-    return _document(place, {"files": files, "errors": refused})
+    return documents.to_json(SCHEMA, {"store": printable(place), "files": files, "errors": documents.errors(errors)})
 
 
-def entries_document(place: str, entries: Sequence[StoredCopy]) -> str:
+def entries_to_json(place: str, entries: Sequence[StoredCopy]) -> str:
     """Return the JSON document ``hugealign.stage/1`` for the copies that are or were in the store; sizes are bytes."""
     copies = [
         {"path": printable(e.path), "size": e.size, "current": e.current, "fixed": e.fixed, "identity": e.identity}
         for e in entries
     ]
-    return _document(place, {"copies": copies})
-
-
-def _document(place: str, more: dict[str, object]) -> str:
-    document = {
-        "schema": SCHEMA,
-        "tool": {"name": "hugealign", "version": __version__},
-        "store": printable(place),
-    } | more
-    return json.dumps(document, indent=1)
+    return documents.to_json(SCHEMA, {"store": printable(place), "copies": copies})

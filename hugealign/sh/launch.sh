@@ -215,7 +215,7 @@ case $name in
             # <<< commands: written by make tables
             '' | -h | --help | -V | --version | help | build | plugin | path | verify | diff | explain | fix | order | \
                 map | profile | run | warm | stage | enable | disable | oci-hook | ps | top | advise | adapt | doctor | \
-                status | trace | simulate | order-trace)
+                status | trace | simulate | draw-map | order-trace)
             # >>> commands
                 # A build hands these on to its links; every other command has options of its own.
                 case $given/${1-} in

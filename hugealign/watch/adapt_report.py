@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hugealign.diagnosis import render
-from hugealign.diagnosis.refusal import failure
+from hugealign.diagnosis import documents, render
 from hugealign.io.units import are, printable
-from hugealign.version import __version__
 from hugealign.watch.adapt import Adapted, Change
 from hugealign.watch.ranking import Window
 
@@ -42,18 +40,13 @@ def _line(adapted: Adapted, window: Window, change: Change | None) -> str:
     return f"  {window.start:#x}  {heat}  {part}: {window.state.value}{after}"
 
 
-def document(processes: Sequence[Adapted]) -> dict[str, Any]:
+def to_json(processes: Sequence[Adapted], *, line: bool = False) -> str:
     """Return the JSON document ``hugealign.adapt/1``, which adapt-1.schema.json beside this file describes."""
-    return {
-        "schema": SCHEMA,
-        "tool": {"version": __version__},
+    body = {
         "processes": [_process(adapted) for adapted in processes if not adapted.error],
-        "errors": [
-            {"target": str(adapted.pid), **failure(str(adapted.pid), adapted.error)}
-            for adapted in processes
-            if adapted.error
-        ],
+        "errors": documents.errors((str(adapted.pid), adapted.error) for adapted in processes if adapted.error),
     }
+    return documents.to_json(SCHEMA, body, line=line)
 
 
 def _process(adapted: Adapted) -> dict[str, Any]:

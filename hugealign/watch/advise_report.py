@@ -1,11 +1,8 @@
 """Show the advice of `hugealign advise`: for people, and as JSON.  Pure functions."""
 
-from typing import Any
-
-from hugealign.diagnosis import render
+from hugealign.diagnosis import documents, render
 from hugealign.io.units import printable
 from hugealign.profile.goodturing import Estimate
-from hugealign.version import __version__
 from hugealign.watch.advise import Advice
 from hugealign.watch.advise_verdict import Answer
 from hugealign.watch.heat import SHARES
@@ -51,12 +48,10 @@ def _several(numbers: tuple[int, ...]) -> str:
     return ", ".join(f"{number:,}" for number in numbers)
 
 
-def document(advice: Advice) -> dict[str, Any]:
+def to_json(advice: Advice) -> str:
     """Return the JSON document ``hugealign.advise/1``, which advise-1.schema.json beside this file describes."""
     judged, counted = advice.judged, advice.counted
-    return {
-        "schema": SCHEMA,
-        "tool": {"version": __version__},
+    body = {
         "what": advice.what,
         "answer": judged.answer.value,
         "diagnosis": render.document(judged.diagnosis),
@@ -82,6 +77,7 @@ def document(advice: Advice) -> dict[str, Any]:
         },
         "status": advice.status,
     }
+    return documents.to_json(SCHEMA, body)
 
 
 def _interval(estimate: Estimate) -> dict[str, float]:

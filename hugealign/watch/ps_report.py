@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hugealign.diagnosis import render
-from hugealign.diagnosis.refusal import failure
+from hugealign.diagnosis import documents, render
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.windows import BASE_PAGE
 from hugealign.errors import HugealignError
 from hugealign.io.units import are, counted, format_size, printable
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
-from hugealign.version import __version__
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.verdict import PartVerdict, Verdict, WindowRun
 
@@ -143,13 +141,11 @@ def ends(mapping: Mapping, page_size: int) -> tuple[int, int]:
     return first - mapping.start, (mapping.end - first) % page_size
 
 
-def document(
-    verdicts: Sequence[Verdict], errors: Sequence[tuple[str, HugealignError]], page_size: int
-) -> dict[str, Any]:
+def to_json(
+    verdicts: Sequence[Verdict], errors: Sequence[tuple[str, HugealignError]], page_size: int, *, line: bool = False
+) -> str:
     """Return the JSON document ``hugealign.ps/1``, which ps-1.schema.json beside this file describes."""
-    return {
-        "schema": SCHEMA,
-        "tool": {"version": __version__},
+    body = {
         "page_size": page_size,
         "processes": [
             {
@@ -176,8 +172,9 @@ def document(
             }
             for v in verdicts
         ],
-        "errors": [{"target": printable(target), **failure(target, error)} for target, error in errors],
+        "errors": documents.errors(errors),
     }
+    return documents.to_json(SCHEMA, body, line=line)
 
 
 def _mapping(m: Mapping, runs: tuple[WindowRun, ...] | None, verdict: Verdict) -> dict[str, Any]:

@@ -2,11 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from hugealign.diagnosis import render
+from hugealign.diagnosis import documents, render
 from hugealign.io.units import are, counted, format_size, printable
-from hugealign.version import __version__
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.top import Machine, ProgramRow
 
@@ -116,11 +114,9 @@ def _last(text: str, most: int) -> str:
     return text if len(text) <= most else f"…{text[1 - most :]}"
 
 
-def document(machine: Machine) -> dict[str, Any]:
+def to_json(machine: Machine, *, line: bool = False) -> str:
     """Return the JSON document ``hugealign.top/1``, which top-1.schema.json beside this file describes."""
-    return {
-        "schema": SCHEMA,
-        "tool": {"version": __version__},
+    body = {
         "time": machine.time,
         "seconds": round(machine.seconds, 6),
         "interval": round(machine.interval, 3),
@@ -149,6 +145,7 @@ def document(machine: Machine) -> dict[str, Any]:
             for row in machine.rows
         ],
     }
+    return documents.to_json(SCHEMA, body, line=line)
 
 
 #: Name, help and value of the metrics that each row has.

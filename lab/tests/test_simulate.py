@@ -7,6 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from hugealign.version import __version__
 from hugealign_lab import tracefile
 from hugealign_lab.files import describe
 from lab.tests.traces import write_trace
@@ -48,6 +49,7 @@ def test_json(trace: Path) -> None:
     schema = json.loads((ROOT / "lab/src/hugealign_lab/simulate-1.schema.json").read_text())
     jsonschema.validate(json.loads(done.stdout), schema)
     assert json.loads(done.stdout) == {
+        "tool": {"name": "hugealign", "version": __version__},
         "schema": "hugealign.simulate/1",
         "binary": "/bin/program",
         "command": ["program"],

@@ -33,7 +33,7 @@ def test_form(one: Diagnosis) -> None:
 def test_within_a_document(one: Diagnosis | None) -> None:
     schema = json.loads((CHECKOUT / "hugealign/run/stage-1.schema.json").read_text(encoding="utf-8"))
     staged = Staged("/a", MADE, 3, 1, 6 << 20, diagnosis=one)
-    jsonschema.validate(json.loads(report.document("/run/x", [staged], [])), schema)
+    jsonschema.validate(json.loads(report.to_json("/run/x", [staged], [])), schema)
 
 
 def test_units() -> None:
@@ -45,3 +45,14 @@ def test_units() -> None:
     (error,) = document["errors"]
     assert (done.returncode, done.stderr, document["units"]) == (1, "", [])
     assert (error["target"], error["diagnosis"]["code"]) == ("no-such-unit", "service.not-enabled")
+
+
+def test_every_report_begins_alike() -> None:
+    """With its schema and the tool that wrote it; and what failed has the same form in all of them."""
+    schemas = {path.name: json.loads(path.read_text()) for path in (CHECKOUT / "hugealign").rglob("*-1.schema.json")}
+    assert len(schemas) > 10
+    frames = {name: (one["required"][:2], one["properties"]["tool"]) for name, one in schemas.items()}
+    assert all(frame == frames["verify-1.schema.json"] for frame in frames.values()), frames
+    failures = [one["properties"]["errors"]["items"] for one in schemas.values() if "errors" in one["properties"]]
+    assert len(failures) > 5
+    assert all("target" in json.dumps(one) for one in failures)

@@ -220,10 +220,6 @@ def test_processes() -> None:
         ("order --type nonsense -b x p", "--type: unknown format; known are "),
         ("profile merge --weight 3 x", "--weight: not PATTERN=N, as in 'eu-*=3'"),
         ("profile merge --cap 1e3 x", "--cap: 1e3: not a number from 0 to "),
-        (
-            "map x --profile p --svg - --json",
-            "map: --svg - and --json both write to standard output; give --svg a file",
-        ),
         ("stage", "stage: no file; example: hugealign stage /usr/sbin/mariadbd"),
         ("stage --list x", "stage: --list cannot be combined with --drop or FILE"),
         ("adapt --undo --windows 1 x", "adapt: --undo cannot be combined with --watch or --windows"),
@@ -305,13 +301,6 @@ def test_dash_is_standard_output(ordered: Path, tmp_path: Path) -> None:
     assert named.startswith("# hugealign.order/1\n")
     report = run(HUGEALIGN, "verify", "--json", "-o", "-", "/bin/sh", cwd=tmp_path).stdout
     assert json.loads(report)["schema"].startswith("hugealign.verify/")
-    svg = run(HUGEALIGN, "map", program, "--profile", profile, "--svg", "-", cwd=tmp_path, check=True).stdout
-    assert svg.startswith(("<?xml", "<svg"))
-    status, line = message("map", program, "--profile", profile, "--svg", "-", "--json")
-    assert (status, line) == (
-        2,
-        "hugealign: error: map: --svg - and --json both write to standard output; give --svg a file",
-    )
     status, line = message("trace", "-o", "-", "--", "true")
     assert (status, line) == (2, "hugealign: error: trace: standard output is COMMAND's; give -o a file")
     assert [path.name for path in tmp_path.iterdir()] == ["order"]

@@ -1,4 +1,4 @@
-"""The map: how heat spreads over windows, what is printed and drawn of it, and what hostile names can do to that."""
+"""The map: how heat spreads over windows, what is printed of it, and what hostile names can do to that."""
 
 import json
 import os
@@ -12,10 +12,10 @@ import pytest
 
 from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError
-from hugealign.map import picture, report
+from hugealign.map import report
 from tests.commands.profiles import SAMPLES, build
 from tests.support import HUGEALIGN, ROOT, run, worded
-from tests.unit.map.test_map import SVG, drawn, matched, parse
+from tests.unit.map.test_map import drawn, matched
 
 SCHEMA = json.loads((ROOT / "hugealign/map/map-1.schema.json").read_text())
 
@@ -28,27 +28,24 @@ def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("map"))
 
 
-def test_command(prog: Path, tmp_path: Path) -> None:
-    words = [HUGEALIGN, "map", prog, "--profile", SAMPLES / "prog.fdata"]
+def test_command(prog: Path) -> None:
+    words = [HUGEALIGN, "map", SAMPLES / "prog.fdata", "-b", prog]
     done = run(*words)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{prog}: ")
     assert "as linked\n" in done.stdout
     assert "█" in done.stdout
-    done = run(*words, "--json", "--svg", tmp_path / "o.svg", check=True)
+    done = run(*words, "--json", check=True)
     document = json.loads(done.stdout)
     jsonschema.validate(document, SCHEMA)
     assert document["samples"]["matched"] == round(sum(w["samples"] for w in document["layouts"][1]["windows"]))
-    assert parse((tmp_path / "o.svg").read_text()).tag == f"{SVG}svg"
-    assert run(*words, "--svg", tmp_path / "again.svg").stdout == ""
-    assert (tmp_path / "again.svg").read_bytes() == (tmp_path / "o.svg").read_bytes()
 
 
 def test_order_file(prog: Path, tmp_path: Path) -> None:
     """The order of the file is shown, with its number of windows; a list of names is none."""
     order = tmp_path / "order"
     order.write_text("# hugealign.order/1\n# windows: 2\nother\nmain\n")
-    words = [HUGEALIGN, "map", prog, "--profile", SAMPLES / "prog.fdata", "--order", order, "--json"]
+    words = [HUGEALIGN, "map", SAMPLES / "prog.fdata", "-b", prog, "--order", order, "--json"]
     document = json.loads(run(*words, "--page-size=64K", check=True).stdout)
     jsonschema.validate(document, SCHEMA)
     assert (document["order"], document["huge"]) == (str(order), 2)
@@ -70,37 +67,29 @@ def test_order_file(prog: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (["--profile", "absent"], 3, "absent: No such file"),
-        (["--profile", "foreign"], 1, "no sample in the profile is in prog"),
-        (["--profile", "half"], 1, "only 40% of the samples"),
-        (["--profile", "list", "--order", "absent"], 3, "absent: No such file"),
-        (["--profile", "list", "--order", "another"], 3, "is for another build"),
-        (["--profile", "list", "--page-size", "3M"], 2, "--page-size"),
-        (["--profile", "list", "--svg", "none/o"], 3, "none/o: cannot be written"),
-        (["--profile", "list", "--svg", "/dev/full"], 3, "/dev/full: cannot be written"),
+        (["absent"], 3, "absent: No such file"),
+        (["foreign"], 1, "no sample in the profile is in prog"),
+        (["half"], 1, "only 40% of the samples"),
+        (["list", "--order", "absent"], 3, "absent: No such file"),
+        (["list", "--order", "another"], 3, "is for another build"),
+        (["list", "--page-size", "3M"], 2, "--page-size"),
     ],
 )
 def test_what_the_command_refuses(words: list[str], status: int, message: str, prog: Path) -> None:
     (prog.parent / "another").write_text("# hugealign.order/1\nx\ny\n")
     for name, text in (("list", "main\n"), ("foreign", "x 6\ny 3\n"), ("half", "hot 4\nforeign 6\n")):
         (prog.parent / name).write_text(text)
-    done = run(HUGEALIGN, "map", "prog", *words, cwd=prog.parent)
+    done = run(HUGEALIGN, "map", *words, "-b", "prog", cwd=prog.parent)
     assert (done.returncode, done.stdout) == (status, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_usage_shows_that_a_profile_is_required(prog: Path) -> None:
-    done = run(HUGEALIGN, "map", prog)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "hugealign map [-h] --profile PROFILE [" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["list", "absent", "object.o"])
 def test_what_is_no_program(name: str, prog: Path) -> None:
     (prog.parent / "list").write_text("main\n")
     shutil.copy(prog.parent / "main.o", prog.parent / "object.o")
-    done = run(HUGEALIGN, "map", name, "--profile", "list", cwd=prog.parent)
+    done = run(HUGEALIGN, "map", "list", "-b", name, cwd=prog.parent)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
     assert done.stderr.startswith(f"hugealign: error: {name}: ")
 
@@ -109,14 +98,13 @@ def test_a_pipe_is_no_program(prog: Path) -> None:
     (prog.parent / "list").write_text("main\n")
     os.mkfifo(prog.parent / "pipe")
     for command in ("map", "order"):
-        words = ("pipe", "--profile", "list") if command == "map" else ("list", "-b", "pipe", "-o", "made")
-        done = run(HUGEALIGN, command, *words, cwd=prog.parent)
+        done = run(HUGEALIGN, command, "list", "-b", "pipe", cwd=prog.parent)
         assert (done.returncode, done.stdout) == (3, "")
         assert done.stderr == f"hugealign: error: pipe: {worded('file.special')}\n"
 
 
 def test_damaged_programs(prog: Path, tmp_path: Path) -> None:
-    """Headers and symbols with bytes of chance in them: a map or one error, in bounded time, and never markup."""
+    """Headers and symbols with bytes of chance in them: a map or one error, in bounded time, and nothing else."""
     whole = prog.read_bytes()
     shown = 0
     for case in range(200):
@@ -135,7 +123,6 @@ def test_damaged_programs(prog: Path, tmp_path: Path) -> None:
             assert str(error).isprintable()  # noqa: PT017 - or none is raised
             continue
         shown += 1
-        parse(picture.svg(made))
         if not case % 8:  # takes longer than all the rest
             jsonschema.validate(json.loads(report.to_json(made)), SCHEMA)
         assert report.text(made)
@@ -149,7 +136,7 @@ def test_a_file_that_was_linked_with_an_order(tmp_path: Path, prog: Path) -> Non
     words = ["gcc", "main.o", "other.o", "-o", tmp_path / "ordered"]
     done = run(HUGEALIGN, *words, cwd=prog.parent, HUGEALIGN_PROFILE=str(order), HUGEALIGN_MIN_TEXT="0")
     assert done.returncode == 0, done.stderr
-    words = ["map", tmp_path / "ordered", "--profile", SAMPLES / "prog.fdata", "--json"]
+    words = ["map", SAMPLES / "prog.fdata", "-b", tmp_path / "ordered", "--json"]
     document = json.loads(run(HUGEALIGN, *words, check=True).stdout)
     jsonschema.validate(document, SCHEMA)
     assert document["layouts"][0]["name"] == "as linked, with an order"

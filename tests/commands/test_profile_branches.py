@@ -120,7 +120,7 @@ def test_by_name(prog: Path, tmp_path: Path) -> None:
     another = linked(prog, tmp_path / "another", "0x34")
     done = run(*words, "--old-binary", another, check=True)
     assert "matched by name" in done.stderr  # that one is not it either
-    done = run(HUGEALIGN, "map", prog, "--profile", tmp_path / "data", check=True)
+    done = run(HUGEALIGN, "map", tmp_path / "data", "-b", prog, check=True)
     assert "matched by name" in done.stderr
     done = run(*words[:-1], "--windows=0")
     assert done.returncode == 1

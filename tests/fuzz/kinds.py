@@ -119,9 +119,9 @@ _PROFILE = (
     ("order", "@", "-b", "prog"),
     ("order", "@", "-b", "prog", "--force", "--cpu=zen3", "-o", OUT),
     ("order", "@", "folded", "-b", "prog", "--force", "--json", "--windows=2", "-o", OUT),
-    ("map", "prog", "--profile", "@"),
+    ("map", "@", "-b", "prog"),
     ("profile", "reduce", "@", "folded", "-b", "prog", "-o", OUT),
-    ("map", "prog", "--profile", "@", "--svg", OUT),
+    ("draw-map", "@", "-b", "prog", "-o", OUT),
 )
 _COUNTS = (
     ("profile", "merge", "@", "-o", OUT),
@@ -136,7 +136,7 @@ _ORDER = (
     ("diff", "@", "good.order"),
     ("diff", "good.order", "@"),
     ("order", "@", "-b", "prog", "--windows=7"),
-    ("map", "prog", "--order", "@"),
+    ("map", "folded", "-b", "prog", "--order", "@"),
 )
 _BLOCKS = (
     ("order", "--blocks", "folded", "-b", "@", "--force", "-o", OUT),
@@ -150,7 +150,7 @@ _OF_ELF = (
     ("warm", "--undo", "@"),
     ("order", "folded", "-b", "@"),
     ("order", "folded", "-b", "@", "--force", "--cpu=skylake", "-o", OUT),
-    ("map", "@", "--profile", "folded"),
+    ("map", "folded", "-b", "@"),
 )
 _UNPACKED = 65 << 20, 128  # docs/reference/verify.md, docs/reference/profiles.md: the budget of a packed file
 KINDS: dict[str, Kind] = {name: Kind(make, _VERIFY, temporary=_UNPACKED) for name, make in archives.KINDS.items()} | {

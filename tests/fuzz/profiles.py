@@ -7,7 +7,7 @@ from hugealign import orderfile
 from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
-from hugealign.map import layout, picture
+from hugealign.map import layout
 from hugealign.map import report as heat
 from hugealign.ordering import diff, problem, report
 from hugealign.ordering.compose import symbol_list
@@ -195,6 +195,6 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     layouts = (layout.before(functions, matched, _PAGE, None), layout.after(functions, matched, plan))
     shown = layout.Map(ran, made.budget, plan, "", None, layouts)
     assert all(result.uncovered()[-1] == 0 for result in layouts)
-    printed = report.text(made) + report.to_json(made) + heat.text(shown) + heat.to_json(shown) + picture.svg(shown)
+    printed = report.text(made) + report.to_json(made) + heat.text(shown) + heat.to_json(shown)
     bad = {c for c in printed if not c.isprintable() and c != "\n"}
     assert not bad, f"prints {bad}"

@@ -97,7 +97,7 @@ _PROFILE: Words = (
         "out",
     ),
     ("order", "@", "@", "-b", "prog", "--force", "--emit=lld", "-o", "out", "--windows=0"),
-    ("map", "prog", "--profile", "@", "--json", "--page-size=64K"),
+    ("map", "@", "-b", "prog", "--json", "--page-size=64K"),
     *(
         ("order", "@", "-b", "prog", "--force", f"--type={form}", "--max-unpacked=1M", "--cpu=skylake")
         for form in _TYPES
@@ -109,8 +109,8 @@ KINDS: dict[str, tuple[Callable[[random.Random], bytes], Words]] = {
         files.order,
         (
             ("diff", "@", "good.order", "--json"),
-            ("map", "prog", "--profile", "folded", "--order", "@"),
-            ("map", "prog", "--profile", "@", "--order", "@", "--page-size=64K", "--svg", "out"),
+            ("map", "folded", "-b", "prog", "--order", "@"),
+            ("draw-map", "@", "-b", "prog", "--order", "@", "--page-size=64K", "-o", "out"),
         ),
     ),
     "trace": (

@@ -263,7 +263,7 @@ def test_commands(chain: Chain, objects: dict[tuple[str, int], Path], tmp_path: 
         order = orderfile.load(str(tmp_path / f"{form}.order"))
         assert (order.header["page-size"], order.entries[0].window) == (str(window), 1)
         assert "f1921" in [entry.name for entry in order.entries]
-    done = run(HUGEALIGN, "map", "--json", "--profile", tmp_path / "symbols", program)
+    done = run(HUGEALIGN, "map", "--json", tmp_path / "symbols", "-b", program)
     assert json.loads(done.stdout)["page_size"] == window
 
 

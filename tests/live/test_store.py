@@ -149,7 +149,7 @@ def test_each_file_that_cannot_be_staged_is_named(store: Path, program: Path) ->
     done = stage(store, "--json", "--libs", text, program)
     result = document(done)
     assert done.returncode == 3
-    assert [error["path"] for error in result["errors"]] == [str(text)]
+    assert [error["target"] for error in result["errors"]] == [str(text)]
     assert [file["path"] for file in result["files"]] == [str(program)]
 
 

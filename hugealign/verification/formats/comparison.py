@@ -1,14 +1,13 @@
 """Before and after, for people and for programs.  Pure."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from hugealign.diagnosis import render
+from hugealign.diagnosis import documents, render
 from hugealign.elf.coverage import Coverage
 from hugealign.io.units import format_size, printable
 from hugealign.verification.compare import BETTER, SAME, WORSE, Comparison, Pair
-from hugealign.verification.formats.json import TOOL, file_object
+from hugealign.verification.formats.json import file_object
 from hugealign.verification.formats.text import Style, diagnosis_lines, log_lines, percent
 from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport
 
@@ -84,13 +83,11 @@ def _change(size: int) -> str:
 def render_json(comparison: Comparison) -> str:
     """Return the comparison for programs, in the shape of SCHEMA."""
     verdicts = [pair.verdict for pair in comparison.pairs]
-    document = {
-        "schema": SCHEMA,
-        "tool": TOOL,
+    body = {
         "pairs": [_object(pair) for pair in comparison.pairs],
         "summary": {verdict: verdicts.count(verdict) for verdict in (BETTER, SAME, WORSE, UNKNOWN)},
     }
-    return json.dumps(document, indent=2) + "\n"
+    return documents.to_json(SCHEMA, body)
 
 
 def _object(pair: Pair) -> "dict[str, Any]":

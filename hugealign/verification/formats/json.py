@@ -1,25 +1,21 @@
 """The report for programs, as JSON.  Pure: returns a string, never prints."""
 
-import json
 from typing import Any
 
+from hugealign.diagnosis import documents
 from hugealign.diagnosis.render import document as diagnosis_object
 from hugealign.elf.coverage import Coverage
 from hugealign.io.units import printable
 from hugealign.verification.result import FileReport, Verification
-from hugealign.version import __version__
 
 #: The version of the JSON's shape; ``verify-1.schema.json`` beside this package describes it.
 SCHEMA = "hugealign.verify/1"
 _SEGMENT = ("index", "flags", "p_vaddr", "p_offset", "p_filesz", "p_memsz", "p_align")
-TOOL = {"name": "hugealign", "version": __version__}
 
 
 def render_json(outcome: Verification) -> str:
     """Return the report for programs, in the shape of SCHEMA."""
-    document: dict[str, Any] = {
-        "schema": SCHEMA,
-        "tool": TOOL,
+    body: dict[str, Any] = {
         "files": [file_object(file) for file in outcome.files],
         "summary": outcome.verdicts(),
         "totals": coverage_object(outcome.coverage())
@@ -28,8 +24,8 @@ def render_json(outcome: Verification) -> str:
         | {"accepted": outcome.accepted()},
     }
     if outcome.fixed:
-        document["fixed"] = [{"path": path, "code": code, "flags": flags} for path, code, flags in outcome.fixed]
-    return json.dumps(document, indent=2) + "\n"
+        body["fixed"] = [{"path": path, "code": code, "flags": flags} for path, code, flags in outcome.fixed]
+    return documents.to_json(SCHEMA, body)
 
 
 def file_object(file: FileReport) -> "dict[str, Any]":

@@ -1,8 +1,8 @@
 """The results of a simulation, for people and as JSON.  Pure: returns text."""
 
-import json
 from dataclasses import asdict
 
+from hugealign.diagnosis import documents
 from hugealign.io.units import counted, printable
 from hugealign_lab.simulate import best
 from hugealign_lab.simulation import Simulated
@@ -50,8 +50,7 @@ def _outside(simulated: Simulated) -> list[str]:
 def to_json(simulated: Simulated) -> str:
     """Return the JSON document ``hugealign.simulate/1``, which simulate-1.schema.json describes."""
     description, done = simulated.trace.description, simulated.done
-    document = {
-        "schema": "hugealign.simulate/1",
+    body = {
         "binary": simulated.binary,
         "command": list(description.command),
         "machine": description.machine,
@@ -66,4 +65,4 @@ def to_json(simulated: Simulated) -> str:
         "outside_of_files": done.uncovered,
         "rows": [asdict(row) | {"mpki": round(done.mpki(row), 6)} for row in done.rows],
     }
-    return json.dumps(document, indent=2) + "\n"
+    return documents.to_json("hugealign.simulate/1", body)

@@ -51,7 +51,7 @@ function _shtab_hugealign_using
 end
 
 set -g _shtab_hugealign_commands build plugin 'plugin build' 'plugin path' 'plugin list' path verify diff explain fix order map profile 'profile reduce' 'profile merge' 'profile drift' run warm stage enable disable oci-hook ps top advise adapt doctor status
-set -g _shtab_hugealign_opts_with_value --baseline --binary --cap --config --cpu --debug-file-of --debuginfo --emit --fail-on --file --format --frequency --how --ignore --jobs --level --max --max-executable --max-unpacked --min-coverage --min-text --min-windows --old-binary --order --output --owner --page-size --page-size= --profile --profile= --seconds --select --store --svg --threshold --type --wait --watch --weight --windows -b -j -o
+set -g _shtab_hugealign_opts_with_value --baseline --binary --cap --config --cpu --debug-file-of --debuginfo --emit --fail-on --file --format --frequency --how --ignore --jobs --level --max --max-executable --max-unpacked --min-coverage --min-text --min-windows --old-binary --order --output --owner --page-size --page-size= --profile= --seconds --select --store --threshold --type --wait --watch --weight --windows -b -j -o
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -139,13 +139,13 @@ complete -c hugealign -n '_shtab_hugealign_using order' -l windows -x -d 'reques
 complete -c hugealign -n '_shtab_hugealign_using order; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a profile; several are added up'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a map -d 'show which windows of the text a profile hits, before and after an order'
 complete -c hugealign -n '_shtab_hugealign_using map' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using map' -l profile -xka "(__fish_complete_path (commandline -ct))" -d 'a profile that `hugealign order` reads; may be repeated'
-complete -c hugealign -n '_shtab_hugealign_using map' -l order -xka "(__fish_complete_path (commandline -ct))" -d 'an order file (default: compute the order from the profile)'
-complete -c hugealign -n '_shtab_hugealign_using map' -l svg -xka "(__fish_complete_path (commandline -ct))" -d 'write a picture to OUT; - is stdout'
-complete -c hugealign -n '_shtab_hugealign_using map' -l json -d 'print JSON, schema hugealign.map/1'
+complete -c hugealign -n '_shtab_hugealign_using map' -s b -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'the program or library (default: the only program that the profiles name)'
+complete -c hugealign -n '_shtab_hugealign_using map' -l order -xka "(__fish_complete_path (commandline -ct))" -d 'an order file (default: compute the order from the profiles)'
+complete -c hugealign -n '_shtab_hugealign_using map' -l max-unpacked -x -d 'refuse profiles that decompress to more (default: 64M plus 128 times their own size)'
 complete -c hugealign -n '_shtab_hugealign_using map' -l debuginfo -xka "(__fish_complete_directories)" -d 'search DIR for the debug files of stripped programs, by build ID; may be repeated (default: /usr/lib/debug and the cache of debuginfod'"'"'s clients)'
 complete -c hugealign -n '_shtab_hugealign_using map' -l page-size -x -d 'the huge page size (default: that of the file'"'"'s processor: 1M for s390x, 32M for LoongArch, else 2M)'
-complete -c hugealign -n '_shtab_hugealign_using map; and test $_shtab_hugealign_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'the program or library'
+complete -c hugealign -n '_shtab_hugealign_using map' -l json -d 'print JSON, schema hugealign.map/1'
+complete -c hugealign -n '_shtab_hugealign_using map; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a profile that `hugealign order` reads; several are added up'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a profile -d 'reduce and merge profiles of many hosts, and check an order for drift'
 complete -c hugealign -n '_shtab_hugealign_using profile' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using profile; and test $_shtab_hugealign_npos -eq 0' -a reduce -d 'Reduce profiles to counts of functions, calls and blocks, by build ID.'

@@ -14,6 +14,6 @@ SCHEMA = json.loads(Path(report.__file__).with_name("top-1.schema.json").read_te
 
 def test_document_follows_the_schema() -> None:
     for machine in (MACHINE, hostile()):
-        result = json.loads(json.dumps(report.document(machine)))
+        result = json.loads(report.to_json(machine))
         jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
     assert result["rows"][0]["program"] == printable(HOSTILE)

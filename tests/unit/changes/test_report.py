@@ -7,7 +7,7 @@ import pytest
 
 from hugealign.changes import report
 from hugealign.changes.changes import KINDS, Change, Undone
-from hugealign.changes.report import document, lines, undone_lines
+from hugealign.changes.report import lines, to_json, undone_lines
 from hugealign.diagnosis import catalogue
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import ROOT, Diagnosis, Remedy
@@ -58,7 +58,7 @@ def test_document() -> None:
     failures = [None, None, RefusalError("service.foreign-file", file="/f"), HugealignError("no\n")]
     undone = [Undone(change, failure) for change, failure in zip(changes, failures, strict=True)]
     for became in (None, undone):
-        result = json.loads(json.dumps(document(changes, became, [("/x", HugealignError("no"))])))
+        result = json.loads(to_json(changes, became, [("/x", HugealignError("no"))]))
         argv = [change["diagnosis"]["remedy"]["argv"] for change in result["changes"]]
         assert argv == [list(_UNDO[0]), [], list(_UNDO[1]), []]
         states = [change["undone"] for change in result["changes"]]

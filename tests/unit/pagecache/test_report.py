@@ -12,7 +12,7 @@ from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
 from hugealign.pagecache import report
 from hugealign.pagecache.measure import CacheState
-from hugealign.pagecache.report import document, ranges, shortened, total
+from hugealign.pagecache.report import ranges, shortened, to_json, total
 from hugealign.pagecache.text import CachedText
 from hugealign.pagecache.warming import Warmth
 from tests.support import advised, worded
@@ -67,7 +67,8 @@ def documented() -> dict[str, Any]:
         CachedText("a\x1b", W, [W, 2 * W], Warmth((True, False), ("readahead",), CacheState(1, 0, 0)), IN_USE),
         CachedText("b", W, [0], Warmth((True,)), replaced=True),
     ]
-    return document(texts, {"b"}, [("lib\n", "a")], [("c", HugealignError("message"))])
+    made: dict[str, Any] = json.loads(to_json(texts, {"b"}, [("lib\n", "a")], [("c", HugealignError("message"))]))
+    return made
 
 
 def test_document() -> None:

@@ -14,5 +14,5 @@ def test_the_reason_is_a_diagnosis() -> None:
     assert report.lines(staged)[1:] == [f"  {render.text(why, colour=True)}"]
     whole = Staged("/b", MADE, 3, 3, 6 << 20)
     assert report.lines(whole)[1:] == []
-    result = json.loads(report.document("/run/x", [staged, whole], []))
+    result = json.loads(report.to_json("/run/x", [staged, whole], []))
     assert [file["diagnosis"] and file["diagnosis"]["code"] for file in result["files"]] == ["thp.partial", None]
