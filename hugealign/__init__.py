@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hugealign.system.budget import budget_of
     from hugealign.verification.rules import Policy
     from hugealign.verification.selection import Selection
-    from hugealign.verification.verify import compare, verify
+    from hugealign.verification.verify import VerifyOptions, compare, verify
     from hugealign.version import __version__
     from hugealign.watch.adapt import AdaptOptions, adapt
     from hugealign.watch.advise import AdviseOptions, advise, advise_process
@@ -30,6 +30,7 @@ _API = {
     "ReduceOptions": "hugealign.profile.reduce",
     "Selection": "hugealign.verification.selection",
     "TopOptions": "hugealign.watch.top",
+    "VerifyOptions": "hugealign.verification.verify",
     "WarmOptions": "hugealign.pagecache.text",
     "__version__": "hugealign.version",
     "adapt": "hugealign.watch.adapt",
@@ -50,9 +51,9 @@ _API = {
 }
 __all__ = [
     "AdaptOptions", "AdviseOptions", "FixOptions", "MergeOptions", "OrderOptions", "Policy", "PsOptions",
-    "ReduceOptions", "Selection", "TopOptions", "WarmOptions", "__version__", "adapt", "advise", "advise_process",
-    "budget_of", "compare", "cool", "diagnose", "fix", "merge_counts", "order", "processes", "reduce_profiles", "top",
-    "verify", "warm",
+    "ReduceOptions", "Selection", "TopOptions", "VerifyOptions", "WarmOptions", "__version__", "adapt", "advise",
+    "advise_process", "budget_of", "compare", "cool", "diagnose", "fix", "merge_counts", "order", "processes",
+    "reduce_profiles", "top", "verify", "warm",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from hugealign.verification.formats.text import Style, percent, render_text
 from hugealign.verification.result import OK
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
-from hugealign.verification.verify import verify
+from hugealign.verification.verify import VerifyOptions, verify
 
 
 def assert_huge_text(
@@ -34,7 +34,8 @@ def assert_huge_text(
         AssertionError: The file is not ok, or has too few windows; the message is the report.
     """
     __tracebackhide__ = True  # pytest shows the caller's line
-    outcome = verify(path, Policy(page_size), Selection(fail_on="warning" if strict else "error"))
+    selection = Selection(fail_on="warning" if strict else "error")
+    outcome = verify(path, VerifyOptions(Policy(page_size), selection))
     if any(file.verdict != OK for file in outcome.files):
         raise AssertionError(f"text is not on huge pages\n{render_text(outcome, Style())}")
     coverage = outcome.coverage()

@@ -57,15 +57,10 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.verification.formats.text import Style
     from hugealign.verification.rules import Policy
     from hugealign.verification.selection import Selection
-    from hugealign.verification.verify import compare
+    from hugealign.verification.verify import VerifyOptions, compare
 
-    compared = compare(
-        args.old,
-        args.new,
-        Policy(page_size(args.page_size)),
-        Selection(fail_on=args.fail_on),
-        recursive=args.recursive,
-    )
+    options = VerifyOptions(Policy(page_size(args.page_size)), Selection(fail_on=args.fail_on), args.recursive)
+    compared = compare(args.old, args.new, options)
     stream = sys.stdout if args.output in (None, "-") else None
     style = Style(colour=output.colour_wanted(stream, os.environ))
     output.write(

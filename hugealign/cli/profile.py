@@ -94,6 +94,7 @@ def _configure_drift(parser: argparse.ArgumentParser) -> None:
         "(default: 5)",
     )
     add_json(add, "schema hugealign.order-drift/1")
+    profiled.add_max_unpacked(add)
     profiled.add_debuginfo(add)
 
 
@@ -145,7 +146,7 @@ def _drift(args: argparse.Namespace) -> int:
         args.order,
         args.profiles,
         args.binary or profiled.only_program("profile drift", args.profiles),
-        ProfileOptions(debuginfo=args.debuginfo),
+        ProfileOptions(max_unpacked=profiled.max_unpacked(args), debuginfo=args.debuginfo),
         warn=messages.warning,
     )
     threshold = args.threshold / 100

@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.verification.formats.text import Style
     from hugealign.verification.inputs import parse_jobs
     from hugealign.verification.rules import Policy
-    from hugealign.verification.verify import verify
+    from hugealign.verification.verify import VerifyOptions, verify
 
     if not args.paths:
         raise UsageError("verify: no file; example: hugealign verify ./server")
@@ -150,18 +150,17 @@ def run(args: argparse.Namespace) -> int:
     stream = sys.stdout if args.output in (None, "-") else None
     style = Style(args.quiet, args.verbose, args.kernels, output.colour_wanted(stream, os.environ))
     baseline = config.chosen("baseline", args.baseline)
+    options = VerifyOptions(
+        policy,
+        selection,
+        args.recursive,
+        jobs,
+        parse_size(*unpacked) if unpacked.value else None,
+        _baseline(*baseline) if baseline.value else None,
+        config.chosen("allow-empty", args.allow_empty).value or False,
+    )
     with Progress("hugealign: verify") as progress:
-        outcome = verify(
-            _paths(args),
-            policy,
-            selection,
-            recursive=args.recursive,
-            jobs=jobs,
-            max_unpacked=parse_size(*unpacked) if unpacked.value else None,
-            baseline=_baseline(*baseline) if baseline.value else None,
-            allow_empty=config.chosen("allow-empty", args.allow_empty).value or False,
-            progress=progress.say,
-        )
+        outcome = verify(_paths(args), options, progress=progress.say)
     if not outcome.files and not outcome.empty:
         messages.error("no files on standard input")
     if args.output and os.path.isfile(args.output):  # a program that was found in a directory or a list

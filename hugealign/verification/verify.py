@@ -8,6 +8,7 @@ import os
 from collections import Counter
 
 from hugealign.io.progress import silent
+from hugealign.records import Record
 from hugealign.verification.compare import Comparison, pairs
 from hugealign.verification.inputs import Step, steps
 from hugealign.verification.opening import Terms, check_path, empty
@@ -25,22 +26,10 @@ if TYPE_CHECKING:
     _Checked = tuple[Step, Iterable[FileReport], Counter[str]]
 
 
-def verify(
-    paths: "Path | Iterable[Path]",
-    policy: Policy | None = None,
-    selection: Selection | None = None,
-    *,
-    recursive: bool = False,
-    jobs: int = 1,
-    max_unpacked: int | None = None,
-    baseline: "Baseline | None" = None,
-    allow_empty: bool = False,
-    progress: "Callable[[str], None]" = silent,
-) -> Verification:
-    """Check programs and libraries against the rules.
+class VerifyOptions(Record):
+    """How files are checked.
 
-    Args:
-        paths: Files, archives and, if *recursive*, directories.
+    Attributes:
         policy: What is required of a file.
         selection: Which rules count, and which of them fail a file.
         recursive: Whether to look into directories.
@@ -49,26 +38,48 @@ def verify(
             (`hugealign.io.unpacking`).
         baseline: Diagnoses of an earlier report, which are accepted.
         allow_empty: Whether an archive or directory without a program is fine.
+    """
+
+    policy: Policy = Policy()
+    selection: Selection = Selection()
+    recursive: bool = False
+    jobs: int = 1
+    max_unpacked: int | None = None
+    baseline: "Baseline | None" = None
+    allow_empty: bool = False
+
+
+_DEFAULT = VerifyOptions()
+
+
+def verify(
+    paths: "Path | Iterable[Path]", options: VerifyOptions = _DEFAULT, *, progress: "Callable[[str], None]" = silent
+) -> Verification:
+    """Check programs and libraries against the rules.
+
+    Args:
+        paths: Files, archives and, if the options say so, directories.
+        options: How files are checked.
         progress: Called with the number of files that were checked so far, as words.
 
     Returns:
         A report for each file.  The `problem` of a report says why a file could not be checked; nothing is raised.
     """
-    policy, selection = policy or Policy(), selection or Selection()
+    selection, baseline = options.selection, options.baseline
     passed: Counter[str] = Counter()
     names = [paths] if isinstance(paths, str | os.PathLike) else paths
     reports = check_all(
         (os.fspath(name) for name in names),
-        policy,
-        recursive=recursive,
-        jobs=jobs,
-        max_unpacked=max_unpacked,
+        options.policy,
+        recursive=options.recursive,
+        jobs=options.jobs,
+        max_unpacked=options.max_unpacked,
         passed=passed,
     )
     nothing, kept = 0, []
     for number, report in enumerate(reports, 1):
         progress(f"{number:,} files")
-        if allow_empty and report.problem and report.problem.code == "file.empty":
+        if options.allow_empty and report.problem and report.problem.code == "file.empty":
             nothing += 1
         else:
             kept.append(selection.judge(report, baseline))
@@ -77,35 +88,25 @@ def verify(
     return Verification(files, selection.fail_on, tuple(fixed), passed, nothing)
 
 
-def compare(
-    old: "Path",
-    new: "Path",
-    policy: Policy | None = None,
-    selection: Selection | None = None,
-    *,
-    recursive: bool = False,
-) -> Comparison:
+def compare(old: "Path", new: "Path", options: VerifyOptions = _DEFAULT) -> Comparison:
     """Compare two files, or the programs that two archives or directories have under the same names.
 
     Args:
         old: The file, archive or directory to compare with.
         new: The one to judge.
-        policy: What is required of a file.
-        selection: Which rules count, and which of them make *new* worse.
-        recursive: Whether to look into directories.
+        options: How files are checked; *new* is worse by the rules that fail a file.
 
     Returns:
         A pair for each name, with what became better and worse.
     """
-    policy, selection = policy or Policy(), selection or Selection()
 
     def side(path: "Path") -> list[tuple[str, FileReport]]:
         word = os.fspath(path)
-        files = verify(word, policy, selection, recursive=recursive).files
+        files = verify(word, options).files
         return [(file.path.removeprefix(word).lstrip("/"), file) for file in files]
 
-    compared = pairs(side(new), side(old), selection.fail_on)
-    return Comparison(tuple(compared), selection.fail_on)
+    fail_on = options.selection.fail_on
+    return Comparison(tuple(pairs(side(new), side(old), fail_on)), fail_on)
 
 
 def check_all(

@@ -51,9 +51,8 @@ def test_fix_and_back(tmp_path: Path) -> None:
 def test_verify_and_compare(tmp_path: Path) -> None:
     fixed = tmp_path / "fixed"
     hugealign.fix(PYTHON, hugealign.FixOptions(output=str(fixed)))
-    result = hugealign.verify(
-        [fixed, tmp_path / "absent"], hugealign.Policy(2 << 20), hugealign.Selection(fail_on="error")
-    )
+    options = hugealign.VerifyOptions(hugealign.Policy(2 << 20), hugealign.Selection(fail_on="error"))
+    result = hugealign.verify([fixed, tmp_path / "absent"], options)
     assert [file.verdict for file in result.files] == ["ok", "unknown"]
     assert result.status == 3
     problem = result.files[1].problem

@@ -168,6 +168,7 @@ complete -c hugealign -n '_shtab_hugealign_using profile drift' -s h -l help -d 
 complete -c hugealign -n '_shtab_hugealign_using profile drift' -s b -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'the program or library (default: the only program that the profiles name)'
 complete -c hugealign -n '_shtab_hugealign_using profile drift' -l threshold -x -d 'end with status 1 if a new order'"'"'s windows hold more of the samples by over P percentage points (default: 5)'
 complete -c hugealign -n '_shtab_hugealign_using profile drift' -l json -d 'print JSON, schema hugealign.order-drift/1'
+complete -c hugealign -n '_shtab_hugealign_using profile drift' -l max-unpacked -x -d 'refuse profiles that decompress to more (default: 64M plus 128 times their own size)'
 complete -c hugealign -n '_shtab_hugealign_using profile drift' -l debuginfo -xka "(__fish_complete_directories)" -d 'search DIR for the debug files of stripped programs, by build ID; may be repeated (default: /usr/lib/debug and the cache of debuginfod'"'"'s clients)'
 complete -c hugealign -n '_shtab_hugealign_using profile drift; and test $_shtab_hugealign_npos -eq 0' -ka "(__fish_complete_path (commandline -ct))" -d 'an order file'
 complete -c hugealign -n '_shtab_hugealign_using profile drift; and test $_shtab_hugealign_npos -ge 1' -ka "(__fish_complete_path (commandline -ct))" -d 'a profile; several are added up'

@@ -3,10 +3,10 @@
 import shutil
 from pathlib import Path
 
-from hugealign import Policy, Selection, compare, verify
+from hugealign import Policy, Selection, VerifyOptions, compare, verify
 
 TRUE = Path("/bin/true")
-STRICT = Policy(min_text=0)  # /bin/true has some KiB of text, which no window holds
+STRICT = VerifyOptions(Policy(min_text=0))  # /bin/true has some KiB of text, which no window holds
 
 
 def test_one_file() -> None:
@@ -20,7 +20,7 @@ def test_what_fails() -> None:
     result = verify(TRUE, STRICT)
     assert result.status == 1
     assert "HA001" in {diagnosis.code for diagnosis in result.files[0].diagnoses}
-    assert verify(TRUE, STRICT, Selection(fail_on="never")).status == 0
+    assert verify(TRUE, STRICT.changed(selection=Selection(fail_on="never"))).status == 0
 
 
 def test_what_cannot_be_checked_is_no_exception(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_directory(tmp_path: Path) -> None:
     shutil.copy(TRUE, tmp_path / "a")
     (tmp_path / "b").write_text("text " * 50)
     for jobs in (1, 2):
-        result = verify(tmp_path, recursive=True, jobs=jobs)
+        result = verify(tmp_path, VerifyOptions(recursive=True, jobs=jobs))
         assert [file.path for file in result.files] == [str(tmp_path / "a")]
         assert result.skipped == {"others": 1}
 
