@@ -7,7 +7,6 @@ from hugealign import settings
 from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy
 from hugealign.errors import UsageError
 from hugealign.pagecache import diagnose
-from hugealign.records import Record
 from hugealign.system.budget import Answer
 
 #: The statuses of a check: fine; prevents huge text; missing but not needed; unknown.
@@ -17,7 +16,8 @@ _DISABLED = 1
 _FEW = 4  # huge pages: a control group with less memory holds hardly any
 
 
-class Check(Record):
+@dataclass(frozen=True, slots=True)
+class Check:
     """One thing that was looked at, and its *status*."""
 
     status: str

@@ -46,7 +46,7 @@ class ThinError(HugealignError):
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class WindowChoice:
     """A number of windows chosen by simulation: *why*, in a table of *lines*, and in a part of a JSON *document*."""
 
     why: str
@@ -65,7 +65,7 @@ class Order:
     ran: Ran
     budget: Budget
     plan: WindowPlan
-    simulated: Simulated | None = None
+    simulated: WindowChoice | None = None
     blocks: Mapping[int, Laid] | None = None
     carried: Carried | None = None
 

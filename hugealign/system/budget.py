@@ -1,7 +1,6 @@
 """How many windows a processor can keep: its first-level 2 MiB instruction TLB entries, less one for others."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from hugealign.errors import UsageError
 from hugealign.io.units import printable
@@ -82,7 +81,8 @@ def of_entries(entries: int, why: str, cpu: str = "") -> Budget:
     return Budget(max(1, entries - RESERVE), why, entries, cpu)
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """What the processor reports: first-level entries for 4 KiB and 2 MiB pages, 0 if unknown, and its names."""
 
     small: int

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hugealign.io.units import printable
-from hugealign.ordering.order import Simulated
+from hugealign.ordering.order import WindowChoice
 
 _HARDLY = 3  # per cent more misses, for which no further window is taken: memory costs, too
 
@@ -65,11 +65,11 @@ def why(misses: Misses) -> str:
     return f"{fewest}; min(needed, budget): {rule}"
 
 
-def simulated(misses: Misses) -> Simulated:
+def simulated(misses: Misses) -> WindowChoice:
     """Return the choice as the report of an order shows it."""
     document = {
         "rule": misses.rule,
         "cpus": list(misses.cpus),
         "misses": [{"windows": count, "misses": list(row)} for count, row in enumerate(misses.counts)],
     }
-    return Simulated(why(misses), list(lines(misses)), document)
+    return WindowChoice(why(misses), list(lines(misses)), document)
