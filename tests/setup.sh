@@ -7,7 +7,8 @@ venv=$1
 shift
 packages='gcc g++ binutils clang-14 clang-19 clang lld-14 lld-19 mold cmake ninja-build shellcheck
     clang-format-14 elfutils patchelf llvm-14 llvm-14-dev llvm-19-dev python3-venv
-    gcc-aarch64-linux-gnu g++-aarch64-linux-gnu gcc-riscv64-linux-gnu gcc-s390x-linux-gnu qemu-user musl-tools dwz chrpath cpio
+    gcc-aarch64-linux-gnu g++-aarch64-linux-gnu gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
+    gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user musl-tools dwz chrpath cpio
     libclang-rt-14-dev libclang-rt-19-dev llvm-19 ccache sccache distcc libtool libtool-bin autoconf automake
     meson python3-setuptools python3-dev python3-pyelftools python3-capstone make git rpm zip zstd xz-utils bzip2 umoci skopeo checksec
     gdb lldb python3-lldb linux-perf valgrind strace uftrace bpftrace debuginfod libc6-dbg systemd libhugetlbfs-bin libhugetlbfs0 bolt-19 libbolt-19-dev
