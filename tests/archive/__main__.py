@@ -79,7 +79,7 @@ def unbuilt(name: str) -> bool:
 def our_package(place: Path) -> Path:
     """Build hugealign's own Debian package."""
     subprocess.run([ROOT / "packaging" / "deb.sh", place / "deb"], check=True, capture_output=True)
-    (package,) = (place / "deb").glob("*.deb")
+    (package,) = (place / "deb").glob("hugealign_*.deb")
     return package
 
 
