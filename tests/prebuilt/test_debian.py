@@ -254,7 +254,7 @@ def test_the_dockerfile_of_two_stages(ordered: bool, buildah: tuple[str, ...], w
     makefile = "server: main.c bulk.s\n\t$(CC) main.c bulk.s -o $@\n"
     write(context, {"Dockerfile": whole, "Makefile": makefile, "server.order": "# hugealign.order/1\nmain\n"})
     do(ROOT / "packaging/deb.sh", work / "deb")
-    shutil.copy(next((work / "deb").glob("*.deb")), context)
+    shutil.copy(next((work / "deb").glob("hugealign_*.deb")), context)
     output = do(*buildah, "bud", "--isolation", "chroot", "--pull-never", "-t", "server", context)
     assert "\n/src/server: ok  100 % of " in output
     container = do(*buildah, "from", "--pull-never", "server").strip()

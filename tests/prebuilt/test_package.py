@@ -1,4 +1,4 @@
-"""The Debian package in fresh Debian releases: installed by apt, used for the main job, and purged without a trace.
+"""The Debian packages in fresh Debian releases: installed by apt, used for the main job, and purged without a trace.
 
 mmdebstrap makes each of them; a download of 150 MB; as root or as an ordinary user with user namespaces.
 """
@@ -20,11 +20,13 @@ pytestmark = [
 
 STEPS = (
     "find / -xdev | sort >/root/before",
-    "apt-get -q install -y --no-install-recommends /tmp/package.deb",
+    "apt-get -q install -y --no-install-recommends /tmp/hugealign.deb /tmp/hugealign-lab.deb",
     'test -n "$(find /usr/lib/hugealign -name "*.pyc")"',
-    "man -w hugealign hugealign-gcc hugealign-verify hugealign.order",
+    "man -w hugealign hugealign-gcc hugealign-verify hugealign-order",
     "sh /tmp/main-job",
-    "apt-get -q purge -y hugealign",
+    "hugealign trace -o /tmp/ls.trace -- ls /",
+    "hugealign simulate /tmp/ls.trace --cpu skylake | grep '^all-4k'",
+    "apt-get -q purge -y hugealign hugealign-lab",
     "find / -xdev | sort >/root/after",
     'comm -13 /root/before /root/after | grep -v "^/usr/share/python3/debpython" | grep hugealign && exit 1; true',
     "test ! -e /usr/lib/hugealign; echo 'nothing is left'",
@@ -34,8 +36,10 @@ STEPS = (
 @pytest.mark.parametrize("release", ["bookworm", "trixie"])
 def test_installed_used_and_purged(release: str, tmp_path: Path) -> None:
     run(ROOT / "packaging/deb.sh", tmp_path / "out", check=True)
-    shutil.copy(next((tmp_path / "out").glob("*.deb")), tmp_path / "package.deb")
-    hooks = [f"copy-in {tmp_path}/package.deb {ROOT}/packaging/debian/tests/main-job /tmp"]
+    for name in ("hugealign", "hugealign-lab"):
+        shutil.copy(next((tmp_path / "out").glob(f"{name}_*.deb")), tmp_path / f"{name}.deb")
+    files = f"{tmp_path}/hugealign.deb {tmp_path}/hugealign-lab.deb {ROOT}/packaging/debian/tests/main-job"
+    hooks = [f"copy-in {files} /tmp"]
     (tmp_path / "steps").write_text("set -eux\nexport PATH=/usr/sbin:/usr/bin:/sbin:/bin\n" + "\n".join(STEPS) + "\n")
     hooks += [f"copy-in {tmp_path}/steps /tmp", 'chroot "$1" sh /tmp/steps']
     words = ["mmdebstrap", "--quiet", "--variant=apt", "--include=gcc,libc6-dev,make,man-db"]
