@@ -13,7 +13,7 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.io.execution import binary
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
-from hugealign.process import command_samples, perf_events, perf_samples, processes, smaps, texts
+from hugealign.process import command_samples, perf_events, perf_samples, processes, procfs, smaps
 from hugealign.process.pagemap import State
 from hugealign.process.perf_samples import Samples
 from hugealign.process.processes import GoneError
@@ -154,21 +154,18 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
     options = options or AdviseOptions()
     pids = processes.find(target)
     if len(pids) > 1:
-        pids = [max(pids, key=lambda pid: texts.used(str(pid)))]  # the busiest
+        pids = [max(pids, key=lambda pid: procfs.used(str(pid)))]  # the busiest
     (pid,) = pids
     held = entries_of(options.cpu)
     counting = _counting(pid, held) if options.cpu is None else None
     try:
-        samples = perf_samples.sample(pid, options.seconds, options.frequency)
-        counted = _counted(counting, held) if counting else None
-        huge, size = _huge(pid), kernel.huge_page_size()
-        pages, name = _resolved(pid, samples)
-        rest = Counter({at: count for at, count in samples.addresses.items() if at // size not in huge})
-        small, _ = _resolved(pid, Samples(rest))
-    except (ProcessLookupError, FileNotFoundError):
-        raise GoneError.of_pid(pid) from None
-    except PermissionError:
-        raise processes.forbidden(pid) from None
+        with processes.failures(pid):
+            samples = perf_samples.sample(pid, options.seconds, options.frequency)
+            counted = _counted(counting, held) if counting else None
+            huge, size = _huge(pid), kernel.huge_page_size()
+            pages, name = _resolved(pid, samples)
+            rest = Counter({at: count for at, count in samples.addresses.items() if at // size not in huge})
+            small, _ = _resolved(pid, Samples(rest))
     finally:
         if counting:
             counting.close()
@@ -193,7 +190,7 @@ def _with_remedy(judged: Judged, outcome: Diagnosis | Remedy | None) -> Judged:
 
 def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
     """Return the samples by page, and the name of the process."""
-    mappings = list(smaps.parse(processes.maps(pid), executable=True))
+    mappings = list(smaps.parse(procfs.maps(pid), executable=True))
     if not mappings:
         processes.look(pid)  # it is a kernel thread, or
         raise GoneError.of_pid(pid)
@@ -213,7 +210,7 @@ def _huge(pid: int) -> set[int]:
     """Return the numbers of the windows of *pid* that are huge."""
     size = kernel.huge_page_size()
     with suppress(OSError, HugealignError):
-        seen = texts.look(pid, size, size)
+        seen = processes.look_large(pid, size)
         if seen is not None:
             return {
                 mapping.first_window(size) // size + at
@@ -322,7 +319,7 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
         return None
     size = kernel.huge_page_size()
     with suppress(OSError, HugealignError):
-        seen = texts.look(pid, size, size)
+        seen = processes.look_large(pid, size)
         rows = top.ranked(top.group([seen], {}), Remedies(size), size, budget_of().windows) if seen else ()
         # The hottest part first; another one if that cannot be helped.
         first = sorted(rows, key=lambda row: ("" if row.kind == CodeKind.CODE else row.part) != hottest)

@@ -3,12 +3,10 @@
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from hugealign.errors import HugealignError
 from hugealign.pagecache import measure
 from hugealign.process import codefiles
-from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 
 _LIMIT = 512  # windows to look up per mapping: each costs a fault, and time
@@ -30,19 +28,6 @@ def cached(
             offsets = [mapping.offset + address - mapping.start for address in known]
             return dict(zip(known, measure.measure(fd, offsets, page_size), strict=True))
     return {}
-
-
-def with_code(process: Process, page_size: int) -> Process:
-    """Return *process* with the addresses of the code in those mappings that have windows of *page_size* bytes."""
-    return replace(
-        process,
-        mappings=tuple(
-            codefiles.with_code(process.pid, m, process.is_program(m), process.elsewhere)
-            if m.windows_possible(page_size)
-            else m
-            for m in process.mappings
-        ),
-    )
 
 
 def wanted(

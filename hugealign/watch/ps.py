@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
 from hugealign.process import processes as proc
-from hugealign.process import running, texts
+from hugealign.process import running, starts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.system import kernel
 from hugealign.watch import mapped_files, runtimes, staged
 from hugealign.watch.parts import CodeKind, CodePart, split
-from hugealign.watch.runtimes import Runtime
 from hugealign.watch.verdict import Observed, Verdict, judge, judge_part
 
 _PAUSE = 0.1  # seconds between looks while waiting
@@ -36,7 +35,10 @@ class PsOptions:
 
     def look(self, pid: int) -> Process:
         """Look at one process.  Raises ProcessError."""
-        return mapped_files.with_code(proc.look(pid, self.all, self.all), kernel.huge_page_size())
+        process = proc.look(pid, self.all, self.all)
+        coded = proc.with_code(process, process.text(self.all, self.all), kernel.huge_page_size())
+        by_start = {mapping.start: mapping for mapping in coded}
+        return replace(process, mappings=tuple(by_start.get(m.start, m) for m in process.mappings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def command(words: Sequence[str], options: PsOptions | None = None, wait: float 
 def watch(targets: Sequence[str], interval: float, options: PsOptions | None = None) -> Iterator[Seen]:
     """Yield the state of *targets* every *interval* seconds until they have ended; at least once."""
     options = options or PsOptions()
-    known: dict[int, int] = {}
+    known: dict[int, float] = {}
     seen, errors, _ = _look(targets, options)
     yield _explained(options, seen, errors)
     while seen:
@@ -121,7 +123,7 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     mappings = process.text(options.all, options.all)
     short = [m for m in mappings if m.windows_huge(window) < m.windows_possible(window)]
     wanted = mapped_files.wanted(process.pid, mappings if short else (), window, process.is_program, process.elsewhere)
-    observed = Observed(process.exe, process.thp_disabled, wanted=wanted)
+    observed = Observed(process.exe, process.thp_disabled is True, wanted=wanted)
     if not explain:
         return judge(process, mappings, window, options.min_coverage, observed)
     cached: dict[int, bool] = {}
@@ -131,7 +133,8 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
         cached |= mapped_files.cached(
             process.pid, mapping, missing, window, program=of_program, elsewhere=process.elsewhere
         )
-    other_parts, runtime = _other_parts(process, mappings, window)
+    other_parts = _other_parts(process, mappings, window)
+    runtime = runtimes.runtime(process.exe, process.files)
     copies = staged.states(process.pid, mappings)
     outdated = frozenset(start for start, state in copies.items() if state != staged.CURRENT)
     observed = replace(observed, cached=cached, outdated=outdated, runtime=runtime)
@@ -147,14 +150,14 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     return _remedied(verdict)
 
 
-def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> tuple[list[CodePart], Runtime | None]:
-    """Return the large parts of *process* without the mappings that are *shown* already, and its runtime."""
+def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> list[CodePart]:
+    """Return the large parts of *process* without the mappings that are *shown* already."""
+    starts_shown = {mapping.start for mapping in shown}
+    parts = split(process.exe, [mapping for mapping in process.mappings if mapping.start not in starts_shown])
+    large = [part for part in parts if part.kind != CodeKind.PROGRAM and part.text >= page_size]
     with suppress(OSError, HugealignError):
-        seen = texts.look(process.pid, page_size, page_size, {mapping.start for mapping in shown})
-        if seen is not None:
-            parts = [part for part in split(process.exe, seen.mappings) if part.kind != CodeKind.PROGRAM]
-            return [part for part in parts if part.text >= page_size], runtimes.runtime(process.exe, seen.files)
-    return [], None
+        return [replace(part, mappings=proc.with_windows(process, part.mappings, page_size)) for part in large]
+    return []
 
 
 def _remedied(verdict: Verdict) -> Verdict:
@@ -165,7 +168,7 @@ def _remedied(verdict: Verdict) -> Verdict:
     from hugealign.watch.remedies import Owner, Remedies, together  # only if a window is missing
 
     process = verdict.process
-    owner = Owner.of(process.pid, process.exe, texts.called(process.pid, process.exe_id) or process.exe)
+    owner = Owner.of(process.pid, process.exe, starts.called(process.pid, process.exe_id) or process.exe)
     remedies = Remedies(verdict.page_size)
     lacks, kept = [], []
     for each in all_parts:

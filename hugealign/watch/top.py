@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
-from hugealign.process import groups, texts
+from hugealign.process import groups, processes
+from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
-from hugealign.process.texts import Executed
 from hugealign.system import kernel
 from hugealign.system.budget import Budget, ask, of_this_machine
 from hugealign.watch import mapped_files, runtimes, staged, survey
@@ -109,17 +109,17 @@ class Group:
     container: str
     runtime: Runtime | None
     cpu: float = 0.0
-    members: list[tuple[Executed, CodePart]] = field(default_factory=list)
+    members: list[tuple[Process, CodePart]] = field(default_factory=list)
 
     @property
     def part(self) -> CodePart:
         """The part of the first process."""
         return self.members[0][1]
 
-    def lacking(self, page_size: int) -> tuple[Executed, CodePart]:
+    def lacking(self, page_size: int) -> tuple[Process, CodePart]:
         """Return the process that lacks the most, and its part: replaced files first, then windows in use."""
 
-        def lack(member: tuple[Executed, CodePart]) -> tuple[bool, int, int]:
+        def lack(member: tuple[Process, CodePart]) -> tuple[bool, int, int]:
             part, huge = member[1], member[1].huge(page_size)
             return part.deleted, part.touched(page_size) - huge, part.possible(page_size) - huge
 
@@ -143,7 +143,7 @@ def watch(options: TopOptions | None = None, interval: float | None = None) -> I
     window = kernel.huge_page_size()
     asked = ask()  # the processor answers while the survey runs
     began = time.process_time()
-    current, before = survey.survey(window, window), None
+    current, before = survey.survey(window), None
     budget = of_this_machine(asked)
     remedies = Remedies(window)
     while True:
@@ -165,24 +165,24 @@ def watch(options: TopOptions | None = None, interval: float | None = None) -> I
         cost = time.process_time() - began
         time.sleep(max(_PAUSE, _SHARE * cost) if interval is None else interval)
         began = time.process_time()
-        before, current = current, survey.survey(window, window)
+        before, current = current, survey.survey(window)
 
 
-def shares(now: Sequence[Executed], before: Sequence[Executed] | None, at: float, earlier: float) -> dict[int, float]:
+def shares(now: Sequence[Process], before: Sequence[Process] | None, at: float, earlier: float) -> dict[int, float]:
     """Return the share of a processor that each process has used since the look *earlier*, or else since its start.
 
     *at* and *earlier* are seconds since boot.
     """
-    known = {(process.pid, process.started): process.cpu for process in before or ()}
+    known = {(process.pid, process.started): process.used for process in before or ()}
     result = {}
     for process in now:
-        used = known.get((process.pid, process.started))
-        since, cpu = (process.started, process.cpu) if used is None else (earlier, process.cpu - used)
-        result[process.pid] = max(0.0, cpu) / max(at - since, 0.01)
+        then = known.get((process.pid, process.started))
+        since, used = (process.started, process.used) if then is None else (earlier, process.used - then)
+        result[process.pid] = max(0.0, used) / max(at - since, 0.01)
     return result
 
 
-def group(executed: Sequence[Executed], used: MappingOf[int, float], *, containers: bool = False) -> list[Group]:
+def group(executed: Sequence[Process], used: MappingOf[int, float], *, containers: bool = False) -> list[Group]:
     """Return the parts of *executed* by program; *used* is the share of a processor by PID."""
     by_key: dict[tuple[str, ...], Group] = {}
     for process in executed:
@@ -259,25 +259,25 @@ def _with_advice(pid: int, part: CodePart, page_size: int) -> CodePart:
 
     worst = max(part.mappings, key=lack)
     with suppress(OSError):
-        if texts.forbidden(pid, worst.start):
+        if processes.no_huge(pid, worst.start):
             marked = [replace(mapping, no_huge=True) if mapping == worst else mapping for mapping in part.mappings]
             return replace(part, mappings=tuple(marked))
     return part
 
 
-def _keepable(process: Executed, part: CodePart, page_size: int, most: int) -> int:
+def _keepable(process: Process, part: CodePart, page_size: int, most: int) -> int:
     """Return how many windows of code without a file can be huge of those in use, if the processor holds *most*."""
     of_files = sum(m.windows_huge(page_size) for m in process.mappings if not m.without_file)
     return max(part.huge(page_size), min(part.touched(page_size), most - of_files))
 
 
-def _observed(process: Executed, part: CodePart, runtime: Runtime | None, page_size: int) -> Observed:
+def _observed(process: Process, part: CodePart, runtime: Runtime | None, page_size: int) -> Observed:
     """Look up about *process* what tells the reasons apart, if windows of its *part* are not huge."""
     observed = Observed(process.exe, runtime=runtime)
     if part.huge(page_size) == part.possible(page_size):
         return observed
     with suppress(OSError):
-        observed = replace(observed, thp_disabled=texts.thp_disabled(process.pid))
+        observed = replace(observed, thp_disabled=processes.thp_disabled(process))
     if part.kind == CodeKind.CODE or part.path.startswith(IN_MEMORY):
         return observed
 

@@ -153,7 +153,7 @@ def judge(
     observed: Observed | None = None,
 ) -> Verdict:
     """Return the verdict on *mappings* of *process*, in windows of *page_size* bytes."""
-    observed = observed or Observed(process.exe, process.thp_disabled)
+    observed = observed or Observed(process.exe, process.thp_disabled is True)
     parts = tuple(judge_part(part, page_size, observed) for part in split(process.exe, mappings))
     general = () if parts else (Diagnosis("process.no-text", process.exe, {"process": process.pid}),)
     return Verdict(process, parts, page_size, min_coverage, general)

@@ -31,7 +31,7 @@ DATA = Mapping(0xA00000, 0xB00000, 0x800000, "/srv/app", permissions="r--p")
 
 
 def process(*mappings: Mapping, thp_disabled: bool = False) -> Process:
-    return Process(7, "app", "/srv/app", (0, 0), thp_disabled, mappings)
+    return Process(7, "app", "/srv/app", (0, 0), mappings, thp_disabled=thp_disabled)
 
 
 EXE = Observed("/srv/app")
@@ -139,7 +139,7 @@ def test_which_mappings_are_text() -> None:
 
 
 def test_program_is_known_by_its_file_where_the_name_differs() -> None:
-    renamed = Process(7, "app", "/chroot/srv/app", (0x801, 5), False, (APP, LIBRARY))
+    renamed = Process(7, "app", "/chroot/srv/app", (0x801, 5), (APP, LIBRARY))
     assert renamed.text() == (APP,)
 
 
