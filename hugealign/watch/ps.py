@@ -12,9 +12,9 @@ from hugealign.process import running, starts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.system import kernel
-from hugealign.watch import mapped_files, runtimes, staged
+from hugealign.watch import observing, staged
 from hugealign.watch.parts import CodeKind, CodePart, split
-from hugealign.watch.verdict import Observed, Verdict, judge, judge_part
+from hugealign.watch.verdict import Verdict, judge, judge_part
 
 _PAUSE = 0.1  # seconds between looks while waiting
 
@@ -121,32 +121,19 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     """Judge *process*; with *explain*, also read the page cache for the reasons, and look at other large parts."""
     window = kernel.huge_page_size()
     mappings = process.text(options.all, options.all)
-    short = [m for m in mappings if m.windows_huge(window) < m.windows_possible(window)]
-    wanted = mapped_files.wanted(process.pid, mappings if short else (), window, process.is_program, process.elsewhere)
-    observed = Observed(process.exe, process.thp_disabled is True, wanted=wanted)
-    if not explain:
-        return judge(process, mappings, window, options.min_coverage, observed)
-    cached: dict[int, bool] = {}
-    for mapping in () if process.thp_disabled else mappings:
-        of_program = process.is_program(mapping)
-        missing = mapping.missing(window)
-        cached |= mapped_files.cached(
-            process.pid, mapping, missing, window, program=of_program, elsewhere=process.elsewhere
-        )
-    other_parts = _other_parts(process, mappings, window)
-    runtime = runtimes.runtime(process.exe, process.files)
-    copies = staged.states(process.pid, mappings)
-    outdated = frozenset(start for start, state in copies.items() if state != staged.CURRENT)
-    observed = replace(observed, cached=cached, outdated=outdated, runtime=runtime)
+    observed = observing.observe(process, mappings, window, observing.CHECKED if explain else 0)
     verdict = judge(process, mappings, window, options.min_coverage, observed)
-    others = tuple(judge_part(part, window, observed) for part in other_parts)
+    if not explain:
+        return verdict
+    others = tuple(judge_part(part, window, observed) for part in _other_parts(process, mappings, window))
     general = list(verdict.general)
+    outdated = any(state != staged.CURRENT for state in verdict.staged.values())
     if outdated and all(each.wanted_huge >= each.wanted for each in verdict.parts):
         general.append(Diagnosis("copy.outdated", process.exe, {}))  # huge, but of an earlier file
     if general and not options.all and not mappings:
         look = Remedy("look", ("hugealign", "ps", "--all", str(process.pid)))
         general[0] = general[0].changed(remedy=look)
-    verdict = replace(verdict, others=others, general=tuple(general), staged=copies)
+    verdict = replace(verdict, others=others, general=tuple(general))
     return _remedied(verdict)
 
 

@@ -13,16 +13,15 @@ from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.system import kernel
 from hugealign.system.budget import Budget, ask, of_this_machine
-from hugealign.watch import mapped_files, runtimes, staged, survey
+from hugealign.watch import observing, runtimes, survey
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.remedies import Owner, Remedied, Remedies, Start, together
 from hugealign.watch.runtimes import Runtime
-from hugealign.watch.verdict import IN_MEMORY, Observed, judge_part
+from hugealign.watch.verdict import Observed, judge_part
 
 _PAUSE = 5.0  # seconds between looks
 _SHARE = 100  # a look may take one per cent of one processor
 _CHECKED = 8  # windows of a file to look up in the page cache: each costs a fault
-_LIMIT = 512  # windows of a mapping whose reason is determined
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +226,9 @@ def _lack(
     first, count = entry.members[0][0], len(entry.members)
     name = os.path.basename(first.exe) if count > 1 else ""
     owner = Owner.of(process.pid, process.exe, process.program, name)
-    observed = _observed(process, part, entry.runtime, page_size)
+    observed = Observed(process.exe, runtime=entry.runtime)
+    if part.huge(page_size) < part.possible(page_size):
+        observed = observing.observe(process, part.mappings, page_size, _CHECKED)
     judged = judge_part(part, page_size, observed)
     if judged.wanted > judged.wanted_huge and not observed.thp_disabled:
         part = _with_advice(process.pid, part, page_size)
@@ -269,31 +270,6 @@ def _keepable(process: Process, part: CodePart, page_size: int, most: int) -> in
     """Return how many windows of code without a file can be huge of those in use, if the processor holds *most*."""
     of_files = sum(m.windows_huge(page_size) for m in process.mappings if not m.without_file)
     return max(part.huge(page_size), min(part.touched(page_size), most - of_files))
-
-
-def _observed(process: Process, part: CodePart, runtime: Runtime | None, page_size: int) -> Observed:
-    """Look up about *process* what tells the reasons apart, if windows of its *part* are not huge."""
-    observed = Observed(process.exe, runtime=runtime)
-    if part.huge(page_size) == part.possible(page_size):
-        return observed
-    with suppress(OSError):
-        observed = replace(observed, thp_disabled=processes.thp_disabled(process))
-    if part.kind == CodeKind.CODE or part.path.startswith(IN_MEMORY):
-        return observed
-
-    def program(_: object) -> bool:
-        return part.kind == CodeKind.PROGRAM
-
-    wanted = mapped_files.wanted(process.pid, part.mappings, page_size, program)
-    cached: dict[int, bool] = {}
-    for mapping in part.mappings:
-        missing = list(mapping.missing(page_size))[:_LIMIT]
-        some = mapped_files.cached(process.pid, mapping, missing[:_CHECKED], page_size, program=program(mapping))
-        if some:
-            cached |= dict.fromkeys(missing, all(some.values())) | some
-    states = staged.states(process.pid, part.mappings)
-    outdated = frozenset(start for start, state in states.items() if state != staged.CURRENT)
-    return replace(observed, wanted=wanted, cached=cached, outdated=outdated)
 
 
 def _row(entry: Group, huge: int, diagnosis: Diagnosis | None, page_size: int) -> ProgramRow:

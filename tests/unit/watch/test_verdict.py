@@ -165,7 +165,7 @@ MEMORY = replace(MIXED, path="/memfd:app", deleted=True)
         ),
         (MIXED, Observed("/srv/app", cached={0x800000: False}), [(2, "cache.small-pages")]),
         (replace(MIXED, deleted=True), Observed("/srv/app", cached={0x800000: False}), [(2, "file.replaced")]),
-        (MIXED, Observed("/srv/app", outdated=frozenset({MIXED.start})), [(2, "copy.outdated")]),
+        (MIXED, Observed("/srv/app", staged={MIXED.start: "older"}), [(2, "copy.outdated")]),
         (replace(MIXED, no_huge=True), EXE, [(2, "program.small-pages")]),
         (WRITTEN, EXE, [(3, "process.text-written")]),
         (MEMORY, Observed("/memfd:app"), [(2, "copy.in-memory")]),
