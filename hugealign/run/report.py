@@ -7,7 +7,7 @@ from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import failure
 from hugealign.errors import HugealignError
 from hugealign.io.units import format_size, printable
-from hugealign.run.store import NO_WINDOW, THERE, Staged, StoredCopy
+from hugealign.run.store import NO_WINDOW, THERE, Staged
 from hugealign.version import __version__
 
 SCHEMA = "hugealign.stage/1"
@@ -45,22 +45,11 @@ def document(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, H
         for file in staged
     ]
     refused = [{"path": printable(path), **failure(path, error)} for path, error in errors]
-    return _document(place, {"files": files, "errors": refused})
-
-
-def entries_document(place: str, entries: Sequence[StoredCopy]) -> str:
-    """Return the JSON document ``hugealign.stage/1`` for the copies that are or were in the store; sizes are bytes."""
-    copies = [
-        {"path": printable(e.path), "size": e.size, "current": e.current, "fixed": e.fixed, "identity": e.identity}
-        for e in entries
-    ]
-    return _document(place, {"copies": copies})
-
-
-def _document(place: str, more: dict[str, object]) -> str:
     document = {
         "schema": SCHEMA,
         "tool": {"name": "hugealign", "version": __version__},
         "store": printable(place),
-    } | more
+        "files": files,
+        "errors": refused,
+    }
     return json.dumps(document, indent=1)

@@ -225,7 +225,6 @@ def test_processes() -> None:
             "map: --svg - and --json both write to standard output; give --svg a file",
         ),
         ("stage", "stage: no file; example: hugealign stage /usr/sbin/mariadbd"),
-        ("stage --list x", "stage: --list cannot be combined with --drop or FILE"),
         ("adapt --undo --windows 1 x", "adapt: --undo cannot be combined with --watch or --windows"),
         ("advise", "advise: give either a process or -- and a command"),
         ("ps x -- true", "ps: give either processes or -- and a command"),
