@@ -24,7 +24,7 @@ from hugealign.io import mounts, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened
 from hugealign.pagecache import measure
-from hugealign.pagecache.text import cool
+from hugealign.pagecache.warm import cool
 from hugealign.records import Record
 from hugealign.run import store
 from hugealign.run.store import StoredCopy

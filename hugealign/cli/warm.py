@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hugealign.pagecache.text import CachedText
+    from hugealign.pagecache.warm import CachedText
 
 EPILOG = """\
 Every process that maps the text afterwards gets huge pages, without any change to the
@@ -78,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Warm or check ``args.files``, print the result and return the exit status."""
     from hugealign.pagecache import report
-    from hugealign.pagecache.text import WarmOptions, cool, warm
+    from hugealign.pagecache.warm import WarmOptions, cool, warm
 
     _check(args)
     room = _Room(args) if args.recursive and not args.undo and not args.check else None
@@ -154,7 +154,7 @@ class _Room:
 
     def has(self, path: str) -> bool:
         """Return whether the text of the file at *path* is to be warmed."""
-        from hugealign.pagecache.text import window_bytes
+        from hugealign.pagecache.warm import window_bytes
 
         try:
             info = os.stat(path)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
+from hugealign import missing_mass
 from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
+from hugealign.missing_mass import Estimate
 from hugealign.ordering.cdsort import Arc, cdsort
 from hugealign.ordering.knapsack import UNSEEN
-from hugealign.profile import goodturing
-from hugealign.profile.goodturing import Estimate
 from hugealign.profile.match import Matched
 
 #: A profile counts as complete if less than this share of what runs is in functions that it did not see.
@@ -65,11 +65,11 @@ def missed(matched: Matched) -> Missed | None:
     if not incomplete(matched) or not hits or (min(hits) == max(hits) and not nameless):
         return None
     sample = gcd(*hits)  # the weight of one sample
-    estimate = goodturing.unseen(hits, sample)
+    estimate = missing_mass.unseen(hits, sample)
     if nameless:
         share, low, high = (nameless + (1 - nameless) * part for part in (estimate.share, estimate.low, estimate.high))
         return Missed(Estimate(share, low, high), None)
-    return Missed(estimate, goodturing.halving(hits, sample))
+    return Missed(estimate, missing_mass.halving(hits, sample))
 
 
 def room(matched: Matched, functions: Functions) -> int:

@@ -8,7 +8,7 @@ from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import failure
 from hugealign.errors import HugealignError
 from hugealign.io.units import format_size, printable
-from hugealign.pagecache.text import CachedText
+from hugealign.pagecache.warm import CachedText
 from hugealign.system import kernel
 from hugealign.version import __version__
 

@@ -5,8 +5,9 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
+from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name, failure
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError, NotElfError
@@ -14,8 +15,9 @@ from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import opened
 from hugealign.io.resources import PACKAGE
+from hugealign.io.units import printable
 from hugealign.pagecache import measure, warming
-from hugealign.pagecache.text import CachedText, warm
+from hugealign.pagecache.warm import CachedText, warm
 from hugealign.process import processes
 from hugealign.run import copies, launch, store
 from hugealign.services import dropins
@@ -23,7 +25,9 @@ from hugealign.services import programs as services
 from hugealign.services.programs import Service
 from hugealign.system import libraries
 from hugealign.verification import inputs
+from hugealign.version import __version__
 
+SCHEMA = "hugealign.enable/1"
 _MODE = 0o644  # of units
 
 
@@ -120,6 +124,16 @@ def disable(unit: str) -> list[str]:
     with contextlib.suppress(HugealignError):  # at worst, its copies stay in memory until the system is shut down
         store.release(dropins.owner(services.full_name(unit)))
     return paths
+
+
+def document(units: Mapping[str, Sequence[str]], errors: Sequence[tuple[str, HugealignError]]) -> dict[str, Any]:
+    """Return the JSON document that enable-1.schema.json beside this file describes: *units* with their files."""
+    return {
+        "schema": SCHEMA,
+        "tool": {"version": __version__},
+        "units": [{"unit": printable(unit), "files": list(map(printable, files))} for unit, files in units.items()],
+        "errors": [{"target": printable(unit), **failure(unit, error)} for unit, error in errors],
+    }
 
 
 def _programs(service: Service, options: EnableOptions) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from hugealign.diagnosis import render
 from hugealign.io.units import printable
-from hugealign.profile.goodturing import Estimate
+from hugealign.missing_mass import Estimate
 from hugealign.version import __version__
 from hugealign.watch.advise import Advice
 from hugealign.watch.advise_verdict import Answer

@@ -26,7 +26,7 @@ def each(args: argparse.Namespace, work: "Callable[[str], tuple[list[str], list[
         if not args.json:
             print(*lines, sep="\n")
     if args.json:
-        from hugealign.services import report
+        from hugealign.services import enable
 
-        print(json.dumps(report.document(done, errors), indent=1))
+        print(json.dumps(enable.document(done, errors), indent=1))
     return max((error.exit_status for _, error in errors), default=0)
