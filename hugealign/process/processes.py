@@ -72,8 +72,9 @@ class Process:
     def is_program(self, mapping: smaps.Mapping) -> bool:
         """Whether *mapping* is of the program's own file, or is memory in the place of its text; not of a library."""
         # btrfs and overlayfs show another device in /proc/PID/maps than in stat, so the name counts as well.
-        same_file = (os.makedev(*mapping.device), mapping.inode) == self.exe_id
-        return mapping.own or (mapping.is_file and (same_file or mapping.path == self.exe))
+        if mapping.own or mapping.path == self.exe:
+            return True
+        return mapping.inode == self.exe_id[1] and mapping.is_file and os.makedev(*mapping.device) == self.exe_id[0]
 
     def text(self, libraries: bool = False, anonymous: bool = False) -> tuple[smaps.Mapping, ...]:
         """Return the executable mappings of the program, on request also those of other files and without a file."""
@@ -309,9 +310,9 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
     for at, pages in zip(wanted, present, strict=True):
         listed, rss = mappings[at], sum(region.end - region.start for region in pages or ())
         if not _needs_counts(listed, pages):
-            mappings[at] = replace(listed, pages=pages, rss=rss)
+            mappings[at] = listed.changed(pages=pages, rss=rss)
         elif count := counted.get((listed.start, listed.end)):
-            mappings[at] = replace(count, pages=pages, path=listed.path, deleted=listed.deleted, own=listed.own)
+            mappings[at] = count.changed(pages=pages, path=listed.path, deleted=listed.deleted, own=listed.own)
             steady &= pages is None or count.huge == sum(r.end - r.start for r in pages if r.huge)
         else:
             gone.add(at)
@@ -336,7 +337,7 @@ def _placed(
     for mapping in mappings:
         # The inode alone: btrfs and overlayfs show another device in /proc/PID/maps than in stat.
         if mapping.deleted and exe == f"{mapping.path}{GONE}" and mapping.inode == exe_id[1]:
-            yield replace(mapping, path=exe, deleted=False)
+            yield mapping.changed(path=exe, deleted=False)
         else:
             yield codefiles.with_own(mapping, text)
 
@@ -352,14 +353,14 @@ def _with_windows(
         raise
     except OSError:  # Linux before 6.7
         counted = {m.start: m for m in look(process.pid, libraries=True, anonymous=True).mappings}
-        return tuple(replace(counted.get(m.start, m), code=m.code, own=m.own) for m in coded)
-    return tuple(replace(mapping, pages=present.get(mapping.start, ())) for mapping in coded)
+        return tuple(counted.get(m.start, m).changed(code=m.code, own=m.own) for m in coded)
+    return tuple(mapping.changed(pages=present.get(mapping.start, ())) for mapping in coded)
 
 
 def _pages(directory: int, mappings: Sequence[smaps.Mapping]) -> list[tuple[pagemap.Region, ...]]:
     """Return the present pages of each of *mappings* of the process whose open /proc/PID is *directory*."""
     with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:
-        return [pagemap.scan(fd, m.start, m.end) for m in mappings]
+        return pagemap.scan_each(fd, [(m.start, m.end) for m in mappings])
 
 
 def _has_name(pid: int, name: str) -> bool:

@@ -261,7 +261,7 @@ def _with_advice(pid: int, part: CodePart, page_size: int) -> CodePart:
     worst = max(part.mappings, key=lack)
     with suppress(OSError):
         if processes.no_huge(pid, worst.start):
-            marked = [replace(mapping, no_huge=True) if mapping == worst else mapping for mapping in part.mappings]
+            marked = [mapping.changed(no_huge=True) if mapping == worst else mapping for mapping in part.mappings]
             return replace(part, mappings=tuple(marked))
     return part
 
