@@ -32,7 +32,7 @@ def diagnose(paths: Sequence[str] = (os.curdir,)) -> list[Check]:
 def look(paths: Sequence[str]) -> MachineFacts:
     """Return the facts about this machine and the file systems of *paths*."""
     page_size = kernel.huge_page_size()
-    trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
+    trials = [children.function(lambda path=path: trial(path, page_size)) for path in paths]  # type: ignore[misc]
     asked, mounting = budget.ask(), children.function(_no_mounts)
     children.collect([mounting], MOUNTING_LIMIT)
     children.collect(trials, TRIALS_LIMIT)
@@ -89,7 +89,7 @@ def unaligned_loader(library: str) -> str:
     return library
 
 
-def _trial(path: str, page_size: int) -> dict[str, int | str]:
+def trial(path: str, page_size: int) -> dict[str, int | str]:
     """Write a file of some windows on the file system of *path*, warm it, and return the fields of a `Place`."""
     fields: dict[str, int | str] = {}
     try:

@@ -66,12 +66,12 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
     warmed: list[str] = []
     left: list[Diagnosis] = []
     fixes = copies.Fixes()
-    places = {path: _place(path, fixes if options.fix else None) for path in _programs(service, options)}
+    places = {path: place_of(path, fixes if options.fix else None) for path in _programs(service, options)}
     if not any(places.values()):
         _refuse_members(service, options)
     for path in [lib for program in places for lib in libraries.resolve(program).paths] if options.libs else ():
         if path not in places:
-            places[path] = _place(path, fixes if options.fix else None)
+            places[path] = place_of(path, fixes if options.fix else None)
     trees = [os.path.realpath(path) + os.sep for path in options.files if os.path.isdir(path)]
     for path, place in places.items():
         if place and not dropins.is_plain(path) and path.startswith(tuple(trees)):
@@ -79,7 +79,7 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
         elif place:
             (warmed if place == "warm" else staged).append(path)
     if not staged and not warmed:
-        fixable = not options.fix and any(_place(path, fixes) for path in places)
+        fixable = not options.fix and any(place_of(path, fixes) for path in places)
         remedy = Remedy("run", _words(replace(options, fix=True), service.name)) if fixable else None
         raise RefusalError("service.no-window", remedy)
     keeps = launch.VARIABLE not in service.environment and launch.has_tunable((*staged, *warmed)[0])
@@ -185,7 +185,7 @@ def _is_elf(path: str, asked: bool) -> bool:
     return True
 
 
-def _place(path: str, fixes: copies.Fixes | None) -> str:
+def place_of(path: str, fixes: copies.Fixes | None) -> str:
     """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if a copy can, "" if neither."""
     with opened(path) as fd:
         origin = copies.source(path, fd, fixes)

@@ -119,13 +119,13 @@ def advise(command: Sequence[str], options: AdviseOptions | None = None, launche
     counting: list[perf_events.Counters] = []
 
     def count(pid: int) -> None:
-        if options.cpu is None and (made := _counting(pid, held)):
+        if options.cpu is None and (made := start_counters(pid, held)):
             counting.append(made)
 
     try:
         prepare = {"prepare": launched.prepare} if launched else {}
         sampled = command_samples.sample_command(command, options.limit, options.frequency, count, **prepare)
-        counted = _counted(counting[0], held) if counting else None
+        counted = read_counters(counting[0], held) if counting else None
     finally:
         for counter in counting:
             counter.close()
@@ -157,11 +157,11 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
         pids = [max(pids, key=lambda pid: procfs.used(str(pid)))]  # the busiest
     (pid,) = pids
     held = entries_of(options.cpu)
-    counting = _counting(pid, held) if options.cpu is None else None
+    counting = start_counters(pid, held) if options.cpu is None else None
     try:
         with processes.failures(pid):
             samples = perf_samples.sample(pid, options.seconds, options.frequency)
-            counted = _counted(counting, held) if counting else None
+            counted = read_counters(counting, held) if counting else None
             huge, size = _huge(pid), kernel.huge_page_size()
             pages, name = _resolved(pid, samples)
             rest = Counter({at: count for at, count in samples.addresses.items() if at // size not in huge})
@@ -327,7 +327,7 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
     return None
 
 
-def _counting(pid: int, held: Entries) -> perf_events.Counters | None:
+def start_counters(pid: int, held: Entries) -> perf_events.Counters | None:
     """Begin to count the processor's events; return None if it has none or cannot count them."""
     wanted = events.of(held.cpu)
     if wanted is None:
@@ -338,7 +338,8 @@ def _counting(pid: int, held: Entries) -> perf_events.Counters | None:
     return None
 
 
-def _counted(counting: perf_events.Counters, held: Entries) -> Counted | None:
+def read_counters(counting: perf_events.Counters, held: Entries) -> Counted | None:
+    """Return what *counting* has counted so far; None if it counted nothing."""
     wanted = events.of(held.cpu)
     cycles, instructed, *rest = counting.read()
     if wanted is None or not cycles or not instructed:

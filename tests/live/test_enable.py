@@ -484,9 +484,9 @@ def test_in_place_where_the_file_system_can(programs: Programs, stock: Path) -> 
     for path, place in ((cold, "warm"), (stock / "good", "stage")):
         with running(path, "5") as child:
             assert huge_kib(child.pid, path) == 0
-            assert enable._place(str(path), None) == place
-    assert enable._place(str(stock / "plain"), Fixes()) == "stage"
-    assert enable._place(str(stock / "plain"), None) == ""
+            assert enable.place_of(str(path), None) == place
+    assert enable.place_of(str(stock / "plain"), Fixes()) == "stage"
+    assert enable.place_of(str(stock / "plain"), None) == ""
     assert not [name for name in os.listdir(cold.parent) if name.startswith(".")]
 
 

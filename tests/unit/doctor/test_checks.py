@@ -171,8 +171,8 @@ def test_children_that_hang_die_or_never_stop_talking() -> None:
     assert asleep.status is None
     for child in (good, dead, failed, stuck, talking, asleep):
         with pytest.raises(ChildProcessError):
-            os.waitpid(child._pid, os.WNOHANG)
+            os.waitpid(child.pid, os.WNOHANG)
 
 
 def test_huge_pages_too_large_to_try(tmp_path: Path) -> None:
-    assert probes._trial(str(tmp_path), 512 << 20)["error"] == "EFBIG"
+    assert probes.trial(str(tmp_path), 512 << 20)["error"] == "EFBIG"
