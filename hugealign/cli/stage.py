@@ -2,9 +2,8 @@
 
 import argparse
 import os
-from contextlib import suppress
 
-from hugealign.cli import messages, output
+from hugealign.cli import files, messages, output
 from hugealign.cli.arguments import add_json
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
@@ -64,18 +63,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("stage: no file; example: hugealign stage /usr/sbin/mariadbd")
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     done, errors, status, left_out = [], [], 0, 0
-    named = dict.fromkeys(args.files, False)
-    if args.recursive:
-        from hugealign.verification import inputs
-
-        named = dict.fromkeys(inputs.programs(args.files), True)
-    if args.libs:
-        from hugealign.system import libraries
-
-        for path in tuple(named):
-            with suppress(HugealignError):  # reported below, for the file itself
-                named |= {library: True for library in libraries.resolve(path).paths if library not in named}
-    for path, library in named.items():
+    chosen, _ = files.chosen(args, "stage")
+    for path, library in chosen.items():
         try:
             with Progress("hugealign: stage") as progress:
                 progress.phase(printable(path))
