@@ -1,6 +1,5 @@
 """Look at this machine: every read is bounded, and a child with a time limit does everything that may hang."""
 
-import ctypes
 import errno
 import glob
 import os
@@ -18,7 +17,6 @@ from hugealign.system import budget, children, kernel, memory, namespace
 #: Seconds to mount something, and for all experiments.
 MOUNTING_LIMIT, TRIALS_LIMIT = 3.0, 10.0
 _BY_ALIGNMENT = (2, 35)  # of glibc: 163f625cf9 "elf: Remove excessive p_align check on PT_LOAD segments"
-_PR_GET_THP_DISABLE = 42
 _LARGEST_EXPERIMENT = 32 << 20
 _WINDOWS = 2
 _NO_ANSWER = {"error": "ETIMEDOUT"}
@@ -43,7 +41,7 @@ def look(paths: Sequence[str]) -> MachineFacts:
         machine=os.uname().machine,
         page_size=page_size,
         modes=_modes(),
-        disabled=_thp_disabled(),
+        disabled=measure.huge_pages_disabled(),
         no_mounts=unpacked(refused) if refused else None,
         limit=memory.limit(),
         free=None if blocks is None else blocks * page_size,
@@ -65,12 +63,6 @@ def _modes() -> dict[str, str] | None:
         return None
     modes = {name: kernel.thp_mode(name) for name in ("enabled", "shmem_enabled")}
     return {name: mode for name, mode in modes.items() if mode}
-
-
-def _thp_disabled() -> int | None:
-    """Return the value of PR_SET_THP_DISABLE that we inherited; None if the kernel does not answer."""
-    answer = ctypes.CDLL(None, use_errno=True).prctl(_PR_GET_THP_DISABLE, *[ctypes.c_ulong(0)] * 4)
-    return None if answer < 0 else int(answer)
 
 
 def _c_library() -> str:

@@ -103,10 +103,10 @@ def without_thp(fields: dict[str, str]) -> bool:
     return fields.get("THP_enabled") == "0"
 
 
-def stat(name: str, directory: int | None = None) -> Stat:
-    """Return what the file *name* in the open *directory* says, a ``stat``.  Raises OSError."""
+def stat(path: str) -> Stat:
+    """Return what the file at *path* says, a ``stat``.  Raises OSError."""
     # The name before the numbers may contain anything.
-    comm, _, rest = os.fsdecode(read(name, directory)).partition("(")[2].rpartition(")")
+    comm, _, rest = os.fsdecode(read(path)).partition("(")[2].rpartition(")")
     numbers = [int(word) for word in rest.split()[1:]]
     if len(numbers) <= _STARTED:
         raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))

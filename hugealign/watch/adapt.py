@@ -329,7 +329,7 @@ class _Adapter:
 
     def _remedied(self, seen: Process, part: CodePart, diagnosis: Diagnosis) -> Diagnosis:
         size = kernel.huge_page_size()
-        owner = Owner.of(seen.pid, seen.exe, seen.program)
+        owner = Owner.of(seen)
         return Remedies(size).find(owner, part, diagnosis, part.possible(size)).diagnosis
 
     def _forbids(self, seen: Process, mapping: Mapping) -> bool:

@@ -14,7 +14,6 @@ from hugealign.io.execution import binary
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
 from hugealign.process import command_samples, perf_events, perf_samples, processes, procfs, smaps
-from hugealign.process.pagemap import State
 from hugealign.process.perf_samples import Samples
 from hugealign.process.processes import GoneError
 from hugealign.run import copies
@@ -23,7 +22,7 @@ from hugealign.system import kernel
 from hugealign.system import processors as table
 from hugealign.system.budget import answer, ask, budget_of
 from hugealign.watch import advise_verdict as verdict
-from hugealign.watch import heat, runtimes, top
+from hugealign.watch import heat, ranking, runtimes, top
 from hugealign.watch.advise_verdict import Answer, Counted, Entries, Judged
 from hugealign.watch.heat import Heat, Page
 from hugealign.watch.parts import CodeKind
@@ -212,12 +211,7 @@ def _huge(pid: int) -> set[int]:
     with suppress(OSError, HugealignError):
         seen = processes.look_large(pid, size)
         if seen is not None:
-            return {
-                mapping.first_window(size) // size + at
-                for mapping in seen.mappings
-                for at, state in (mapping.touched(size) or {}).items()
-                if state == State.HUGE
-            }
+            return {window.start // size for window in ranking.windows(seen.mappings, Counter(), size) if window.huge}
     return set()
 
 

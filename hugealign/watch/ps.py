@@ -155,7 +155,7 @@ def _remedied(verdict: Verdict) -> Verdict:
     from hugealign.watch.remedies import Owner, Remedies, together  # only if a window is missing
 
     process = verdict.process
-    owner = Owner.of(process.pid, process.exe, starts.called(process.pid, process.exe_id) or process.exe)
+    owner = Owner.of(replace(process, called=starts.called(process.pid, process.exe_id)))
     remedies = Remedies(verdict.page_size)
     lacks, kept = [], []
     for each in all_parts:

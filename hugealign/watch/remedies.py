@@ -18,6 +18,7 @@ from hugealign.io.execution import which
 from hugealign.io.regular import opened
 from hugealign.pagecache import diagnose
 from hugealign.process import groups, procfs, starts
+from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.system import kernel
 from hugealign.watch import staged
@@ -44,10 +45,10 @@ class Owner:
     adapt: str
 
     @classmethod
-    def of(cls, pid: int, exe: str, program: str, adapt: str = "") -> Self:
-        """Return the owner with the PID *pid*."""
-        service = groups.service(groups.of_process(pid))
-        return cls(pid, exe, program, service, service or adapt or str(pid))
+    def of(cls, process: Process, adapt: str = "") -> Self:
+        """Return the owner that *process* is."""
+        service = groups.service(groups.of_process(process.pid))
+        return cls(process.pid, process.exe, process.program, service, service or adapt or str(process.pid))
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,7 +225,7 @@ def _lack(
     process, part = entry.lacking(page_size)
     first, count = entry.members[0][0], len(entry.members)
     name = os.path.basename(first.exe) if count > 1 else ""
-    owner = Owner.of(process.pid, process.exe, process.program, name)
+    owner = Owner.of(process, name)
     observed = Observed(process.exe, runtime=entry.runtime)
     if part.huge(page_size) < part.possible(page_size):
         observed = observing.observe(process, part.mappings, page_size, _CHECKED)
