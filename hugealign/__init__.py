@@ -5,7 +5,7 @@ if TYPE_CHECKING:
     from hugealign.doctor.probes import diagnose
     from hugealign.fixing.fix import FixOptions, fix
     from hugealign.ordering.order import OrderOptions, order
-    from hugealign.pagecache.text import WarmOptions, cool, warm
+    from hugealign.pagecache.warm import WarmOptions, cool, warm
     from hugealign.profile.merge import MergeOptions, merge_counts
     from hugealign.profile.reduce import ReduceOptions, reduce_profiles
     from hugealign.system.budget import budget_of
@@ -31,14 +31,14 @@ _API = {
     "Selection": "hugealign.verification.selection",
     "TopOptions": "hugealign.watch.top",
     "VerifyOptions": "hugealign.verification.verify",
-    "WarmOptions": "hugealign.pagecache.text",
+    "WarmOptions": "hugealign.pagecache.warm",
     "__version__": "hugealign.version",
     "adapt": "hugealign.watch.adapt",
     "advise": "hugealign.watch.advise",
     "advise_process": "hugealign.watch.advise",
     "budget_of": "hugealign.system.budget",
     "compare": "hugealign.verification.verify",
-    "cool": "hugealign.pagecache.text",
+    "cool": "hugealign.pagecache.warm",
     "diagnose": "hugealign.doctor.probes",
     "fix": "hugealign.fixing.fix",
     "merge_counts": "hugealign.profile.merge",
@@ -47,7 +47,7 @@ _API = {
     "reduce_profiles": "hugealign.profile.reduce",
     "top": "hugealign.watch.top",
     "verify": "hugealign.verification.verify",
-    "warm": "hugealign.pagecache.text",
+    "warm": "hugealign.pagecache.warm",
 }
 __all__ = [
     "AdaptOptions", "AdviseOptions", "FixOptions", "MergeOptions", "OrderOptions", "Policy", "PsOptions",

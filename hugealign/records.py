@@ -47,7 +47,9 @@ class Record:
 
     def changed(self, **changes: "Any") -> "Self":
         """Return the record with other values in the fields *changes*."""
-        return type(self)(**dict(zip(type(self).__annotations__, _values(self), strict=True)) | changes)
+        fields = type(self).__annotations__
+        # The rest are values of `once`, which may be others then.
+        return type(self)(**{name: value for name, value in self.__dict__.items() if name in fields} | changes)
 
     def __eq__(self, other: object) -> bool:
         return _values(self) == _values(other) if type(other) is type(self) else NotImplemented

@@ -21,7 +21,7 @@ PLACES = {
     "zsh": "share/zsh/site-functions/_hugealign",
     "fish": "share/fish/vendor_completions.d/hugealign.fish",
 }
-FILES = "FILE PROFILE TRACE ORDER EXE OUT BINARY OLD".split()
+FILES = "FILE PROFILE TRACE ORDER EXE OUT BINARY OLD WHAT".split()
 WRAPPING = ("build", "ps", "run")
 DIRECTORIES = ("DIR", "PATH")
 PROCESSES = {

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from hugealign.diagnosis.refusal import DiagnosedError, diagnosed, error_name
+from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import ROOT, Diagnosis, Remedy
 from hugealign.elf.fixrecord import reader, recorded
 from hugealign.elf.image import read_image
@@ -24,9 +24,10 @@ from hugealign.io import mounts, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened
 from hugealign.pagecache import measure
-from hugealign.pagecache.text import cool
+from hugealign.pagecache.warm import cool
 from hugealign.records import Record
 from hugealign.run import store
+from hugealign.run.store import StoredCopy
 from hugealign.services import dropins, enable, oci, programs
 from hugealign.system import journal, kernel, namespace
 from hugealign.system.journal import Entry
@@ -45,11 +46,12 @@ class Change(Record):
     """A change: the code of its *diagnosis* is one of KINDS, the subject a path or the name of a service.
 
     The remedy is the command that undoes it, or says what a person has to do.  *time* is when it was made, in seconds
-    since 1970, 0 if that is not known.
+    since 1970, 0 if that is not known.  *copies* are those in a store.
     """
 
     diagnosis: Diagnosis
     time: int = 0
+    copies: Sequence[StoredCopy] = ()
 
     @property
     def subject(self) -> str:
@@ -78,21 +80,44 @@ class Undone(Record):
         return self.change.undoable and self.failure is None
 
 
-def find() -> tuple[list[Change], list[tuple[str, Exception]]]:
+def find(named: Sequence[str] = ()) -> tuple[list[Change], list[tuple[str, Exception]]]:
     """Return the changes, in the order in which they can be undone, and what could not be looked at, with the reason.
 
-    What the journal has and is no longer so is taken out of it.
+    With *named*, return only these: services, paths that were changed, files that have copies, and stores.  What the
+    journal has and is no longer so is taken out of it.
     """
     changes: list[Change] = []
     errors: dict[str, Exception] = {}
     for code, (seen, _) in KINDS.items():
         try:
-            changes += (Change(Diagnosis(code, *each[:3]), *each[3:]) for each in seen())
+            changes += (_change(code, fields) for fields in seen())
         except UnreadableError as error:
             errors[error.diagnosis.subject] = error
         except (OSError, HugealignError) as error:
             errors[os.fsdecode(getattr(error, "filename", None) or code)] = error
+    if named:
+        chosen = {what: list(_named(changes, what)) for what in named}
+        errors |= {what: RefusalError("machine.unchanged") for what in named if not chosen[what]}
+        changes = [change for each in chosen.values() for change in each]
     return changes, list(errors.items())
+
+
+def _named(changes: Sequence[Change], what: str) -> Iterator[Change]:
+    """Yield those of *changes* that *what* names, a store only with the copies that it names."""
+    path = os.path.realpath(what)
+    for change in changes:
+        copies = [copy for copy in change.copies if copy.path == path]
+        if change.subject in (what, f"{what}.service", path):
+            yield change
+        elif copies:
+            yield _change("change.store", _store(change.subject, copies))
+    # A store on a file system that others mounted is found by its name alone.
+    if os.path.ismount(path) and path not in [change.subject for change in changes] and (there := store.entries(path)):
+        yield _change("change.store", _store(path, there))
+
+
+def _change(code: str, fields: "_Fields") -> Change:
+    return Change(Diagnosis(code, *fields[:3]), *fields[3:])
 
 
 def undo(change: Change) -> Undone:
@@ -107,7 +132,11 @@ def undo(change: Change) -> Undone:
 
 
 #: The fields of a change behind its code.
-_Fields = tuple[str, Mapping[str, int | str], Remedy] | tuple[str, Mapping[str, int | str], Remedy, int]
+_Fields = (
+    tuple[str, Mapping[str, int | str], Remedy]
+    | tuple[str, Mapping[str, int | str], Remedy, int]
+    | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy]]
+)
 
 
 def _run(*words: str) -> Remedy:
@@ -223,15 +252,22 @@ def _remove_example(change: Change) -> None:
 def _stores() -> Iterator[_Fields]:
     ours = [mounts.text(m.place) for m in mounts.seen() if _is_store(m)]
     for place in dict.fromkeys((*ours, store.DEFAULT, oci.STORE)):
-        error = ""
         try:
-            there = {entry.identity: entry.size for entry in store.entries(place)}
-        except OSError as failure:  # the containers' store is root's alone
-            there, error = {}, error_name(failure)
-        if there or place in ours:
-            facts = {"unseen": error} if error else {"copies": len(there), "size": sum(there.values())}
-            where = () if place == store.DEFAULT else ("--store", place)
-            yield place, facts, _run("hugealign", "stage", "--drop", *where)
+            there = store.entries(place)
+            if there or place in ours:
+                yield _store(place, there)
+        except OSError as error:  # the containers' store is root's alone
+            if place in ours:
+                yield place, {"unseen": error_name(error)}, _undoing(place)
+
+
+def _store(place: str, there: Sequence[StoredCopy]) -> _Fields:
+    sizes = {copy.identity: copy.size for copy in there}
+    return place, {"copies": len(sizes), "size": sum(sizes.values())}, _undoing(place), 0, there
+
+
+def _undoing(place: str) -> Remedy:
+    return _run("hugealign", "status", "--undo", place)
 
 
 def _is_store(mount: mounts.Mount) -> bool:
@@ -240,8 +276,8 @@ def _is_store(mount: mounts.Mount) -> bool:
 
 def _drop(change: Change) -> None:
     place = change.subject
-    store.drop((), place)
-    if any(_is_store(mount) and mounts.text(mount.place) == place for mount in mounts.seen()):
+    store.drop([copy.path for copy in change.copies], place)
+    if any(_is_store(m) and mounts.text(m.place) == place for m in mounts.seen()) and not store.entries(place):
         raise DiagnosedError("store.not-removed", others=store.others(place))
 
 

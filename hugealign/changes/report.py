@@ -7,7 +7,7 @@ from typing import Any
 from hugealign.changes.changes import Change, Undone
 from hugealign.diagnosis import documents, render
 from hugealign.diagnosis.values import Remedy
-from hugealign.io.units import printable
+from hugealign.io.units import format_size, printable
 
 SCHEMA = "hugealign.status/1"
 
@@ -16,7 +16,7 @@ def lines(changes: Sequence[Change]) -> list[str]:
     """Return the lines for people: each change, and what undoes it."""
     if not changes:
         return ["no change of hugealign's was found"]
-    return [line for change in changes for line in (_head(change), f"  {_undo(change)}")]
+    return [line for change in changes for line in (_head(change), *_copies(change), f"  {_undo(change)}")]
 
 
 def undone_lines(done: Undone) -> list[str]:
@@ -26,7 +26,7 @@ def undone_lines(done: Undone) -> list[str]:
         return [_head(change), f"  left: {_undo(change)}"]
     if not done.done:
         return []
-    lines = [f"{_head(change)}: undone"]
+    lines = [f"{_head(change)}: undone", *_copies(change)]
     if change.diagnosis.code == "change.service":
         lines.append(f"  {render.remedy(Remedy('now', ('systemctl', 'restart', change.subject)))}")
     return lines
@@ -49,6 +49,10 @@ def _change(change: Change, done: Undone | None) -> dict[str, Any]:
     return {
         "diagnosis": render.document(change.diagnosis),
         "time": change.time or None,
+        "copies": [
+            {"path": printable(c.path), "size": c.size, "current": c.current, "fixed": c.fixed, "identity": c.identity}
+            for c in change.copies
+        ],
         "undone": done and done.done,
         "failure": documents.failure(change.subject, done.failure) if done and done.failure else None,
     }
@@ -57,6 +61,14 @@ def _change(change: Change, done: Undone | None) -> dict[str, Any]:
 def _head(change: Change) -> str:
     day = f", {time.strftime('%Y-%m-%d', time.localtime(change.time))}" if change.time else ""
     return f"{printable(change.subject)}: {render.sentence(change.diagnosis)}{day}"
+
+
+def _copies(change: Change) -> list[str]:
+    return [
+        f"  {printable(copy.path)}: {format_size(copy.size)}, {'current' if copy.current else 'out of date'}"
+        f"{', fixed' if copy.fixed else ''}"
+        for copy in change.copies
+    ]
 
 
 def _undo(change: Change) -> str:

@@ -2,7 +2,7 @@
 
 import argparse
 
-from hugealign.cli import units
+from hugealign.cli import services
 from hugealign.cli.arguments import add_json
 from hugealign.io.units import printable
 
@@ -33,4 +33,4 @@ def run(args: argparse.Namespace) -> int:
         removed = enable.disable(unit)
         return removed, [f"removed {printable(path)}" for path in removed]
 
-    return units.each(args, work)
+    return services.each(args, work)

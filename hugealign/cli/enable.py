@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from hugealign.cli import messages, units
+from hugealign.cli import messages, services
 from hugealign.cli.arguments import add_json
 from hugealign.io.units import printable
 
@@ -68,4 +68,4 @@ def run(args: argparse.Namespace) -> int:
         now = render.remedy(Remedy("now", ("systemctl", "restart", done.name)))
         return paths, [*(f"wrote {printable(path)}" for path in paths), now]
 
-    return units.each(args, work)
+    return services.each(args, work)

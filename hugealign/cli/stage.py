@@ -2,13 +2,12 @@
 
 import argparse
 import os
-from contextlib import suppress
 
-from hugealign.cli import messages, output
+from hugealign.cli import files, messages, output
 from hugealign.cli.arguments import add_json
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
-from hugealign.io.units import format_size, printable
+from hugealign.io.units import printable
 
 EPILOG = """\
 Some file systems keep no huge pages (ext4 before Linux 6.16, btrfs, overlayfs).
@@ -21,9 +20,11 @@ A service mounts it over the file (`hugealign enable` writes the unit), and
 `hugealign run` uses it. If the file has changed, stage replaces the copy. A copy
 keeps times, group, ACLs and labels of its file. It belongs to root, and only
 root can write to it. stage refuses set-user-ID files and files with
-capabilities. Copies take as much memory as the
-files, at most half of the machine's. Dropping the last copy also unmounts the
-store. Processes that run from a copy keep it.
+capabilities. Copies take as much memory as the files, at most half of the
+machine's.
+
+hugealign status lists the copies, and status --undo FILE removes that of FILE.
+With the last copy the store goes. Processes that run from a copy keep it.
 """
 STATUS = {
     0: "done",
@@ -37,8 +38,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="a program or shared library; with -r also DIR")
-    add("--list", action="store_true", help="list the copies, and whether their files have changed")
-    add("--drop", action="store_true", help="remove the copies of the FILEs, or without FILE all copies")
     add(
         "--fix",
         action="store_true",
@@ -57,46 +56,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stage, list or drop, and return the exit status."""
-    os.umask(0o022)  # everyone reads, and only we change, what the system runs
-    if args.list and (args.drop or args.files):
-        raise UsageError("stage: --list cannot be combined with --drop or FILE")
-    if not (args.list or args.drop or args.files):
+    """Stage, and return the exit status."""
+    from hugealign.run import report, store
+
+    if not args.files:
         raise UsageError("stage: no file; example: hugealign stage /usr/sbin/mariadbd")
-    if args.list or args.drop:
-        return _show(args)
-    return _stage(args)
-
-
-def _show(args: argparse.Namespace) -> int:
-    from hugealign.run import report, store
-
-    entries = store.drop(args.files, args.store) if args.drop else store.entries(args.store)
-    if args.json:
-        print(report.entries_to_json(args.store, entries), end="")
-        return 0
-    for entry in entries:
-        state = "dropped" if args.drop else "current" if entry.current else "out of date"
-        print(f"{printable(entry.path)}: {format_size(entry.size)}, {state}{', fixed' if entry.fixed else ''}")
-    return 0
-
-
-def _stage(args: argparse.Namespace) -> int:
-    from hugealign.run import report, store
-
+    os.umask(0o022)  # everyone reads, and only we change, what the system runs
     done, errors, status, left_out = [], [], 0, 0
-    named = dict.fromkeys(args.files, False)
-    if args.recursive:
-        from hugealign.verification import inputs
-
-        named = dict.fromkeys(inputs.programs(args.files), True)
-    if args.libs:
-        from hugealign.system import libraries
-
-        for path in tuple(named):
-            with suppress(HugealignError):  # reported below, for the file itself
-                named |= {library: True for library in libraries.resolve(path).paths if library not in named}
-    for path, library in named.items():
+    chosen, _ = files.chosen(args, "stage")
+    for path, library in chosen.items():
         try:
             with Progress("hugealign: stage") as progress:
                 progress.phase(printable(path))

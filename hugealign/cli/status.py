@@ -19,22 +19,25 @@ hugealign records such files in /var/lib/hugealign/journal, or for an ordinary
 user in ~/.local/state/hugealign/journal (or below XDG_STATE_HOME), before it
 changes them.
 
---undo undoes everything that is listed, and lists what is left to do, and who
-must do it. A running process keeps its huge text until it is restarted;
-hugealign adapt --undo splits only that of code without a file.
+--undo undoes everything that is listed, or only each WHAT, and lists what is
+left to do, and who must do it. A running process keeps its huge text until it
+is restarted; hugealign adapt --undo splits only that of code without a file.
 
 examples:
   sudo hugealign status
   sudo hugealign status --undo
+  sudo hugealign status --undo /usr/sbin/mariadbd   remove the copy of a file
 """
 STATUS = {
     0: "listed; with --undo: nothing is left",
-    1: "something could not be undone; the message says why",
+    1: "something could not be undone, or a WHAT is not changed; the message says why",
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    about = "only this service, changed path, file with a copy, or store"
+    parser.add_argument("what", nargs="*", metavar="WHAT", help=about)
     parser.add_argument("--undo", action="store_true", help="undo what is listed")
     add_json(parser.add_argument, "schema hugealign.status/1")
 
@@ -44,15 +47,15 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.changes import changes, report
 
     os.umask(0o022)
-    listed, errors = changes.find()
+    listed, errors = changes.find(args.what)
     as_text = not args.json
     status = 0
     for subject, error in errors:
-        status = 3
+        status = max(status, getattr(error, "exit_status", 3))
         if as_text:
             messages.failed(subject, error)
     undone = None
-    if as_text and not (args.undo and listed):
+    if as_text and not (listed and args.undo) and (listed or not errors):
         output.show(report.lines(listed))
     if args.undo:
         undone = []

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from hugealign.cli import messages, output
+from hugealign.cli import files, messages, output
 from hugealign.cli.arguments import add_json, count, seconds
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import Progress
@@ -12,9 +12,7 @@ from hugealign.io.units import counted, format_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from hugealign.pagecache.text import CachedText
+    from hugealign.pagecache.warm import CachedText
 
 EPILOG = """\
 Every process that maps the text afterwards gets huge pages, without any change to the
@@ -77,7 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Warm or check ``args.files``, print the result and return the exit status."""
     from hugealign.pagecache import report
-    from hugealign.pagecache.text import WarmOptions, cool, warm
+    from hugealign.pagecache.warm import WarmOptions, cool, warm
 
     _check(args)
     room = _Room(args) if args.recursive and not args.undo and not args.check else None
@@ -86,11 +84,13 @@ def run(args: argparse.Namespace) -> int:
     as_text = not args.json
     texts: list[CachedText] = []
     libraries: set[str] = set()
-    missing: dict[tuple[str, str], None] = {}
     errors: list[tuple[str, HugealignError]] = []
     statuses: set[int] = set()
     try:
-        for path, library in _paths(args, missing):
+        chosen, missing = files.chosen(args, "warm")
+        for name, needing in missing if as_text else ():
+            messages.error(f"{printable(name)}: library not found; needed by {printable(needing)}")
+        for path, library in chosen.items():
             if room and not room.has(path):
                 continue
             try:
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         summary = [*report.total(texts, libraries), *(room.lines() if room else ())]
         print("".join(f"{line}\n" for line in summary), end="")
     else:
-        print(report.to_json(texts, libraries, list(missing), errors), end="")
+        print(report.to_json(texts, libraries, missing, errors), end="")
     statuses.update({3} if missing else ())
     return 1 if 1 in statuses else max(statuses, default=0)
 
@@ -153,7 +153,7 @@ class _Room:
 
     def has(self, path: str) -> bool:
         """Return whether the text of the file at *path* is to be warmed."""
-        from hugealign.pagecache.text import window_bytes
+        from hugealign.pagecache.warm import window_bytes
 
         try:
             info = os.stat(path)
@@ -186,40 +186,3 @@ def _with_remedy(done: "CachedText") -> "CachedText":
     from hugealign.fixing import remedies
 
     return done.changed(diagnosis=remedies.diagnose(done.path, done.page_size, ask_packages=True))
-
-
-def _paths(args: argparse.Namespace, missing: "dict[tuple[str, str], None]") -> "Iterator[tuple[str, bool]]":
-    """Yield each file and, with ``--libs``, each library that the files need, once, and whether it is a library.
-
-    With ``-r``, yield the files below directories as libraries: that some have no window is no failure.
-
-    Add libraries that do not exist to *missing*, as (name, the file that needs it).
-    """
-    from hugealign.system import libraries
-
-    if args.recursive:
-        from hugealign.verification import inputs
-
-        with Progress("hugealign: warm") as progress:
-            paths = inputs.programs(args.files, progress.say)
-        yield from ((path, True) for path in paths)
-        return
-    seen: set[str] = set()
-    for path in args.files:
-        seen.add(os.path.realpath(path))
-        yield path, False
-        if not args.libs:
-            continue
-        try:
-            resolved = libraries.resolve(path)
-        except HugealignError:
-            continue  # already reported
-        for library in resolved.paths:
-            if library not in seen:
-                seen.add(os.path.realpath(library))
-                yield library, True
-        for name, needing in resolved.missing:
-            if (name, needing) not in missing and not args.json:
-                message = f"{printable(name)}: library not found; needed by {printable(needing)}"
-                messages.error(message)
-            missing[name, needing] = None

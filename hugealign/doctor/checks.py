@@ -11,8 +11,6 @@ from hugealign.system.budget import Answer
 
 #: The statuses of a check: fine; prevents huge text; missing but not needed; unknown.
 OK, OBSTACLE, NOTE, UNKNOWN = "ok", "obstacle", "note", "unknown"
-#: The answer of PR_GET_THP_DISABLE if all is off.  In Linux 6.18, 3 means: except memory with MADV_HUGEPAGE.
-_DISABLED = 1
 _FEW = 4  # huge pages: a control group with less memory holds hardly any
 
 
@@ -45,8 +43,8 @@ class Place:
 class MachineFacts:
     """All facts that `check` judges.  Text is untrusted.  None means unknown.
 
-    *modes* has the settings for huge pages by name, each with the chosen word; *disabled* is the answer of
-    PR_GET_THP_DISABLE for this process; *no_mounts* says why it may not mount copies, None if it may.  *limit* is that
+    *modes* has the settings for huge pages by name, each with the chosen word; *disabled*: this process and what it
+    executes have no huge pages; *no_mounts* says why it may not mount copies, None if it may.  *limit* is that
     of our control group, *free* the free memory in blocks that can hold a huge page, both in bytes.  *loader* is the
     name and version of a dynamic linker that does not place libraries by their alignment.  *variables* are those
     that begin with ``HUGEALIGN_``.
@@ -56,7 +54,7 @@ class MachineFacts:
     machine: str
     page_size: int
     modes: dict[str, str] | None = None
-    disabled: int | None = 0
+    disabled: bool = False
     no_mounts: Diagnosis | None = None
     limit: int | None = None
     free: int | None = None
@@ -93,7 +91,7 @@ def _machine(facts: MachineFacts) -> Iterator[Check]:
 
 
 def _process(facts: MachineFacts) -> Iterator[Check]:
-    if facts.disabled == _DISABLED:
+    if facts.disabled:
         yield Check(OBSTACLE, diagnose.disabled(""))
     else:  # text that was warmed is huge unless all is off
         yield Check(OK, Diagnosis("process.thp-allowed", "", {}))

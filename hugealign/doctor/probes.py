@@ -1,6 +1,5 @@
 """Look at this machine: every read is bounded, and a child with a time limit does everything that may hang."""
 
-import ctypes
 import errno
 import glob
 import os
@@ -18,7 +17,6 @@ from hugealign.system import budget, children, kernel, memory, namespace
 #: Seconds to mount something, and for all experiments.
 MOUNTING_LIMIT, TRIALS_LIMIT = 3.0, 10.0
 _BY_ALIGNMENT = (2, 35)  # of glibc: 163f625cf9 "elf: Remove excessive p_align check on PT_LOAD segments"
-_PR_GET_THP_DISABLE = 42
 _LARGEST_EXPERIMENT = 32 << 20
 _WINDOWS = 2
 _NO_ANSWER = {"error": "ETIMEDOUT"}
@@ -32,7 +30,7 @@ def diagnose(paths: Sequence[str] = (os.curdir,)) -> list[Check]:
 def look(paths: Sequence[str]) -> MachineFacts:
     """Return the facts about this machine and the file systems of *paths*."""
     page_size = kernel.huge_page_size()
-    trials = [children.function(lambda path=path: _trial(path, page_size)) for path in paths]  # type: ignore[misc]
+    trials = [children.function(lambda path=path: trial(path, page_size)) for path in paths]  # type: ignore[misc]
     asked, mounting = budget.ask(), children.function(_no_mounts)
     children.collect([mounting], MOUNTING_LIMIT)
     children.collect(trials, TRIALS_LIMIT)
@@ -43,7 +41,7 @@ def look(paths: Sequence[str]) -> MachineFacts:
         machine=os.uname().machine,
         page_size=page_size,
         modes=_modes(),
-        disabled=_thp_disabled(),
+        disabled=measure.huge_pages_disabled(),
         no_mounts=unpacked(refused) if refused else None,
         limit=memory.limit(),
         free=None if blocks is None else blocks * page_size,
@@ -67,12 +65,6 @@ def _modes() -> dict[str, str] | None:
     return {name: mode for name, mode in modes.items() if mode}
 
 
-def _thp_disabled() -> int | None:
-    """Return the value of PR_SET_THP_DISABLE that we inherited; None if the kernel does not answer."""
-    answer = ctypes.CDLL(None, use_errno=True).prctl(_PR_GET_THP_DISABLE, *[ctypes.c_ulong(0)] * 4)
-    return None if answer < 0 else int(answer)
-
-
 def _c_library() -> str:
     """Return the name and the version of the C library that runs us."""
     try:
@@ -89,7 +81,7 @@ def unaligned_loader(library: str) -> str:
     return library
 
 
-def _trial(path: str, page_size: int) -> dict[str, int | str]:
+def trial(path: str, page_size: int) -> dict[str, int | str]:
     """Write a file of some windows on the file system of *path*, warm it, and return the fields of a `Place`."""
     fields: dict[str, int | str] = {}
     try:

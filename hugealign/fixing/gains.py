@@ -11,7 +11,7 @@ from hugealign.io.caches import cached
 from hugealign.io.progress import silent
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
-from hugealign.process import processes, smaps
+from hugealign.process import processes, procfs, smaps
 from hugealign.records import Record
 
 
@@ -65,7 +65,7 @@ def _running() -> "Counter[object]":
     count: Counter[object] = Counter()
     for pid in processes.pids():
         try:
-            text = [m for m in smaps.parse(processes.maps(pid)) if m.executable and m.is_file]
+            text = [m for m in smaps.parse(procfs.maps(pid)) if m.executable and m.is_file]
         except OSError:
             continue  # ended, or not ours
         count.update({(os.makedev(*m.device), m.inode) for m in text})

@@ -1,4 +1,4 @@
-"""Execute a command in place of this process."""
+"""Execute a command in place of this process, or as a child until it ends."""
 
 import errno
 import os
@@ -13,6 +13,7 @@ from hugealign.io.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from subprocess import CompletedProcess
     from threading import Thread
 
 _INTERPRETERS = 4  # files that are looked at; the kernel follows as many interpreters, or one more
@@ -25,6 +26,23 @@ def start_thread(thread: "Thread") -> None:
         thread.start()
     except RuntimeError as error:
         raise HugealignError(f"no thread can be started: {error}; raise the limit of processes (ulimit -u)") from error
+
+
+def finished(words: Sequence[str], seconds: int, environ: Mapping[str, str] | None = None) -> "CompletedProcess[str]":
+    """Run the command *words* without input until it ends, and return its status and output.
+
+    Raises TimeoutError if it takes more than *seconds*, and OSError.
+    """
+    import subprocess  # `run` does without it
+
+    null, pipe = subprocess.DEVNULL, subprocess.PIPE
+    try:
+        return subprocess.run(
+            words, stdin=null, stdout=pipe, stderr=pipe, env=environ, timeout=seconds, check=False,
+            encoding="utf-8", errors="surrogateescape",
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(errno.ETIMEDOUT, f"it did not end within {seconds} s") from None
 
 
 def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str = "") -> int:

@@ -7,7 +7,6 @@ file is never used for a new source.
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from hugealign.errors import HugealignError
 from hugealign.io import resources
 from hugealign.io.descriptors import using
+from hugealign.io.execution import finished
 from hugealign.io.resources import check
 from hugealign.io.units import printable
 
@@ -109,16 +109,9 @@ def _compiled(command: list[str], source: str, directory: int, name: str) -> str
     try:
         # Make the file here, not in the linker, where the umask could open it to others.
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory))
-        done = subprocess.run(
-            [*command, source, "-lm", "-o", f"{_path(directory)}/{beside}"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=_SECONDS,
-            check=False,
-        )
+        done = finished([*command, source, "-lm", "-o", f"{_path(directory)}/{beside}"], _SECONDS)
         if done.returncode:
-            lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+            lines = done.stderr.strip().splitlines() or ["no message"]
             why = next((line for line in lines if "error" in line), lines[-1])
             raise HugealignError(
                 f"{printable(command[0])} cannot compile {os.path.basename(source)}: {printable(why)}; "
@@ -128,7 +121,7 @@ def _compiled(command: list[str], source: str, directory: int, name: str) -> str
         os.fchmod(fd, 0o700)
         os.rename(beside, name, src_dir_fd=directory, dst_dir_fd=directory)
         return _path(fd)
-    except subprocess.TimeoutExpired:
+    except TimeoutError:
         raise HugealignError(f"{printable(command[0])} did not end within {_SECONDS} s") from None
     finally:
         with suppress(FileNotFoundError):

@@ -58,7 +58,7 @@ class Carried:
 
 
 @dataclass(slots=True)
-class _Pair:
+class Pair:
     """The blocks of a function in the old build and in the new one, and places in the new one by those in the old."""
 
     old: Sequence[Block]
@@ -76,7 +76,7 @@ def carried(old: Ran, binary: str, functions: Functions, flow: Flow | None = Non
     partners = _same_functions(before, [index for index in old.matched.samples if before.names[index]], functions)
     if not partners:
         raise MismatchError(f"no function that ran in {printable(old.binary)} is in {printable(binary)}")
-    pairs: dict[int, _Pair] = {}
+    pairs: dict[int, Pair] = {}
     moved = None
     if flow is not None:
         was = require_blocks(old.binary, {before.starts[index] for index in partners})
@@ -123,14 +123,14 @@ def _paired(
     maps: Mapping[int, Sequence[Block]],
     binary: str,
     functions: Functions,
-) -> dict[int, _Pair]:
+) -> dict[int, Pair]:
     """Return the pairs of blocks of those functions that can be divided in both builds, by the index in the old one."""
     pairs = {}
     for function in counted:
         other = partner_of[function.index]
         blocks = maps.get(functions.starts[other], ())
         if divisible(other, blocks, functions):
-            pairs[function.index] = _Pair(function.blocks, blocks)
+            pairs[function.index] = Pair(function.blocks, blocks)
     plain = {index: pair for index, pair in pairs.items() if not all(block.hash for block in (*pair.old, *pair.new))}
     ours = block_digests(old.binary, old.functions, {index: pair.old for index, pair in plain.items()})
     theirs = block_digests(binary, functions, {partner_of[index]: pair.new for index, pair in plain.items()})
@@ -143,7 +143,7 @@ def _paired(
         if index not in plain:
             pair.places = partners([_hashes(block) for block in pair.old], [_hashes(block) for block in pair.new])
         elif index in ours and partner_of[index] in theirs:
-            pair.places = partners(_digested(ours[index], pair.old), _digested(theirs[partner_of[index]], pair.new))
+            pair.places = partners(digested(ours[index], pair.old), digested(theirs[partner_of[index]], pair.new))
     return pairs
 
 
@@ -151,7 +151,8 @@ def _hashes(block: Block) -> BlockKeys:
     return BlockKeys(block.hash & _INSTRUCTIONS, block.hash & _OPCODES)
 
 
-def _digested(digests: Sequence[bytes], blocks: Sequence[Block]) -> list[BlockKeys]:
+def digested(digests: Sequence[bytes], blocks: Sequence[Block]) -> list[BlockKeys]:
+    """Return what *blocks* with these *digests* are recognised by."""
     return [BlockKeys(digest, block.size) for digest, block in zip(digests, blocks, strict=True)]
 
 
@@ -159,13 +160,13 @@ def _moved(
     counted: Sequence[BlockRuns],
     partners: Mapping[int, int],
     same: Collection[int],
-    pairs: Mapping[int, _Pair],
+    pairs: Mapping[int, Pair],
     maps: Mapping[int, Sequence[Block]],
 ) -> Moved:
     seen = kept = whole = 0
     recounted: dict[int, tuple[tuple[bool, int], BlockRuns]] = {}
     for old in counted:
-        pair = pairs.get(old.index, _Pair((), ()))
+        pair = pairs.get(old.index, Pair((), ()))
         runs = {place: old.runs(place) for place in range(len(old.blocks))}
         seen += sum(times > 0 for times in runs.values())
         kept += sum(runs[place] > 0 for place in pair.places)
@@ -180,7 +181,7 @@ def _moved(
     return Moved([new for _, new in recounted.values()], maps, seen, kept, whole)
 
 
-def _recounted(function: BlockRuns, index: int, pair: _Pair) -> BlockRuns:
+def _recounted(function: BlockRuns, index: int, pair: Pair) -> BlockRuns:
     """Return how often the blocks of the new build ran, as far as the old one tells."""
     places = pair.places
     new = BlockRuns(index, pair.new)
@@ -197,7 +198,7 @@ def _recounted(function: BlockRuns, index: int, pair: _Pair) -> BlockRuns:
     return new
 
 
-def _matched(old: Ran, partners: Mapping[int, int], pairs: Mapping[int, _Pair], functions: Functions) -> Matched:
+def _matched(old: Ran, partners: Mapping[int, int], pairs: Mapping[int, Pair], functions: Functions) -> Matched:
     """Return the samples and calls of *old* in terms of *functions*."""
     before, matched = old.functions, old.matched
     profile = Profile(foreign=matched.foreign)
@@ -211,12 +212,12 @@ def _matched(old: Ran, partners: Mapping[int, int], pairs: Mapping[int, _Pair], 
         if caller in partners and callee in partners:
             there = offset
             if offset is not None and caller in pairs:
-                there = _offset(pairs[caller], offset, before.starts[caller], functions.starts[partners[caller]])
+                there = offset_in(pairs[caller], offset, before.starts[caller], functions.starts[partners[caller]])
             profile.call(place[caller], place[callee], count, there)
     return replace(match(profile, functions), complete=matched.complete, builds=matched.builds)
 
 
-def _offset(pair: _Pair, offset: int, old: int, new: int) -> int | None:
+def offset_in(pair: Pair, offset: int, old: int, new: int) -> int | None:
     """Return where the byte at *offset* of a function lies in the new build; it begins at *old*, there at *new*."""
     place = bisect_right(pair.old, old + offset, key=lambda block: block.address) - 1
     if place not in pair.places:

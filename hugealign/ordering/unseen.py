@@ -13,9 +13,9 @@ from hugealign.code.calls import Calls
 from hugealign.elf.symbols import Functions
 from hugealign.ordering.cdsort import Arc, cdsort
 from hugealign.ordering.knapsack import UNSEEN
-from hugealign.profile import goodturing
-from hugealign.profile.goodturing import Estimate
+from hugealign.profile import missing_mass
 from hugealign.profile.match import Matched
+from hugealign.profile.missing_mass import Estimate
 
 #: A profile counts as complete if less than this share of what runs is in functions that it did not see.
 _COMPLETE = 1 / 1000
@@ -44,7 +44,7 @@ def incomplete(matched: Matched) -> bool:
     least = _least(matched.samples)
     total = sum(matched.samples.values())
     single = sum(count == least for count in matched.samples.values())
-    return not _has_calls(matched) or single * least > total * _COMPLETE
+    return not calls_throughout(matched) or single * least > total * _COMPLETE
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ def missed(matched: Matched) -> Missed | None:
     if not incomplete(matched) or not hits or (min(hits) == max(hits) and not nameless):
         return None
     sample = gcd(*hits)  # the weight of one sample
-    estimate = goodturing.unseen(hits, sample)
+    estimate = missing_mass.unseen(hits, sample)
     if nameless:
         share, low, high = (nameless + (1 - nameless) * part for part in (estimate.share, estimate.low, estimate.high))
         return Missed(Estimate(share, low, high), None)
-    return Missed(estimate, goodturing.halving(hits, sample))
+    return Missed(estimate, missing_mass.halving(hits, sample))
 
 
 def room(matched: Matched, functions: Functions) -> int:
@@ -139,7 +139,7 @@ def order(
     number = {index: at for at, index in enumerate(nodes)}
     arcs = [Arc(arc.caller, arc.callee, _SCALE * arc.weight // least_call, arc.offset) for arc in seen(matched, number)]
     known = {(nodes[arc.caller], nodes[arc.callee]) for arc in arcs}
-    most = _SHARE if _has_calls(matched) else float("inf")
+    most = _SHARE if calls_throughout(matched) else float("inf")
     for caller in nodes:
         for callee in calls.callees(caller):
             if callee in number and (caller, callee) not in known:
@@ -150,7 +150,7 @@ def order(
     return [nodes[at] for at in cdsort([functions.sizes[index] for index in nodes], counts, arcs)] if arcs else []
 
 
-def _has_calls(matched: Matched) -> bool:
+def calls_throughout(matched: Matched) -> bool:
     """Whether the profile has calls throughout, not just a few, as frame chains without frame pointers give."""
     known = {index for caller, callee, _ in matched.arcs for index in (caller, callee)}
     return len(known) * _THROUGHOUT >= len(matched.samples) and bool(known)

@@ -196,19 +196,19 @@ def _written(fd: int) -> bool | None:
 
 def _holder(file: tuple[int, int]) -> int:
     """Return the PID of a process that has *file*, a device and an inode, open for writing; 0 if we see none."""
-    from hugealign.process import processes
+    from hugealign.process import processes, procfs
 
     for pid in processes.pids():
         with (
             contextlib.suppress(OSError),
-            using(os.open(f"{processes.living(pid)}/fd", os.O_RDONLY | os.O_CLOEXEC)) as directory,
+            using(os.open(f"{procfs.living(pid)}/fd", os.O_RDONLY | os.O_CLOEXEC)) as directory,
         ):
             for name in os.listdir(directory):
                 with contextlib.suppress(OSError):  # closed meanwhile
                     # The mode of the link says whether the file is open for writing (tid_fd_update_inode in
                     # fs/proc/fd.c); unlike the mode of the file, it is known without a look at the file.
                     mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-                    if mode & stat.S_IWUSR and processes.identity(name, directory) == file:
+                    if mode & stat.S_IWUSR and procfs.identity(name, directory) == file:
                         return pid
     return 0
 

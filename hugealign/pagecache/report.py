@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from hugealign.diagnosis import documents, render
 from hugealign.errors import HugealignError
 from hugealign.io.units import format_size, printable
-from hugealign.pagecache.text import CachedText
+from hugealign.pagecache.warm import CachedText
 from hugealign.system import kernel
 
 SCHEMA = "hugealign.warm/1"

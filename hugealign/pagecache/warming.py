@@ -29,7 +29,7 @@ from hugealign.io.descriptors import reopened, using
 from hugealign.pagecache.measure import CacheState, cache_state, libc, mapped, measure, touch
 from hugealign.records import Record
 
-_MADV_COLLAPSE = 25  # Linux 6.1
+MADV_COLLAPSE = 25  # Linux 6.1
 _READ = 1 << 20  # bytes to read at a time
 _ATTEMPTS = 3  # at a collapse
 _LOOK = 1.0  # seconds between looks at khugepaged's progress
@@ -68,9 +68,9 @@ def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | N
             break
         if method == "readahead":
             kept = _evict(fd, missing, page_size)
-            _read(fd, missing, page_size, progress)
+            read_in(fd, missing, page_size, progress)
         elif method == "collapse":
-            refused = _collapse(fd, missing, page_size)
+            refused = collapse(fd, missing, page_size)
         elif wait:
             _wait(fd, missing, page_size, time.monotonic() + wait)
         after = measure(fd, missing, page_size)
@@ -119,7 +119,7 @@ def trial(place: str, page_size: int, windows: int = 1) -> int:
 def collapses() -> bool:
     """Return whether this kernel knows MADV_COLLAPSE at all."""
     # Of an empty range it looks at the advice alone (do_madvise in mm/madvise.c); a filter may refuse others.
-    return libc().madvise(None, 0, _MADV_COLLAPSE) == 0 or ctypes.get_errno() != errno.EINVAL
+    return libc().madvise(None, 0, MADV_COLLAPSE) == 0 or ctypes.get_errno() != errno.EINVAL
 
 
 def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None:
@@ -133,7 +133,8 @@ def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None
     return CacheState(*(sum(getattr(s, name) for s in states) for name in ("cached", "dirty", "writeback")))
 
 
-def _read(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> None:
+def read_in(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> None:
+    """Fault the windows at *offsets* in as huge folios, as far as they are not cached."""
     # One window after another: the kernel keeps position and readahead size once per open file (struct
     # file_ra_state), and two threads that fault through it spoil each other's folios.
     done = 0
@@ -147,7 +148,7 @@ def _read(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | 
                 progress(done, len(offsets))
 
 
-def _collapse(fd: int, offsets: Sequence[int], page_size: int) -> int:
+def collapse(fd: int, offsets: Sequence[int], page_size: int) -> int:
     """Collapse the windows; return the last error number, 0 if there was none."""
     refused = 0
     for windows in mapped(fd, offsets, page_size):
@@ -160,7 +161,7 @@ def _collapse(fd: int, offsets: Sequence[int], page_size: int) -> int:
 def _collapse_window(fd: int, offset: int, address: int, page_size: int) -> int:
     for _ in range(_ATTEMPTS):
         touch(address, page_size)
-        if not libc().madvise(address, page_size, _MADV_COLLAPSE):
+        if not libc().madvise(address, page_size, MADV_COLLAPSE):
             return 0
         refused = ctypes.get_errno()
         state = cache_state(fd, offset, page_size)

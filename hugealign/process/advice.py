@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from hugealign.diagnosis.refusal import DiagnosedError, error_name
-from hugealign.process import processes
+from hugealign.process import processes, procfs
 
 _PROCESS_MADVISE = 440  # the same number on every processor but alpha
 _MADV_COLD, _MADV_COLLAPSE = 20, 25
@@ -85,5 +85,5 @@ class Adviser:
         """Raise AdviceError if the process lives, but its first thread has ended."""
         # pidfd_get_task in kernel/pid.c takes the first thread, and that one's memory is gone.
         with suppress(OSError):
-            if processes.living(self.pid) != f"/proc/{self.pid}":
+            if procfs.living(self.pid) != f"/proc/{self.pid}":
                 raise AdviceError.of(processes.about("process.first-thread-ended", self.pid))

@@ -4,7 +4,6 @@ import contextlib
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from hugealign.elf.image import Image, read_image
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, windows_holding
@@ -62,7 +61,7 @@ def with_code(pid: int, mapping: smaps.Mapping, program: bool, elsewhere: bool =
         return mapping
     within = windows_holding(code, mapping.offset, mapping.offset + mapping.size, 1)
     moved = mapping.start - mapping.offset
-    return replace(mapping, code=tuple((start + moved, end + moved) for start, end in within))
+    return mapping.changed(code=tuple((start + moved, end + moved) for start, end in within))
 
 
 def _code(fd: int) -> tuple[Range, ...] | None:
@@ -119,5 +118,5 @@ def with_own(mapping: smaps.Mapping, text: Sequence[Range]) -> smaps.Mapping:
     """Return *mapping*, marked if it is memory without a file in the place of the program's *text*."""
     for start, end in text:
         if start < mapping.end and mapping.start < end and mapping.executable and mapping.without_file:
-            return replace(mapping, own=True)
+            return mapping.changed(own=True)
     return mapping

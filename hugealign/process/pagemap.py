@@ -11,7 +11,7 @@ import os
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from hugealign.io.descriptors import using
@@ -24,6 +24,7 @@ _IS_FILE = 1 << 2
 _IS_PRESENT = 1 << 3
 _IS_HUGE = 1 << 6
 _REGIONS = 512  # per call
+_GAP = 1 << 16  # bytes between mappings that one call scans together
 _PRESENT, _EXCLUSIVE = 1 << 63, 1 << 56  # bits of an entry: present, and mapped by no other process
 
 
@@ -71,6 +72,27 @@ def scan(pagemap: int, start: int, end: int) -> tuple[Region, ...]:
             break
         start = reached
     return tuple(regions)
+
+
+def scan_each(pagemap: int, spans: Sequence[tuple[int, int]]) -> list[tuple[Region, ...]]:
+    """Return the present pages in each of *spans*, which ascend, as `scan` does; it asks for neighbours together."""
+    result: list[tuple[Region, ...]] = []
+    regions: tuple[Region, ...] = ()
+    at = behind = 0
+    for index, (start, end) in enumerate(spans):
+        if index == behind:
+            behind += 1
+            while behind < len(spans) and spans[behind][0] - spans[behind - 1][1] <= _GAP:
+                behind += 1
+            regions, at = scan(pagemap, start, spans[behind - 1][1]), 0
+        while at < len(regions) and regions[at].end <= start:
+            at += 1
+        own, last = [], at
+        while last < len(regions) and (region := regions[last]).start < end:
+            own.append(Region(max(region.start, start), min(region.end, end), region.huge, region.file))
+            last += 1
+        result.append(tuple(own))
+    return result
 
 
 def touched(regions: Iterable[Region], start: int, count: int, page_size: int, of_file: bool) -> dict[int, State]:

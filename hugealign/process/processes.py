@@ -1,13 +1,11 @@
 """Look at running processes through /proc: their identity, and how their text is mapped."""
 
 import contextlib
-import ctypes
 import errno
-import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from hugealign.diagnosis.refusal import DiagnosedError, error_name
 from hugealign.diagnosis.values import Diagnosis, Remedy
@@ -15,21 +13,14 @@ from hugealign.io import mounts
 from hugealign.io.descriptors import using
 from hugealign.io.numbers import decimal
 from hugealign.io.units import nearest
-from hugealign.process import codefiles, groups, pagemap, smaps
+from hugealign.process import codefiles, groups, pagemap, procfs, smaps, starts
+from hugealign.process.procfs import GONE, PROC, FileId
 
-_PROC = "/proc"
-_FLAGS, _STARTED = 9 - 4, 22 - 4  # proc(5) counts from 1; the first three fields are left out
-_PF_KTHREAD = 0x00200000  # include/linux/sched.h
 _LEAST_HUGE = 64 << 10  # bytes: the smallest huge page of any kernel (hugetlb on arm64, which smaps counts)
 _COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
 _PID_LIMIT = (1 << 64) - 1  # the kernel stops at 2**22; larger numbers are looked up, in vain
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CAPABILITIES = {"CAP_SYS_PTRACE": 19, "CAP_SYS_NICE": 23, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
 _ATTEMPTS = 5  # at a look during which the process changes neither its program nor its pages
-
-_AT_STATX_DONT_SYNC, _STATX_INO, _STATX_BTIME = 0x4000, 0x100, 0x800
-#: The offsets of stx_ino, stx_dev_major and stx_dev_minor in struct statx (include/uapi/linux/stat.h), and its size.
-_INO, _BTIME, _MAJOR, _MINOR, _SIZE = 0x20, 0x50, 0x88, 0x8C, 0x100
 
 
 class ProcessError(DiagnosedError):
@@ -47,31 +38,43 @@ class GoneError(ProcessError):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process at one moment.  *comm* and *exe* are as the kernel gives them: untrusted text.
+    """One process at one moment.  *comm*, *exe* and all paths are as the kernel gives them: untrusted text.
 
-    *exe* is the program's own file, *exe_id* its ``(st_dev, st_ino)``.  *mappings* are the executable ones that were
-    requested, and the read-only ones.  *elsewhere*: here the name *exe* does not lead to this file, since the process
-    lives in a container or another mount namespace.  *served*: the file or its name is on a server, which may not
-    answer.  *started* is in clock ticks since boot, and tells a process from an older one with its PID.  *inner_pids*
-    are its PIDs in the PID namespaces inside ours, the innermost last.
+    *exe* is the program's own file, *exe_id* its ``(st_dev, st_ino)``.  *mappings* are executable ones, with their
+    pages as far as these were requested, and *files* are all the files that it executes.  *used* is the processor time
+    in seconds since it *started*, seconds after boot, which also tells it from an older one with its PID.
+
+    Only `look` finds the rest.  *elsewhere*: here the name *exe* does not lead to this file, since the process lives in
+    a container or another mount namespace.  *served*: the file or its name is on a server, which may not answer.
+    *inner_pids* are its PIDs in the PID namespaces inside ours, the innermost last.  Only `look_large` finds *called*,
+    the path by which it was started, a link to *exe* perhaps; empty if none is known that leads there.
     """
 
     pid: int
     comm: str
     exe: str
-    exe_id: tuple[int, int]
-    thp_disabled: bool
+    exe_id: FileId
     mappings: tuple[smaps.Mapping, ...]
+    files: tuple[str, ...] = ()
+    used: float = 0.0
+    started: float = 0.0
+    thp_disabled: bool | None = None
     elsewhere: bool = False
     served: bool = False
-    started: int = 0
     inner_pids: tuple[int, ...] = ()
+    called: str = ""
+
+    @property
+    def program(self) -> str:
+        """The path by which to start the program again."""
+        return self.called or self.exe
 
     def is_program(self, mapping: smaps.Mapping) -> bool:
         """Whether *mapping* is of the program's own file, or is memory in the place of its text; not of a library."""
         # btrfs and overlayfs show another device in /proc/PID/maps than in stat, so the name counts as well.
-        same_file = (os.makedev(*mapping.device), mapping.inode) == self.exe_id
-        return mapping.own or (mapping.is_file and (same_file or mapping.path == self.exe))
+        if mapping.own or mapping.path == self.exe:
+            return True
+        return mapping.inode == self.exe_id[1] and mapping.is_file and os.makedev(*mapping.device) == self.exe_id[0]
 
     def text(self, libraries: bool = False, anonymous: bool = False) -> tuple[smaps.Mapping, ...]:
         """Return the executable mappings of the program, on request also those of other files and without a file."""
@@ -87,25 +90,87 @@ class Process:
 
 
 def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
-    """Return the kernel's view of process *pid* now; `Process.text` tells which mappings it has.
+    """Return the kernel's view of process *pid* now, with the pages of the mappings that `Process.text` returns.
 
     Raises ProcessError; GoneError if the process does not exist or ends meanwhile.
     """
+    with failures(pid), procfs.opened(pid) as directory:
+        for _ in range(_ATTEMPTS):
+            process = _identify(pid, directory)
+            seen, steady = _read(process, directory, libraries, anonymous)
+            if steady and procfs.program(pid, directory) == (seen.exe, seen.exe_id):
+                break
+    return seen
+
+
+def look_large(pid: int, page_size: int) -> Process | None:
+    """Return what *pid* executes, cheaply; None if it has less than *page_size* bytes in each file, and without a file.
+
+    The mappings are those of files that have so much in total, and those without a file if they have.  `look` also
+    reads smaps, which walks all pages of a process, and knows more.  Most processes have no text large enough to
+    matter, and of those this reads only the list of mappings.  Raises OSError if the process is gone or not ours,
+    HugealignError where only smaps is left.
+    """
+    place = f"{PROC}/{pid}"
+    lines = procfs.executable(f"{place}/maps", least=page_size)
+    if lines is None and (other := procfs.living(pid)) != place:
+        place = other
+        lines = procfs.executable(f"{place}/maps", least=page_size)
+    sizes: dict[bytes, int] = {}
+    for line in lines or ():
+        start, end, path = line.groups()
+        file = path if path.startswith(b"/") else b""
+        sizes[file] = sizes.get(file, 0) + int(end, 16) - int(start, 16)
+    if max(sizes.values(), default=0) < page_size:
+        return None
+    large = [
+        os.fsdecode(line[0])
+        for line in lines or ()
+        if sizes[line[3] if line[3].startswith(b"/") else b""] >= page_size and not line[3].startswith(b"[v")
+    ]
+    stat = procfs.stat(f"{PROC}/{pid}/stat")
+    with using(os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+        exe, exe_id = procfs.program(pid, directory)
+        parsed = list(smaps.parse(large))
+        served = any(m.without_file for m in parsed) and mounts.served(exe_id[0], pid)
+        mappings = tuple(_placed(parsed, directory, exe, exe_id, served))
+        files = tuple(os.fsdecode(path).removesuffix(GONE) for path in sizes if path)
+        process = Process(pid, stat.comm, exe, exe_id, mappings, files, stat.used, stat.started)
+        mappings = _with_windows(process, mappings, page_size, directory)
+    return replace(process, mappings=mappings, called=starts.called(pid, exe_id))
+
+
+def with_windows(process: Process, mappings: Sequence[smaps.Mapping], page_size: int) -> tuple[smaps.Mapping, ...]:
+    """Return *mappings* of *process* with their code, and with their pages if they have windows, as `look_large` does.
+
+    Raises OSError, HugealignError.
+    """
+    with procfs.opened(process.pid) as directory:
+        return _with_windows(process, mappings, page_size, directory)
+
+
+def with_code(process: Process, mappings: Iterable[smaps.Mapping], page_size: int) -> tuple[smaps.Mapping, ...]:
+    """Return *mappings* of *process*, those with windows of *page_size* bytes with the addresses of their code."""
+    return tuple(
+        codefiles.with_code(process.pid, m, process.is_program(m), process.elsewhere)
+        if m.windows_possible(page_size)
+        else m
+        for m in mappings
+    )
+
+
+@contextlib.contextmanager
+def failures(pid: int) -> Iterator[None]:
+    """Raise ProcessError for an OSError in the block, which looks at *pid*; GoneError if that does not exist."""
     try:
-        # One descriptor for all reads: should the process end and its number be reused, they fail with ESRCH.
-        with using(os.open(living(pid), _DIRECTORY)) as directory:
-            for _ in range(_ATTEMPTS):
-                process = _identify(pid, directory)
-                seen, steady = _read(process, directory, libraries, anonymous)
-                if steady and program(pid, directory) == (seen.exe, seen.exe_id):
-                    break
+        yield
     except (FileNotFoundError, ProcessLookupError):
         raise GoneError.of_pid(pid) from None
     except PermissionError:
-        raise forbidden(pid) from None
+        # ptrace(2), access mode checking
+        raise ProcessError.of(denied("process.forbidden", pid, errno.EACCES, "CAP_SYS_PTRACE")) from None
     except (OSError, OverflowError) as error:
         raise ProcessError.of(about("process.refused", pid, error=error_name(error))) from error
-    return seen
 
 
 def about(code: str, pid: int, **facts: int | str) -> Diagnosis:
@@ -113,18 +178,12 @@ def about(code: str, pid: int, **facts: int | str) -> Diagnosis:
     return Diagnosis(code, str(pid), {"process": pid, **facts})
 
 
-def forbidden(pid: int) -> ProcessError:
-    """Return the error for a process that the kernel does not let us look at (ptrace(2), access mode checking)."""
-    return ProcessError.of(denied("process.forbidden", pid, errno.EACCES, "CAP_SYS_PTRACE"))
-
-
 def denied(code: str, pid: int, number: int, *needed: str) -> Diagnosis:
     """Return that we lack *needed* capabilities, which *code* says, for what the kernel refused about *pid*.
 
     If we have all of them, only the error *number* is known.
     """
-    with open(f"{_PROC}/self/status", encoding="utf-8", errors="surrogateescape") as file:
-        effective = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff")), 0)
+    effective = int(procfs.status(f"{PROC}/self/status").get("CapEff", "0"), 16)
     lacking = [name for name in needed if not effective >> _CAPABILITIES[name] & 1]
     if not lacking:
         return about("process.refused", pid, error=errno.errorcode.get(number, str(number)))
@@ -158,13 +217,13 @@ def _names() -> set[str]:
     for pid in pids():
         with contextlib.suppress(OSError):
             if pid != os.getpid():
-                names.add(os.path.basename(os.readlink(f"{_PROC}/{pid}/exe").removesuffix(" (deleted)")))
+                names.add(os.path.basename(os.readlink(f"{PROC}/{pid}/exe").removesuffix(GONE)))
     return names
 
 
 def pids() -> list[int]:
     """Return the PIDs of all processes that /proc shows us, among them our own.  Raises ProcessError without /proc."""
-    numbers = sorted(int(name) for name in os.listdir(_PROC) if name.isascii() and name.isdecimal())
+    numbers = sorted(int(name) for name in os.listdir(PROC) if name.isascii() and name.isdecimal())
     if not numbers:
         raise ProcessError("machine.no-proc")
     return numbers
@@ -172,7 +231,7 @@ def pids() -> list[int]:
 
 def comm(pid: int) -> str:
     """Return the name of a process, untrusted.  Raises OSError."""
-    return "".join(_lines(f"{_PROC}/{pid}/comm")).removesuffix("\n")
+    return os.fsdecode(procfs.read(f"{PROC}/{pid}/comm")).removesuffix("\n")
 
 
 def users(info: os.stat_result, path: str) -> list[int]:
@@ -183,7 +242,7 @@ def users(info: os.stat_result, path: str) -> list[int]:
     inode = f" {info.st_ino} "  # other lines need not be parsed
     for pid in pids():
         try:
-            mappings = smaps.parse(line for line in maps(pid) if inode in line)
+            mappings = smaps.parse(line for line in procfs.maps(pid) if inode in line)
             if any(m.inode == info.st_ino and (m.device == device or m.path == real) for m in mappings):
                 users_of_file.append(pid)
         except OSError:
@@ -191,119 +250,75 @@ def users(info: os.stat_result, path: str) -> list[int]:
     return users_of_file
 
 
-def living(pid: int) -> str:
-    """Return the directory in /proc of process *pid*, or of another thread of it if the first one has ended.
-
-    A thread that has ended has no memory and no files, whatever the others do.  Raises OSError.
-    """
-    directory = f"{_PROC}/{pid}"
-    with using(os.open(directory, _DIRECTORY)) as fd:
-        status = _status(fd)
-    if "VmSize" in status or int(status.get("Threads", "1")) < 2:
-        return directory
-    other = next((tid for tid in os.listdir(f"{directory}/task") if tid != str(pid)), str(pid))
-    return f"{directory}/task/{other}"
+def thp_disabled(process: Process) -> bool:
+    """Return whether huge pages are disabled for *process*, which `look_large` does not find out.  Raises OSError."""
+    if process.thp_disabled is not None:
+        return process.thp_disabled
+    return procfs.without_thp(procfs.status(f"{procfs.living(process.pid)}/status"))
 
 
-def maps(pid: int) -> Iterator[str]:
-    """Yield the lines of /proc/PID/maps; none for a kernel thread.  Raises OSError."""
-    empty = True
-    for line in _lines(f"{_PROC}/{pid}/maps"):
-        empty = False
-        yield line
-    if empty and (other := living(pid)) != f"{_PROC}/{pid}":
-        yield from _lines(f"{other}/maps")
-
-
-def _status(directory: int) -> dict[str, str]:
-    return dict(line.partition(":")[::2] for line in _lines("status", directory))
-
-
-def _stat(directory: int) -> list[int]:
-    """Return the numbers after the state in /proc/PID/stat (proc(5)); the name before it may contain anything."""
-    return [int(word) for word in "".join(_lines("stat", directory)).rpartition(")")[2].split()[1:]]
+def no_huge(pid: int, address: int) -> bool:
+    """Return whether the mapping of *pid* at *address* was given MADV_NOHUGEPAGE.  Raises OSError."""
+    mapping = next((m for m in procfs.counted(f"{procfs.living(pid)}/smaps") if address < m.end), None)
+    return mapping is not None and mapping.start <= address and mapping.no_huge
 
 
 def _identify(pid: int, directory: int) -> Process:
     """Return the process of the open /proc/PID *directory*, without mappings."""
-    status = _status(directory)
+    status, stat = procfs.status("status", directory), procfs.stat(f"{PROC}/{pid}/stat")
     if "VmSize" not in status:  # no address space: task_mem in fs/proc/task_mmu.c is not called
         # A process that is about to end has none either, before it is a zombie (exit_mm in kernel/exit.c).
-        if _stat(directory)[_FLAGS] & _PF_KTHREAD:
+        if stat.kernel_thread:
             raise ProcessError.of(about("process.kernel-thread", pid))
         raise GoneError.of_pid(pid)
-    exe, exe_id = program(pid, directory)
-    comm = "".join(_lines("comm", directory)).removesuffix("\n")
+    exe, exe_id = procfs.program(pid, directory)
     served = mounts.served(exe_id[0], pid) or mounts.behind_server(exe, pid) or mounts.behind_server(exe)
+    there = procfs.seen_identity
     return Process(
         pid,
-        comm,
+        stat.comm,
         exe,
         exe_id,
-        thp_disabled=status.get("THP_enabled", "1").strip() == "0",
         mappings=(),
-        elsewhere=not served and _identity(exe) != exe_id and _identity(f"root{exe}", directory) == exe_id,
+        used=stat.used,
+        started=stat.started,
+        thp_disabled=procfs.without_thp(status),
+        elsewhere=not served and there(exe) != exe_id and there(f"root{exe}", directory) == exe_id,
         served=served,
-        started=_stat(directory)[_STARTED],
         inner_pids=tuple(map(int, status.get("NSpid", "").split()[1:])),
     )
 
 
-def program(pid: int, directory: int) -> tuple[str, tuple[int, int]]:
-    """Return the path of the program of *pid*, whose open /proc/PID is *directory*, and its ``(st_dev, st_ino)``.
-
-    Raises OSError.
-    """
-    file_id = identity("exe", directory)
-    shown = os.readlink("exe", dir_fd=directory)
-    # d_path appends this to the name of a file that is gone; a name may also end like this by itself.
-    gone = shown.endswith(" (deleted)")
-    if gone and not mounts.served(file_id[0], pid) and not mounts.behind_server(shown, pid):
-        gone = _identity(f"root{shown}", directory) != file_id
-    return shown.removesuffix(" (deleted)") if gone else shown, file_id
-
-
-def _identity(path: str, directory: int | None = None) -> tuple[int, int] | None:
-    with contextlib.suppress(OSError, ValueError):
-        info = os.stat(path, dir_fd=directory)
-        return info.st_dev, info.st_ino
-    return None
-
-
 def _read(process: Process, directory: int, libraries: bool, anonymous: bool) -> tuple[Process, bool]:
     """Return *process* with its mappings, and whether all data read is consistent."""
-
-    def wanted(mapping: smaps.Mapping) -> bool:
-        return process.is_text(mapping, libraries, anonymous)
-
-    code_maps = list(smaps.parse(_lines("maps", directory), executable=True))
-    text = codefiles.own_text(directory) if not process.served and any(m.without_file for m in code_maps) else ()
-    listed = [m for m in (codefiles.with_own(m, text) for m in code_maps) if wanted(m)]
-    present: list[tuple[pagemap.Region, ...] | None] = [None] * len(listed)  # Linux before 6.7 has only counts
-    with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd, contextlib.suppress(OSError):
-        present = [pagemap.scan(fd, m.start, m.end) for m in listed]
+    lines = procfs.executable("maps", directory) or ()
+    parsed = list(smaps.parse(os.fsdecode(line[0]) for line in lines))
+    mappings = list(_placed(parsed, directory, process.exe, process.exe_id, process.served))
+    wanted = [at for at, m in enumerate(mappings) if process.is_text(m, libraries, anonymous)]
+    present: Sequence[tuple[pagemap.Region, ...] | None] = [None] * len(wanted)  # Linux before 6.7 has only counts
+    with contextlib.suppress(OSError):
+        present = _pages(directory, [mappings[at] for at in wanted])
     # smaps walks all pages that it shows, seconds for a large heap, so it is read only as far as its counts are needed.
-    last = max((m.end for m, p in zip(listed, present, strict=True) if _needs_counts(m, p)), default=0)
+    counts = [mappings[at] for at, pages in zip(wanted, present, strict=True) if _needs_counts(mappings[at], pages)]
     counted: dict[tuple[int, int], smaps.Mapping] = {}
-    for parsed in smaps.parse(_lines("smaps", directory), executable=True) if last else ():
-        counted[parsed.start, parsed.end] = codefiles.with_own(parsed, text)
-        if parsed.end >= last:
+    for mapping in procfs.counted("smaps", directory) if counts else ():
+        counted[mapping.start, mapping.end] = mapping
+        if mapping.end >= counts[-1].end:
             break
-    mappings: list[smaps.Mapping] = []
-    steady = bool(listed)  # nothing is listed while exec replaces the program
-    for listing, pages in zip(listed, present, strict=True):
-        rss = sum(region.end - region.start for region in pages or ())
-        mapping: smaps.Mapping | None = listing
-        if _needs_counts(listing, pages):
-            mapping = counted.get((listing.start, listing.end))
-            rss = mapping.rss if mapping else 0
-        if mapping:
-            mappings.append(replace(named(mapping, process.exe, process.exe_id), pages=pages, rss=rss))
-            huge = sum(region.end - region.start for region in pages or () if region.huge)
-            steady &= pages is None or mapping.huge == huge
+    gone = set()
+    steady = bool(wanted)  # nothing is listed while exec replaces the program
+    for at, pages in zip(wanted, present, strict=True):
+        listed, rss = mappings[at], sum(region.end - region.start for region in pages or ())
+        if not _needs_counts(listed, pages):
+            mappings[at] = listed.changed(pages=pages, rss=rss)
+        elif count := counted.get((listed.start, listed.end)):
+            mappings[at] = count.changed(pages=pages, path=listed.path, deleted=listed.deleted, own=listed.own)
+            steady &= pages is None or count.huge == sum(r.end - r.start for r in pages if r.huge)
         else:
-            steady = False
-    return replace(process, mappings=tuple(mappings)), steady
+            gone.add(at)
+    kept = tuple(m for at, m in enumerate(mappings) if at not in gone)
+    files = tuple(dict.fromkeys(m.path for m in kept if m.is_file))
+    return replace(process, mappings=kept, files=files), steady and not gone
 
 
 def _needs_counts(mapping: smaps.Mapping, pages: tuple[pagemap.Region, ...] | None) -> bool:
@@ -311,13 +326,41 @@ def _needs_counts(mapping: smaps.Mapping, pages: tuple[pagemap.Region, ...] | No
     return pages is None or mapping.size >= _LEAST_HUGE
 
 
-def named(mapping: smaps.Mapping, exe: str, exe_id: tuple[int, int]) -> smaps.Mapping:
-    """Return *mapping* of the program *exe*, not marked as deleted if the name of its file merely ends like that."""
-    full = f"{mapping.path} (deleted)"
-    # The inode alone: btrfs and overlayfs show another device in /proc/PID/maps than in stat.
-    if mapping.deleted and exe == full and mapping.inode == exe_id[1]:
-        return replace(mapping, path=full, deleted=False)
-    return mapping
+def _placed(
+    mappings: Sequence[smaps.Mapping], directory: int, exe: str, exe_id: FileId, served: bool
+) -> Iterator[smaps.Mapping]:
+    """Yield *mappings* of the program *exe*, marked if they have taken the place of its text.
+
+    None is marked as deleted if the name of its file merely ends like that.
+    """
+    text = codefiles.own_text(directory) if not served and any(m.without_file for m in mappings) else ()
+    for mapping in mappings:
+        # The inode alone: btrfs and overlayfs show another device in /proc/PID/maps than in stat.
+        if mapping.deleted and exe == f"{mapping.path}{GONE}" and mapping.inode == exe_id[1]:
+            yield mapping.changed(path=exe, deleted=False)
+        else:
+            yield codefiles.with_own(mapping, text)
+
+
+def _with_windows(
+    process: Process, mappings: Sequence[smaps.Mapping], page_size: int, directory: int
+) -> tuple[smaps.Mapping, ...]:
+    coded = with_code(process, mappings, page_size)
+    windowed = [mapping for mapping in coded if mapping.windows_possible(page_size)]
+    try:
+        present = dict(zip((m.start for m in windowed), _pages(directory, windowed), strict=True)) if windowed else {}
+    except (ProcessLookupError, PermissionError):
+        raise
+    except OSError:  # Linux before 6.7
+        counted = {m.start: m for m in look(process.pid, libraries=True, anonymous=True).mappings}
+        return tuple(counted.get(m.start, m).changed(code=m.code, own=m.own) for m in coded)
+    return tuple(mapping.changed(pages=present.get(mapping.start, ())) for mapping in coded)
+
+
+def _pages(directory: int, mappings: Sequence[smaps.Mapping]) -> list[tuple[pagemap.Region, ...]]:
+    """Return the present pages of each of *mappings* of the process whose open /proc/PID is *directory*."""
+    with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:
+        return pagemap.scan_each(fd, [(m.start, m.end) for m in mappings])
 
 
 def _has_name(pid: int, name: str) -> bool:
@@ -326,61 +369,7 @@ def _has_name(pid: int, name: str) -> bool:
     except OSError:
         return False
     try:
-        program = os.readlink(f"{_PROC}/{pid}/exe").removesuffix(" (deleted)")
+        program = os.readlink(f"{PROC}/{pid}/exe").removesuffix(GONE)
     except OSError:  # a kernel thread, or not ours: only the cut name is known
         return known == name[:_COMM_LENGTH]
     return name in (known, os.path.basename(program))
-
-
-def _lines(path: str, directory: int | None = None) -> Iterator[str]:
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags, dir_fd=directory)
-
-    # Names of files are bytes, and only "\n" ends a line: a carriage return may be part of a name.
-    with open(path, encoding="utf-8", errors="surrogateescape", newline="\n", opener=opener) as file:
-        yield from file
-
-
-def identity(name: str, directory: int) -> tuple[int, int]:
-    """Return ``(st_dev, st_ino)`` of *name* in the open *directory*, as the kernel knows them.  Raises OSError.
-
-    ``stat`` would ask a FUSE server for the attributes, and wait forever if that hangs.
-    """
-    attributes = _attributes(name, directory, _STATX_INO)
-    if attributes is None:
-        info = os.stat(name, dir_fd=directory)
-        return info.st_dev, info.st_ino
-    major, minor = (int.from_bytes(attributes[at : at + 4], "little") for at in (_MAJOR, _MINOR))
-    return os.makedev(major, minor), int.from_bytes(attributes[_INO : _INO + 8], "little")
-
-
-def born(name: str, directory: int) -> float:
-    """Return when the file *name* of the open *directory* was made, in seconds since 1970; 0 if that is not known.
-
-    Raises OSError.
-    """
-    attributes = _attributes(name, directory, _STATX_BTIME)
-    if attributes is None or not int.from_bytes(attributes[:4], "little") & _STATX_BTIME:
-        return 0.0
-    seconds = int.from_bytes(attributes[_BTIME : _BTIME + 8], "little")
-    return seconds + 1e-9 * int.from_bytes(attributes[_BTIME + 8 : _BTIME + 12], "little")
-
-
-def _attributes(name: str, directory: int, wanted: int) -> bytes | None:
-    function = _statx()
-    if function is None:
-        return None
-    buffer = ctypes.create_string_buffer(_SIZE)
-    if function(directory, os.fsencode(name), _AT_STATX_DONT_SYNC, wanted, buffer):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), name)
-    return buffer.raw
-
-
-@functools.cache
-def _statx() -> Any:
-    """Return the function of the C library, or None if the library has none (glibc before 2.28)."""
-    function = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
-    if function is not None:
-        function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
-    return function

@@ -7,10 +7,10 @@ end (Linux 6.18).
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from hugealign.elf.windows import windows_holding
 from hugealign.process.pagemap import Region, State, touched
+from hugealign.records import Record
 
 _HEADER = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) (?P<permissions>[-rwxsp]{4}) (?P<offset>[0-9a-f]+) "
@@ -30,8 +30,7 @@ _COUNTERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(Record):
     """One mapping of a process.  Addresses, *offset* and all counters are bytes.
 
     *path* is empty for anonymous memory and a name in brackets for the kernel's own (``[vdso]``).  *no_huge*: it was

@@ -210,7 +210,7 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
     """Warm the files at *paths* in a child: a process that maps and measures them should not be the one to execute."""
 
     def work() -> object:
-        from hugealign.pagecache.text import WarmOptions, warm
+        from hugealign.pagecache.warm import WarmOptions, warm
 
         results: list[object] = []
         explain = options.how == IN_PLACE  # else a copy is tried next

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hugealign.diagnosis import documents, render
 from hugealign.errors import HugealignError
 from hugealign.io.units import format_size, printable
-from hugealign.run.store import NO_WINDOW, THERE, Staged, StoredCopy
+from hugealign.run.store import NO_WINDOW, THERE, Staged
 
 SCHEMA = "hugealign.stage/1"
 
@@ -42,12 +42,3 @@ def to_json(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, Hu
         for file in staged
     ]
     return documents.to_json(SCHEMA, {"store": printable(place), "files": files, "errors": documents.errors(errors)})
-
-
-def entries_to_json(place: str, entries: Sequence[StoredCopy]) -> str:
-    """Return the JSON document ``hugealign.stage/1`` for the copies that are or were in the store; sizes are bytes."""
-    copies = [
-        {"path": printable(e.path), "size": e.size, "current": e.current, "fixed": e.fixed, "identity": e.identity}
-        for e in entries
-    ]
-    return documents.to_json(SCHEMA, {"store": printable(place), "copies": copies})

@@ -126,27 +126,18 @@ def entries(place: str = DEFAULT) -> list[StoredCopy]:
     return [result[key] for key in sorted(result)]
 
 
-def drop(paths: Sequence[str] = (), place: str = DEFAULT) -> list[StoredCopy]:
-    """Remove the copies of *paths*, or all, and return them; processes that run from a copy keep it.
+def drop(paths: Sequence[str], place: str) -> None:
+    """Remove the copies of the files at the real *paths*, or all; processes that run from a copy keep it.
 
-    With the last copy the store itself goes.
-
-    Raises HugealignError for a path without a copy.
+    With the last copy the store itself goes.  Raises HugealignError.
     """
-    wanted = {os.path.realpath(path) for path in paths}
-    there = entries(place)
-    if missing := wanted - {entry.path for entry in there}:
-        raise DiagnosedError.of(Diagnosis("store.no-copy", min(missing), {"store": place}))
     if not os.path.ismount(place):
-        return []
-    dropped = [entry for entry in there if not wanted or entry.path in wanted]
+        return
     with _opened(place) as store:
-        paths_dropped = {entry.path for entry in dropped}
         for path, link in list(_links(place)):
-            if path in paths_dropped:
+            if not paths or path in paths:
                 _unlink(link)
         _remove_unnamed(store, place)
-    return dropped
 
 
 def release(owner: str, place: str = DEFAULT) -> None:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hugealign.diagnosis import documents
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.image import read_image
@@ -14,8 +15,9 @@ from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import opened
 from hugealign.io.resources import PACKAGE
+from hugealign.io.units import printable
 from hugealign.pagecache import measure, warming
-from hugealign.pagecache.text import CachedText, warm
+from hugealign.pagecache.warm import CachedText, warm
 from hugealign.process import processes
 from hugealign.run import copies, launch, store
 from hugealign.services import dropins
@@ -24,6 +26,7 @@ from hugealign.services.programs import Service
 from hugealign.system import libraries
 from hugealign.verification import inputs
 
+SCHEMA = "hugealign.enable/1"
 _MODE = 0o644  # of units
 
 
@@ -62,12 +65,12 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
     warmed: list[str] = []
     left: list[Diagnosis] = []
     fixes = copies.Fixes()
-    places = {path: _place(path, fixes if options.fix else None) for path in _programs(service, options)}
+    places = {path: place_of(path, fixes if options.fix else None) for path in _programs(service, options)}
     if not any(places.values()):
         _refuse_members(service, options)
     for path in [lib for program in places for lib in libraries.resolve(program).paths] if options.libs else ():
         if path not in places:
-            places[path] = _place(path, fixes if options.fix else None)
+            places[path] = place_of(path, fixes if options.fix else None)
     trees = [os.path.realpath(path) + os.sep for path in options.files if os.path.isdir(path)]
     for path, place in places.items():
         if place and not dropins.is_plain(path) and path.startswith(tuple(trees)):
@@ -75,7 +78,7 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
         elif place:
             (warmed if place == "warm" else staged).append(path)
     if not staged and not warmed:
-        fixable = not options.fix and any(_place(path, fixes) for path in places)
+        fixable = not options.fix and any(place_of(path, fixes) for path in places)
         remedy = Remedy("run", _words(replace(options, fix=True), service.name)) if fixable else None
         raise RefusalError("service.no-window", remedy)
     keeps = launch.VARIABLE not in service.environment and launch.has_tunable((*staged, *warmed)[0])
@@ -120,6 +123,12 @@ def disable(unit: str) -> list[str]:
     with contextlib.suppress(HugealignError):  # at worst, its copies stay in memory until the system is shut down
         store.release(dropins.owner(services.full_name(unit)))
     return paths
+
+
+def to_json(units: Mapping[str, Sequence[str]], errors: Sequence[tuple[str, HugealignError]]) -> str:
+    """Return the JSON document that enable-1.schema.json beside this file describes: *units* with their files."""
+    changed = [{"unit": printable(unit), "files": list(map(printable, files))} for unit, files in units.items()]
+    return documents.to_json(SCHEMA, {"units": changed, "errors": documents.errors(errors)})
 
 
 def _programs(service: Service, options: EnableOptions) -> list[str]:
@@ -171,7 +180,7 @@ def _is_elf(path: str, asked: bool) -> bool:
     return True
 
 
-def _place(path: str, fixes: copies.Fixes | None) -> str:
+def place_of(path: str, fixes: copies.Fixes | None) -> str:
     """Return ``warm`` if the file at *path* can be huge in place, ``stage`` if a copy can, "" if neither."""
     with opened(path) as fd:
         origin = copies.source(path, fd, fixes)

@@ -6,7 +6,6 @@ systemd.unit(5) and systemd.service(5) describe the formats.
 import glob
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
 from hugealign.diagnosis.values import Remedy
 from hugealign.errors import HugealignError, UsageError
+from hugealign.io.execution import finished
 from hugealign.io.numbers import decimal
 
 #: The directories of units; the first one that has a unit wins (systemd.unit(5)).
@@ -98,16 +98,8 @@ def manager_runs() -> bool:
 def systemctl(*words: str) -> str:
     """Return the output of systemctl.  Raises HugealignError."""
     try:
-        done = subprocess.run(
-            ["systemctl", "--no-pager", *words],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            timeout=_SECONDS,
-        )
-    except subprocess.TimeoutExpired as error:
+        done = finished(["systemctl", "--no-pager", *words], _SECONDS)
+    except TimeoutError as error:
         raise DiagnosedError("service.manager", command=words[0], seconds=_SECONDS) from error
     except OSError as error:
         raise DiagnosedError("service.manager", command=words[0], error=error_name(error)) from error

@@ -24,10 +24,10 @@ class Child:
     if it ran too long.
     """
 
-    __slots__ = ("_fd", "_pid", "output", "status")
+    __slots__ = ("_fd", "output", "pid", "status")
 
     def __init__(self, pid: int, fd: int) -> None:
-        self._pid = pid
+        self.pid = pid
         self._fd = fd
         self.output = b""
         self.status: int | None = None
@@ -56,7 +56,7 @@ class Child:
             return
         for kill in (os.killpg, os.kill):
             with suppress(ProcessLookupError, PermissionError):
-                kill(self._pid, signal.SIGKILL)
+                kill(self.pid, signal.SIGKILL)
         # Not even SIGKILL ends uninterruptible sleep, on a dead network file system: then the child is left to init.
         self._reap(time.monotonic() + _GRACE)
         self.status = None
@@ -64,7 +64,7 @@ class Child:
     def _reap(self, deadline: float) -> bool:
         while True:
             try:
-                pid, status = os.waitpid(self._pid, os.WNOHANG)
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:  # our parent made us ignore SIGCHLD: the kernel keeps no status (wait(2))
                 return True
             if pid:

@@ -82,7 +82,7 @@ def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
         program = _read(fd, path, None)
     info = os.stat(program.path)
     # In a set-user-id program the dynamic linker ignores the environment.
-    search = _Search({} if info.st_mode & 0o6000 else environ, _levels(), _cache())
+    search = _Search({} if info.st_mode & 0o6000 else environ, _levels(), ldconfig_cache())
     objects = [program]
     if program.dynamic.interpreter and (loader := _candidate(program.dynamic.interpreter, program, search)):
         objects.append(loader)
@@ -210,7 +210,7 @@ def _levels() -> list[str]:
     return levels
 
 
-def _cache(path: str = _CACHE) -> dict[str, list[str]]:
+def ldconfig_cache(path: str = _CACHE) -> dict[str, list[str]]:
     """Return what ldconfig(8) has found: name -> paths, the best first; empty without its file.
 
     Format: ``struct cache_file_new`` in sysdeps/generic/dl-cache.h of glibc, in the machine's byte order; it may follow

@@ -4,7 +4,7 @@ Formats: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst, Docum
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hugealign.io import mounts
 from hugealign.system import kernel
@@ -12,11 +12,11 @@ from hugealign.system import kernel
 _UNLIMITED = 1 << 62  # version 1 has no word for "unlimited", only a number this large
 
 
-def limit() -> int | None:
+def limit(groups: Sequence[str] | None = None) -> int | None:
     """Return the bytes that our control group and its ancestors may use; None without a limit."""
     values = [
         _number(os.path.join(group, name))
-        for group in control_groups()
+        for group in (control_groups() if groups is None else groups)
         for name in ("memory.max", "memory.limit_in_bytes")
     ]
     return min((value for value in values if value is not None and value < _UNLIMITED), default=None)
@@ -65,11 +65,16 @@ def _file_cache(group: str) -> int:
 
 def control_groups() -> list[str]:
     """Return the directories of our memory control group and its ancestors."""
-    for mount in mounts.seen():
+    return groups_of(mounts.seen(), _lines("/proc/self/cgroup"))
+
+
+def groups_of(seen: Iterable[mounts.Mount], lines: Sequence[str]) -> list[str]:
+    """Return the same for a process that has *seen* these mounts, and whose /proc/PID/cgroup has *lines*."""
+    for mount in seen:
         unified = mount.kind == b"cgroup2"
         if unified or (mount.kind == b"cgroup" and b"memory" in mount.options.split(b",")):
             top, root = mounts.text(mount.place), mounts.text(mount.root)
-            group = _group("" if unified else "memory")
+            group = _group(lines, "" if unified else "memory")
             if group is None:
                 continue
             # In a container, the mount shows only a part of the tree.
@@ -83,8 +88,8 @@ def control_groups() -> list[str]:
     return []
 
 
-def _group(controller: str) -> str | None:
-    for line in _lines("/proc/self/cgroup"):
+def _group(lines: Sequence[str], controller: str) -> str | None:
+    for line in lines:
         _, controllers, group = line.split(":", 2)
         if controller in controllers.split(","):
             return group

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field, replace
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
 from hugealign.pagecache import diagnose
-from hugealign.process import pagemap, perf_samples, processes, texts
+from hugealign.process import pagemap, perf_samples, processes
 from hugealign.process.advice import AdviceError, Adviser
 from hugealign.process.pagemap import State
 from hugealign.process.perf_samples import Samples
-from hugealign.process.processes import GoneError
+from hugealign.process.processes import GoneError, Process
 from hugealign.process.smaps import Mapping
-from hugealign.process.texts import Executed
 from hugealign.system import kernel, memory
 from hugealign.system.budget import budget_of
 from hugealign.watch import ranking, runtimes
@@ -222,7 +221,7 @@ class _Adapter:
         except HugealignError as error:
             return Adapted(pid, "", self.most, samples.total, error=error)
 
-    def _adapt(self, adviser: Adviser, seen: Executed, samples: Samples) -> Adapted:
+    def _adapt(self, adviser: Adviser, seen: Process, samples: Samples) -> Adapted:
         size = kernel.huge_page_size()
         runtime = runtimes.runtime(seen.exe, seen.files)
         windows = [
@@ -266,7 +265,7 @@ class _Adapter:
             diagnosis,
         )
 
-    def _change(self, adviser: Adviser, seen: Executed, window: Window, wanted: State) -> Change:
+    def _change(self, adviser: Adviser, seen: Process, window: Window, wanted: State) -> Change:
         """Bring *window* into the state *wanted* if it is still the same memory, and read back the result."""
         size = kernel.huge_page_size()
         self._wait()
@@ -301,7 +300,7 @@ class _Adapter:
                 diagnosis = Diagnosis("process.shared-window", seen.exe, {})
         return Change(window, state, diagnosis, took)
 
-    def _why_small(self, seen: Executed, window: Window, number: int) -> Diagnosis:
+    def _why_small(self, seen: Process, window: Window, number: int) -> Diagnosis:
         """Return why the *window* of *seen* stayed small although it was collapsed, with the kernel's answer *number*.
 
         The kernel has one answer for many reasons (madvise_collapse_errno in mm/khugepaged.c), so look first.
@@ -315,7 +314,7 @@ class _Adapter:
         mapping = next(m for m in part.mappings if m.start <= window.start < m.end)
         subject = part.path or seen.exe
         with suppress(OSError, HugealignError):
-            if texts.thp_disabled(seen.pid):
+            if processes.thp_disabled(seen):
                 return self._remedied(seen, part, Diagnosis("process.thp-disabled", subject, {}))
             if self._forbids(seen, mapping):
                 return Diagnosis("program.small-pages", subject, {})
@@ -328,19 +327,19 @@ class _Adapter:
             return diagnose.denied(subject)
         return diagnose.fragmented(subject) if memory.free_huge_pages() == 0 else _refused(subject, number)
 
-    def _remedied(self, seen: Executed, part: CodePart, diagnosis: Diagnosis) -> Diagnosis:
+    def _remedied(self, seen: Process, part: CodePart, diagnosis: Diagnosis) -> Diagnosis:
         size = kernel.huge_page_size()
-        owner = Owner.of(seen.pid, seen.exe, seen.program)
+        owner = Owner.of(seen)
         return Remedies(size).find(owner, part, diagnosis, part.possible(size)).diagnosis
 
-    def _forbids(self, seen: Executed, mapping: Mapping) -> bool:
+    def _forbids(self, seen: Process, mapping: Mapping) -> bool:
         """Say whether the program forbids huge pages in *mapping*; looked up once, as that may walk a large heap."""
         key = seen.pid, seen.started, mapping.start
         if key not in self.forbidden:
-            self.forbidden[key] = texts.forbidden(seen.pid, mapping.start)
+            self.forbidden[key] = processes.no_huge(seen.pid, mapping.start)
         return self.forbidden[key]
 
-    def _key(self, seen: Executed, window: Window) -> tuple[int, float, int | str]:
+    def _key(self, seen: Process, window: Window) -> tuple[int, float, int | str]:
         """Return the key of a refusal: one for all windows of a file, since the file system is the reason."""
         return seen.pid, seen.started, window.part or window.start
 
@@ -356,7 +355,7 @@ def _refused(subject: str, number: int) -> Diagnosis:
     return Diagnosis("thp.refused", subject, {"error": errno.errorcode.get(number, str(number))}, retry)
 
 
-def _shared(seen: Executed, start: int) -> _Shared | None:
+def _shared(seen: Process, start: int) -> _Shared | None:
     """Return the key that other processes know the window at *start* by; None if only this process has it."""
     for mapping in seen.mappings:
         if mapping.start <= start < mapping.end:
@@ -368,24 +367,20 @@ def _common(mapping: Mapping) -> bool:
     return mapping.without_file and "s" in mapping.permissions
 
 
-def _look(pid: int) -> Executed:
+def _look(pid: int) -> Process:
     """Return what *pid* executes that is large enough for a window."""
-    try:
-        seen = texts.look(pid, kernel.huge_page_size(), kernel.huge_page_size())
-    except PermissionError:
-        raise processes.forbidden(pid) from None
-    except (FileNotFoundError, ProcessLookupError):
-        raise GoneError.of_pid(pid) from None
+    with processes.failures(pid):
+        seen = processes.look_large(pid, kernel.huge_page_size())
     if seen is None:
         raise AdviceError.of(processes.about("process.little-text", pid, page_size=kernel.huge_page_size()))
     return seen
 
 
-def _windows(seen: Executed, size: int) -> dict[int, State]:
+def _windows(seen: Process, size: int) -> dict[int, State]:
     return {window.start: window.state for window in ranking.windows(seen.mappings, Counter(), size)}
 
 
-def _has(seen: Executed, start: int, size: int) -> bool:
+def _has(seen: Process, start: int, size: int) -> bool:
     """Say whether the window at *start* is whole and executable."""
     return any(m.start <= start and start + size <= m.end and m.congruent(size) for m in seen.mappings)
 

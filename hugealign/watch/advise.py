@@ -13,8 +13,7 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.io.execution import binary
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
-from hugealign.process import command_samples, perf_events, perf_samples, processes, smaps, texts
-from hugealign.process.pagemap import State
+from hugealign.process import command_samples, perf_events, perf_samples, processes, procfs, smaps
 from hugealign.process.perf_samples import Samples
 from hugealign.process.processes import GoneError
 from hugealign.run import copies
@@ -23,7 +22,7 @@ from hugealign.system import kernel
 from hugealign.system import processors as table
 from hugealign.system.budget import answer, ask, budget_of
 from hugealign.watch import advise_verdict as verdict
-from hugealign.watch import heat, runtimes, top
+from hugealign.watch import heat, ranking, runtimes, top
 from hugealign.watch.advise_verdict import Answer, Counted, Entries, Judged
 from hugealign.watch.heat import Heat, Page
 from hugealign.watch.parts import CodeKind
@@ -119,13 +118,13 @@ def advise(command: Sequence[str], options: AdviseOptions | None = None, launche
     counting: list[perf_events.Counters] = []
 
     def count(pid: int) -> None:
-        if options.cpu is None and (made := _counting(pid, held)):
+        if options.cpu is None and (made := start_counters(pid, held)):
             counting.append(made)
 
     try:
         prepare = {"prepare": launched.prepare} if launched else {}
         sampled = command_samples.sample_command(command, options.limit, options.frequency, count, **prepare)
-        counted = _counted(counting[0], held) if counting else None
+        counted = read_counters(counting[0], held) if counting else None
     finally:
         for counter in counting:
             counter.close()
@@ -154,21 +153,18 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
     options = options or AdviseOptions()
     pids = processes.find(target)
     if len(pids) > 1:
-        pids = [max(pids, key=lambda pid: texts.used(str(pid)))]  # the busiest
+        pids = [max(pids, key=lambda pid: procfs.used(str(pid)))]  # the busiest
     (pid,) = pids
     held = entries_of(options.cpu)
-    counting = _counting(pid, held) if options.cpu is None else None
+    counting = start_counters(pid, held) if options.cpu is None else None
     try:
-        samples = perf_samples.sample(pid, options.seconds, options.frequency)
-        counted = _counted(counting, held) if counting else None
-        huge, size = _huge(pid), kernel.huge_page_size()
-        pages, name = _resolved(pid, samples)
-        rest = Counter({at: count for at, count in samples.addresses.items() if at // size not in huge})
-        small, _ = _resolved(pid, Samples(rest))
-    except (ProcessLookupError, FileNotFoundError):
-        raise GoneError.of_pid(pid) from None
-    except PermissionError:
-        raise processes.forbidden(pid) from None
+        with processes.failures(pid):
+            samples = perf_samples.sample(pid, options.seconds, options.frequency)
+            counted = read_counters(counting, held) if counting else None
+            huge, size = _huge(pid), kernel.huge_page_size()
+            pages, name = _resolved(pid, samples)
+            rest = Counter({at: count for at, count in samples.addresses.items() if at // size not in huge})
+            small, _ = _resolved(pid, Samples(rest))
     finally:
         if counting:
             counting.close()
@@ -193,7 +189,7 @@ def _with_remedy(judged: Judged, outcome: Diagnosis | Remedy | None) -> Judged:
 
 def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
     """Return the samples by page, and the name of the process."""
-    mappings = list(smaps.parse(processes.maps(pid), executable=True))
+    mappings = list(smaps.parse(procfs.maps(pid), executable=True))
     if not mappings:
         processes.look(pid)  # it is a kernel thread, or
         raise GoneError.of_pid(pid)
@@ -213,14 +209,9 @@ def _huge(pid: int) -> set[int]:
     """Return the numbers of the windows of *pid* that are huge."""
     size = kernel.huge_page_size()
     with suppress(OSError, HugealignError):
-        seen = texts.look(pid, size, size)
+        seen = processes.look_large(pid, size)
         if seen is not None:
-            return {
-                mapping.first_window(size) // size + at
-                for mapping in seen.mappings
-                for at, state in (mapping.touched(size) or {}).items()
-                if state == State.HUGE
-            }
+            return {window.start // size for window in ranking.windows(seen.mappings, Counter(), size) if window.huge}
     return set()
 
 
@@ -322,7 +313,7 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
         return None
     size = kernel.huge_page_size()
     with suppress(OSError, HugealignError):
-        seen = texts.look(pid, size, size)
+        seen = processes.look_large(pid, size)
         rows = top.ranked(top.group([seen], {}), Remedies(size), size, budget_of().windows) if seen else ()
         # The hottest part first; another one if that cannot be helped.
         first = sorted(rows, key=lambda row: ("" if row.kind == CodeKind.CODE else row.part) != hottest)
@@ -330,7 +321,7 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
     return None
 
 
-def _counting(pid: int, held: Entries) -> perf_events.Counters | None:
+def start_counters(pid: int, held: Entries) -> perf_events.Counters | None:
     """Begin to count the processor's events; return None if it has none or cannot count them."""
     wanted = events.of(held.cpu)
     if wanted is None:
@@ -341,7 +332,8 @@ def _counting(pid: int, held: Entries) -> perf_events.Counters | None:
     return None
 
 
-def _counted(counting: perf_events.Counters, held: Entries) -> Counted | None:
+def read_counters(counting: perf_events.Counters, held: Entries) -> Counted | None:
+    """Return what *counting* has counted so far; None if it counted nothing."""
     wanted = events.of(held.cpu)
     cycles, instructed, *rest = counting.read()
     if wanted is None or not cycles or not instructed:

@@ -2,7 +2,7 @@
 
 from hugealign.diagnosis import documents, render
 from hugealign.io.units import printable
-from hugealign.profile.goodturing import Estimate
+from hugealign.profile.missing_mass import Estimate
 from hugealign.watch.advise import Advice
 from hugealign.watch.advise_verdict import Answer
 from hugealign.watch.heat import SHARES

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hugealign.diagnosis.values import Diagnosis
-from hugealign.profile.goodturing import Estimate
+from hugealign.profile.missing_mass import Estimate
 from hugealign.watch import heat
 from hugealign.watch.heat import Heat, Page
 

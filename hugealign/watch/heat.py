@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 
-from hugealign.profile.goodturing import Estimate, unseen
+from hugealign.profile.missing_mass import Estimate, unseen
 
 #: A page of 4 KiB: the path of its file and its number there; for code without a file, an empty path and its number in
 #: memory.

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
 from hugealign.process import processes as proc
-from hugealign.process import running, texts
+from hugealign.process import running, starts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.system import kernel
-from hugealign.watch import mapped_files, runtimes, staged
+from hugealign.watch import observing, staged
 from hugealign.watch.parts import CodeKind, CodePart, split
-from hugealign.watch.runtimes import Runtime
-from hugealign.watch.verdict import Observed, Verdict, judge, judge_part
+from hugealign.watch.verdict import Verdict, judge, judge_part
 
 _PAUSE = 0.1  # seconds between looks while waiting
 
@@ -36,7 +35,10 @@ class PsOptions:
 
     def look(self, pid: int) -> Process:
         """Look at one process.  Raises ProcessError."""
-        return mapped_files.with_code(proc.look(pid, self.all, self.all), kernel.huge_page_size())
+        process = proc.look(pid, self.all, self.all)
+        coded = proc.with_code(process, process.text(self.all, self.all), kernel.huge_page_size())
+        by_start = {mapping.start: mapping for mapping in coded}
+        return replace(process, mappings=tuple(by_start.get(m.start, m) for m in process.mappings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def command(words: Sequence[str], options: PsOptions | None = None, wait: float 
 def watch(targets: Sequence[str], interval: float, options: PsOptions | None = None) -> Iterator[Seen]:
     """Yield the state of *targets* every *interval* seconds until they have ended; at least once."""
     options = options or PsOptions()
-    known: dict[int, int] = {}
+    known: dict[int, float] = {}
     seen, errors, _ = _look(targets, options)
     yield _explained(options, seen, errors)
     while seen:
@@ -119,42 +121,30 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     """Judge *process*; with *explain*, also read the page cache for the reasons, and look at other large parts."""
     window = kernel.huge_page_size()
     mappings = process.text(options.all, options.all)
-    short = [m for m in mappings if m.windows_huge(window) < m.windows_possible(window)]
-    wanted = mapped_files.wanted(process.pid, mappings if short else (), window, process.is_program, process.elsewhere)
-    observed = Observed(process.exe, process.thp_disabled, wanted=wanted)
-    if not explain:
-        return judge(process, mappings, window, options.min_coverage, observed)
-    cached: dict[int, bool] = {}
-    for mapping in () if process.thp_disabled else mappings:
-        of_program = process.is_program(mapping)
-        missing = mapping.missing(window)
-        cached |= mapped_files.cached(
-            process.pid, mapping, missing, window, program=of_program, elsewhere=process.elsewhere
-        )
-    other_parts, runtime = _other_parts(process, mappings, window)
-    copies = staged.states(process.pid, mappings)
-    outdated = frozenset(start for start, state in copies.items() if state != staged.CURRENT)
-    observed = replace(observed, cached=cached, outdated=outdated, runtime=runtime)
+    observed = observing.observe(process, mappings, window, observing.CHECKED if explain else 0)
     verdict = judge(process, mappings, window, options.min_coverage, observed)
-    others = tuple(judge_part(part, window, observed) for part in other_parts)
+    if not explain:
+        return verdict
+    others = tuple(judge_part(part, window, observed) for part in _other_parts(process, mappings, window))
     general = list(verdict.general)
+    outdated = any(state != staged.CURRENT for state in verdict.staged.values())
     if outdated and all(each.wanted_huge >= each.wanted for each in verdict.parts):
         general.append(Diagnosis("copy.outdated", process.exe, {}))  # huge, but of an earlier file
     if general and not options.all and not mappings:
         look = Remedy("look", ("hugealign", "ps", "--all", str(process.pid)))
         general[0] = general[0].changed(remedy=look)
-    verdict = replace(verdict, others=others, general=tuple(general), staged=copies)
+    verdict = replace(verdict, others=others, general=tuple(general))
     return _remedied(verdict)
 
 
-def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> tuple[list[CodePart], Runtime | None]:
-    """Return the large parts of *process* without the mappings that are *shown* already, and its runtime."""
+def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> list[CodePart]:
+    """Return the large parts of *process* without the mappings that are *shown* already."""
+    starts_shown = {mapping.start for mapping in shown}
+    parts = split(process.exe, [mapping for mapping in process.mappings if mapping.start not in starts_shown])
+    large = [part for part in parts if part.kind != CodeKind.PROGRAM and part.text >= page_size]
     with suppress(OSError, HugealignError):
-        seen = texts.look(process.pid, page_size, page_size, {mapping.start for mapping in shown})
-        if seen is not None:
-            parts = [part for part in split(process.exe, seen.mappings) if part.kind != CodeKind.PROGRAM]
-            return [part for part in parts if part.text >= page_size], runtimes.runtime(process.exe, seen.files)
-    return [], None
+        return [replace(part, mappings=proc.with_windows(process, part.mappings, page_size)) for part in large]
+    return []
 
 
 def _remedied(verdict: Verdict) -> Verdict:
@@ -165,7 +155,7 @@ def _remedied(verdict: Verdict) -> Verdict:
     from hugealign.watch.remedies import Owner, Remedies, together  # only if a window is missing
 
     process = verdict.process
-    owner = Owner.of(process.pid, process.exe, texts.called(process.pid, process.exe_id) or process.exe)
+    owner = Owner.of(replace(process, called=starts.called(process.pid, process.exe_id)))
     remedies = Remedies(verdict.page_size)
     lacks, kept = [], []
     for each in all_parts:

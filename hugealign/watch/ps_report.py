@@ -36,12 +36,8 @@ def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
             name = printable(name) or "(anonymous)"
             rows.append((str(verdict.process.pid), name, format_size(m.size), windows, covered, how))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        cells[1], cells[5] = row[1].ljust(widths[1]), row[5]
-        lines.append("  ".join(cells))
-    return lines
+    line = "  ".join(f"{{:{side}{width}}}" for side, width in zip("><>>><", widths, strict=True))
+    return [line.format(*row).rstrip() for row in rows]
 
 
 def lines(verdict: Verdict) -> list[str]:

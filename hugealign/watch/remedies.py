@@ -17,13 +17,13 @@ from hugealign.io import mounts
 from hugealign.io.execution import which
 from hugealign.io.regular import opened
 from hugealign.pagecache import diagnose
-from hugealign.process import groups, processes, texts
+from hugealign.process import groups, procfs, starts
+from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.system import kernel
 from hugealign.watch import staged
 from hugealign.watch.parts import CodeKind, CodePart
 
-_HERE = -100  # AT_FDCWD
 #: Nobody starts these through hugealign.
 _MANAGERS = ("systemd", "init")
 _RESTART = ("process.text-written", "process.mapped-small", "file.replaced", "copy.outdated", "copy.in-memory")
@@ -45,10 +45,10 @@ class Owner:
     adapt: str
 
     @classmethod
-    def of(cls, pid: int, exe: str, program: str, adapt: str = "") -> Self:
-        """Return the owner with the PID *pid*."""
-        service = groups.service(groups.of_process(pid))
-        return cls(pid, exe, program, service, service or adapt or str(pid))
+    def of(cls, process: Process, adapt: str = "") -> Self:
+        """Return the owner that *process* is."""
+        service = groups.service(groups.of_process(process.pid))
+        return cls(process.pid, process.exe, process.program, service, service or adapt or str(process.pid))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class Remedies:
 
 def _unpacked(pid: int, path: str) -> bool:
     with suppress(OSError):
-        return texts.unpacked(pid, path)
+        return starts.unpacked(pid, path)
     return False
 
 
@@ -250,7 +250,7 @@ def _reached(pid: int, mapping: Mapping) -> tuple[str, bool]:
         if mounts.behind_server(mapping.path, process):
             continue
         with suppress(OSError, ValueError):
-            device, inode = processes.identity(path, _HERE)
+            device, inode = procfs.identity(path)
             if inode == mapping.inode and not mounts.served(device, process):
                 return path, process != "self"
     return "", False

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from hugealign.errors import HugealignError
 from hugealign.io.execution import start_thread
-from hugealign.process import processes, texts
-from hugealign.process.texts import Executed
+from hugealign.process import processes, procfs
+from hugealign.process.processes import Process
 
 _PATIENCE = 1.0  # seconds for one process: a hanging file system may hold the lock of its mappings (mmap_lock)
 _MOST_SILENT = 16  # unresponsive processes; with more, the machine has worse problems than small pages
 
-Look = Callable[[int], Executed | None]
+Look = Callable[[int], Process | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Survey:
     *at* is the time of the survey in seconds since boot (CLOCK_BOOTTIME), and *seconds* its duration.
     """
 
-    executed: tuple[Executed, ...]
+    executed: tuple[Process, ...]
     others: int
     hidden: int
     silent: tuple[int, ...]
@@ -33,20 +33,19 @@ class Survey:
 
 
 def survey(
-    least: int,
     page_size: int,
     pids: Sequence[int] | None = None,
     look: Look | None = None,
     patience: float = _PATIENCE,
 ) -> Survey:
-    """Look at all processes, or at *pids*; text is large from *least* bytes in one file, or without a file.
+    """Look at all processes, or at *pids*; text is large from *page_size* bytes in one file, or without a file.
 
     The survey abandons a process that does not answer for *patience* seconds: it neither hangs with that process nor
     makes the others wait.
     """
     at, began = time.clock_gettime(time.CLOCK_BOOTTIME), time.perf_counter()
     todo = iter(processes.pids() if pids is None else pids)
-    work = _Work(todo, look or (lambda pid: texts.look(pid, least, page_size)))
+    work = _Work(todo, look or (lambda pid: processes.look_large(pid, page_size)))
     silent: list[int] = []
     while len(silent) < _MOST_SILENT:
         worker = _Worker(work)
@@ -69,7 +68,7 @@ class _Work:
     def __init__(self, todo: Iterator[int], look: Look) -> None:
         self.todo = todo
         self.look = look
-        self.executed: list[Executed] = []
+        self.executed: list[Process] = []
         self.others = 0
         self.hidden = 0
 
@@ -87,7 +86,7 @@ class _Worker(threading.Thread):
 
     def used(self) -> float:
         """Return the thread's processor time: waiting for a lock uses none, reading a long list does."""
-        return texts.used(f"self/task/{self.native_id}")
+        return procfs.used(f"self/task/{self.native_id}")
 
     def run(self) -> None:
         """Look until no process is left, or the worker is abandoned."""

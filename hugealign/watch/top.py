@@ -8,21 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
-from hugealign.process import groups, texts
+from hugealign.process import groups, processes
+from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
-from hugealign.process.texts import Executed
 from hugealign.system import kernel
 from hugealign.system.budget import Budget, ask, of_this_machine
-from hugealign.watch import mapped_files, runtimes, staged, survey
+from hugealign.watch import observing, runtimes, survey
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.remedies import Owner, Remedied, Remedies, Start, together
 from hugealign.watch.runtimes import Runtime
-from hugealign.watch.verdict import IN_MEMORY, Observed, judge_part
+from hugealign.watch.verdict import Observed, judge_part
 
 _PAUSE = 5.0  # seconds between looks
 _SHARE = 100  # a look may take one per cent of one processor
 _CHECKED = 8  # windows of a file to look up in the page cache: each costs a fault
-_LIMIT = 512  # windows of a mapping whose reason is determined
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +108,17 @@ class Group:
     container: str
     runtime: Runtime | None
     cpu: float = 0.0
-    members: list[tuple[Executed, CodePart]] = field(default_factory=list)
+    members: list[tuple[Process, CodePart]] = field(default_factory=list)
 
     @property
     def part(self) -> CodePart:
         """The part of the first process."""
         return self.members[0][1]
 
-    def lacking(self, page_size: int) -> tuple[Executed, CodePart]:
+    def lacking(self, page_size: int) -> tuple[Process, CodePart]:
         """Return the process that lacks the most, and its part: replaced files first, then windows in use."""
 
-        def lack(member: tuple[Executed, CodePart]) -> tuple[bool, int, int]:
+        def lack(member: tuple[Process, CodePart]) -> tuple[bool, int, int]:
             part, huge = member[1], member[1].huge(page_size)
             return part.deleted, part.touched(page_size) - huge, part.possible(page_size) - huge
 
@@ -143,7 +142,7 @@ def watch(options: TopOptions | None = None, interval: float | None = None) -> I
     window = kernel.huge_page_size()
     asked = ask()  # the processor answers while the survey runs
     began = time.process_time()
-    current, before = survey.survey(window, window), None
+    current, before = survey.survey(window), None
     budget = of_this_machine(asked)
     remedies = Remedies(window)
     while True:
@@ -165,24 +164,24 @@ def watch(options: TopOptions | None = None, interval: float | None = None) -> I
         cost = time.process_time() - began
         time.sleep(max(_PAUSE, _SHARE * cost) if interval is None else interval)
         began = time.process_time()
-        before, current = current, survey.survey(window, window)
+        before, current = current, survey.survey(window)
 
 
-def shares(now: Sequence[Executed], before: Sequence[Executed] | None, at: float, earlier: float) -> dict[int, float]:
+def shares(now: Sequence[Process], before: Sequence[Process] | None, at: float, earlier: float) -> dict[int, float]:
     """Return the share of a processor that each process has used since the look *earlier*, or else since its start.
 
     *at* and *earlier* are seconds since boot.
     """
-    known = {(process.pid, process.started): process.cpu for process in before or ()}
+    known = {(process.pid, process.started): process.used for process in before or ()}
     result = {}
     for process in now:
-        used = known.get((process.pid, process.started))
-        since, cpu = (process.started, process.cpu) if used is None else (earlier, process.cpu - used)
-        result[process.pid] = max(0.0, cpu) / max(at - since, 0.01)
+        then = known.get((process.pid, process.started))
+        since, used = (process.started, process.used) if then is None else (earlier, process.used - then)
+        result[process.pid] = max(0.0, used) / max(at - since, 0.01)
     return result
 
 
-def group(executed: Sequence[Executed], used: MappingOf[int, float], *, containers: bool = False) -> list[Group]:
+def group(executed: Sequence[Process], used: MappingOf[int, float], *, containers: bool = False) -> list[Group]:
     """Return the parts of *executed* by program; *used* is the share of a processor by PID."""
     by_key: dict[tuple[str, ...], Group] = {}
     for process in executed:
@@ -226,8 +225,10 @@ def _lack(
     process, part = entry.lacking(page_size)
     first, count = entry.members[0][0], len(entry.members)
     name = os.path.basename(first.exe) if count > 1 else ""
-    owner = Owner.of(process.pid, process.exe, process.program, name)
-    observed = _observed(process, part, entry.runtime, page_size)
+    owner = Owner.of(process, name)
+    observed = Observed(process.exe, runtime=entry.runtime)
+    if part.huge(page_size) < part.possible(page_size):
+        observed = observing.observe(process, part.mappings, page_size, _CHECKED)
     judged = judge_part(part, page_size, observed)
     if judged.wanted > judged.wanted_huge and not observed.thp_disabled:
         part = _with_advice(process.pid, part, page_size)
@@ -259,41 +260,16 @@ def _with_advice(pid: int, part: CodePart, page_size: int) -> CodePart:
 
     worst = max(part.mappings, key=lack)
     with suppress(OSError):
-        if texts.forbidden(pid, worst.start):
-            marked = [replace(mapping, no_huge=True) if mapping == worst else mapping for mapping in part.mappings]
+        if processes.no_huge(pid, worst.start):
+            marked = [mapping.changed(no_huge=True) if mapping == worst else mapping for mapping in part.mappings]
             return replace(part, mappings=tuple(marked))
     return part
 
 
-def _keepable(process: Executed, part: CodePart, page_size: int, most: int) -> int:
+def _keepable(process: Process, part: CodePart, page_size: int, most: int) -> int:
     """Return how many windows of code without a file can be huge of those in use, if the processor holds *most*."""
     of_files = sum(m.windows_huge(page_size) for m in process.mappings if not m.without_file)
     return max(part.huge(page_size), min(part.touched(page_size), most - of_files))
-
-
-def _observed(process: Executed, part: CodePart, runtime: Runtime | None, page_size: int) -> Observed:
-    """Look up about *process* what tells the reasons apart, if windows of its *part* are not huge."""
-    observed = Observed(process.exe, runtime=runtime)
-    if part.huge(page_size) == part.possible(page_size):
-        return observed
-    with suppress(OSError):
-        observed = replace(observed, thp_disabled=texts.thp_disabled(process.pid))
-    if part.kind == CodeKind.CODE or part.path.startswith(IN_MEMORY):
-        return observed
-
-    def program(_: object) -> bool:
-        return part.kind == CodeKind.PROGRAM
-
-    wanted = mapped_files.wanted(process.pid, part.mappings, page_size, program)
-    cached: dict[int, bool] = {}
-    for mapping in part.mappings:
-        missing = list(mapping.missing(page_size))[:_LIMIT]
-        some = mapped_files.cached(process.pid, mapping, missing[:_CHECKED], page_size, program=program(mapping))
-        if some:
-            cached |= dict.fromkeys(missing, all(some.values())) | some
-    states = staged.states(process.pid, part.mappings)
-    outdated = frozenset(start for start, state in states.items() if state != staged.CURRENT)
-    return replace(observed, wanted=wanted, cached=cached, outdated=outdated)
 
 
 def _row(entry: Group, huge: int, diagnosis: Diagnosis | None, page_size: int) -> ProgramRow:

@@ -12,9 +12,10 @@ from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.runtimes import Runtime
+from hugealign.watch.staged import CURRENT
 
 #: The path of a file that never had a name (mm/memfd.c), as `hugealign run --how=copy` makes one.
-IN_MEMORY = "/memfd:"
+_IN_MEMORY = "/memfd:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +23,15 @@ class Observed:
     """What was looked up about the process of the program *exe* besides its mappings.
 
     By address, *cached* says whether the page cache has a window huge, *wanted* how many leading windows of a mapping
-    the build of its file requests, if not all, and *outdated* lists mappings of staged copies of an earlier file.
-    *runtime* compiles the code without a file.
+    the build of its file requests, if not all, and *staged* the state of a mapping of a staged copy
+    (`hugealign.watch.staged`).  *runtime* compiles the code without a file.
     """
 
     exe: str
     thp_disabled: bool = False
     cached: MappingOf[int, bool] = field(default_factory=dict)
     wanted: MappingOf[int, int] = field(default_factory=dict)
-    outdated: frozenset[int] = frozenset()
+    staged: MappingOf[int, str] = field(default_factory=dict)
     runtime: Runtime | None = None
 
 
@@ -153,10 +154,10 @@ def judge(
     observed: Observed | None = None,
 ) -> Verdict:
     """Return the verdict on *mappings* of *process*, in windows of *page_size* bytes."""
-    observed = observed or Observed(process.exe, process.thp_disabled)
+    observed = observed or Observed(process.exe, process.thp_disabled is True)
     parts = tuple(judge_part(part, page_size, observed) for part in split(process.exe, mappings))
     general = () if parts else (Diagnosis("process.no-text", process.exe, {"process": process.pid}),)
-    return Verdict(process, parts, page_size, min_coverage, general)
+    return Verdict(process, parts, page_size, min_coverage, general, observed.staged)
 
 
 def judge_part(part: CodePart, page_size: int, observed: Observed) -> PartVerdict:
@@ -246,7 +247,7 @@ def _why_small(mapping: Mapping, state: State, cached: bool | None, observed: Ob
         code = "program.small-pages"
     elif state == State.WRITTEN:
         code = "process.text-written"
-    elif mapping.path.startswith(IN_MEMORY) and of_program:
+    elif mapping.path.startswith(_IN_MEMORY) and of_program:
         code = "copy.in-memory"
     elif state == State.UNTOUCHED and mapping.without_file:
         code = "process.not-touched"
@@ -257,7 +258,7 @@ def _why_small(mapping: Mapping, state: State, cached: bool | None, observed: Ob
         code, facts = "runtime.small-pages", {"runtime": "", "option": ""}
         if runtime:
             facts = {"runtime": runtime.name, "option": runtime.option}
-    elif mapping.start in observed.outdated:
+    elif observed.staged.get(mapping.start, CURRENT) != CURRENT:
         code = "copy.outdated"
     elif mapping.deleted and not cached:
         code = "file.replaced"

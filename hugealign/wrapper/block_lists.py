@@ -7,7 +7,6 @@ files lie in our cache.
 
 import hashlib
 import os
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -15,6 +14,7 @@ from hugealign import orderfile
 from hugealign.errors import HugealignError
 from hugealign.io import replacing
 from hugealign.io.descriptors import using
+from hugealign.io.execution import finished
 from hugealign.io.native import cache
 from hugealign.io.units import printable
 from hugealign.orderfile import Entry
@@ -127,19 +127,20 @@ def _takes(compiler: str, path: str, target: Sequence[str]) -> bool:
 
     Raises HugealignError if it cannot compile without these either: such a failure is not remembered.
     """
-    tried = _compiled(compiler, target, f"-fbasic-block-sections=list={path}", *_LESS)
-    if not tried.returncode and not tried.stderr:
+    status, messages = _compiled(compiler, target, f"-fbasic-block-sections=list={path}", *_LESS)
+    if not status and not messages:
         return True
-    alone = _compiled(compiler, target)
-    if alone.returncode:
+    failed, usual = _compiled(compiler, target)
+    if failed:
         raise HugealignError(f"{compiler} did not compile an empty file")
-    return not tried.returncode and tried.stderr == alone.stderr
+    return not status and messages == usual
 
 
-def _compiled(compiler: str, target: Sequence[str], *options: str) -> subprocess.CompletedProcess[bytes]:
-    """Compile an empty file and return the finished process."""
+def _compiled(compiler: str, target: Sequence[str], *options: str) -> tuple[int, str]:
+    """Compile an empty file, and return the compiler's status and messages."""
     command = [compiler, *target, *options, *"-x c -c /dev/null -o /dev/null".split()]
     try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
+        done = finished(command, _SECONDS)
+    except TimeoutError:
         raise HugealignError(f"{compiler} was not done with an empty file after {_SECONDS} seconds") from None
+    return done.returncode, done.stderr

@@ -9,14 +9,12 @@ A list beside the plugin says which clang and lld get it when `hugealign` runs a
 """
 
 import fcntl
-import functools
 import os
 import re
 import shlex
 import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from glob import escape, glob
@@ -24,6 +22,7 @@ from glob import escape, glob
 from hugealign.errors import HugealignError
 from hugealign.io import native, replacing
 from hugealign.io.descriptors import using
+from hugealign.io.execution import finished
 from hugealign.io.resources import directory
 from hugealign.io.units import printable
 from hugealign.wrapper import plugin_list as listed
@@ -113,21 +112,12 @@ def of_tool(tool: str) -> Llvm:
 
 def _version(path: str) -> tuple[str, str]:
     """Return the version of the clang or lld at *path* and the directory that clang says it is in; empty if neither."""
-    done = _run((path, "--version"), _TOOL_SECONDS, f"{printable(path)}: does not answer --version")
-    version, installed = _TOOL.search(done.stdout), _INSTALLED.search(done.stdout)
-    return version[1] if version else "", installed[1] if installed else ""
-
-
-def _run(
-    words: Sequence[str], seconds: int, failed: str, environment: Mapping[str, str] | None = None
-) -> "subprocess.CompletedProcess[str]":
-    """Run a command and return its result, with stderr in stdout.  Raises PluginError, which says what *failed*."""
-    null, pipe, both = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
-    text = functools.partial(subprocess.run, encoding="utf-8", errors="replace")
     try:
-        return text(words, stdin=null, stdout=pipe, stderr=both, env=environment, timeout=seconds, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise PluginError(f"{failed}: {error}") from None
+        output = finished((path, "--version"), _TOOL_SECONDS).stdout
+    except OSError as error:
+        raise PluginError(f"{printable(path)}: does not answer --version: {error.strerror}") from None
+    version, installed = _TOOL.search(output), _INSTALLED.search(output)
+    return version[1] if version else "", installed[1] if installed else ""
 
 
 def installations() -> list[Llvm]:
@@ -223,10 +213,16 @@ def _make(llvm: Llvm, place: str) -> None:
             (clang, f"-fpass-plugin={plugin}", "-xc", "-c", os.devnull, "-o", os.path.join(place, "nothing.o"))
         )
     for words in commands:
-        done = _run(words, _BUILD_SECONDS, f"cannot build the plugin for LLVM {llvm.version}", environment)
-        if done.returncode:
-            error = next((line for line in done.stdout.splitlines() if "rror" in line), f"status {done.returncode}")
+        try:
+            done = finished(words, _BUILD_SECONDS, environment)
+            lines = f"{done.stderr}\n{done.stdout}".splitlines()
+            why = (
+                next((line for line in lines if "rror" in line), f"status {done.returncode}") if done.returncode else ""
+            )
+        except OSError as error:
+            why = error.strerror or ""
+        if why:
             by_hand = shlex.join((*configure[:3], "-B", "build", *configure[5:]))
             raise PluginError(
-                f"cannot build the plugin for LLVM {llvm.version}: {printable(error.strip())}; by hand: {by_hand}"
+                f"cannot build the plugin for LLVM {llvm.version}: {printable(why.strip())}; by hand: {by_hand}"
             )

@@ -25,7 +25,7 @@ from pathlib import Path
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.fixing.fix import FixOptions, fix
 from hugealign.io import replacing
-from hugealign.pagecache.text import cool, warm
+from hugealign.pagecache.warm import cool, warm
 
 _HUGEALIGN = str(Path(__file__).parents[2] / "bin" / "hugealign")
 _CPUS = ("skylake", "zen3")

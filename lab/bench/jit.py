@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hugealign.process import texts
+from hugealign.process import processes
 from hugealign.watch.adapt import AdaptOptions, adapt, undo
 from hugealign.watch.parts import CodeKind, split
 from hugealign_lab import placement
@@ -77,7 +77,7 @@ def natively(load: Workload, directory: Path) -> Iterator[tuple[str, float]]:
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as child:
         try:
             time.sleep(load.warm_up)
-            seen = texts.look(child.pid, WINDOW, WINDOW)
+            seen = processes.look_large(child.pid, WINDOW)
             parts = [part for part in split(seen.exe, seen.mappings) if part.kind == CodeKind.CODE] if seen else []
             size = sum(region.end - region.start for part in parts for m in part.mappings for region in m.pages or ())
             for name, most in (("none", 0), (f"at most {CAP}", CAP), ("no cap", ALL)):

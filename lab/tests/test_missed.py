@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.profile.goodturing import halving, unseen
+from hugealign.profile.missing_mass import halving, unseen
 from hugealign_lab.ran import traced
 from tests.build.manual import emulates
 from tests.support import HUGEALIGN, run

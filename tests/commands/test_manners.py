@@ -221,7 +221,6 @@ def test_processes() -> None:
         ("profile merge --weight 3 x", "--weight: not PATTERN=N, as in 'eu-*=3'"),
         ("profile merge --cap 1e3 x", "--cap: 1e3: not a number from 0 to "),
         ("stage", "stage: no file; example: hugealign stage /usr/sbin/mariadbd"),
-        ("stage --list x", "stage: --list cannot be combined with --drop or FILE"),
         ("adapt --undo --windows 1 x", "adapt: --undo cannot be combined with --watch or --windows"),
         ("advise", "advise: give either a process or -- and a command"),
         ("ps x -- true", "ps: give either processes or -- and a command"),

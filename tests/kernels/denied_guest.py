@@ -66,7 +66,7 @@ def _tried(path: Path, prefix: Sequence[str]) -> dict[str, Any]:
     staging = hugealign("stage", "--store", "/tmp/store", path, prefix=tuple(prefix))
     mounted = "/tmp/store" in Path("/proc/self/mounts").read_text(encoding="utf-8")
     if mounted:
-        hugealign("stage", "--store", "/tmp/store", "--drop")
+        hugealign("status", "--undo", "/tmp/store")
         LIBC.umount2(b"/tmp/store", 0)
     with running(*prefix, sys.executable, "-m", "hugealign", "run", "--", path, "5") as child:
         huge = huge_kib(child.pid, path)

@@ -50,7 +50,7 @@ def demo(system: System, built: Programs) -> Iterator[System]:
     assert system.run("systemctl", "restart", "demo").returncode == 0
     yield system
     system.hugealign("disable", "demo")
-    system.hugealign("stage", "--drop")
+    system.hugealign("status", "--undo", "/run/hugealign")
     system.run("systemctl", "stop", "demo")
 
 
@@ -91,7 +91,7 @@ def test_enable_restart_upgrade_undo(demo: System, built: Programs) -> None:
     assert '"copy.outdated"' in demo.hugealign("ps", "--json", demo.pid("demo")).stdout
     demo.run("systemctl", "restart", "demo")
     assert (version(demo), "all 3 windows are huge" in windows(demo)) == ("VERSION2", True)
-    assert len(demo.hugealign("stage", "--list").stdout.splitlines()) == 1
+    assert demo.hugealign("status").stdout.count(", current") == 1
     # A crash and systemd's own restart.
     demo.run("systemctl", "kill", "--signal=KILL", "demo")
     demo.run("systemctl", "restart", "demo")
@@ -195,7 +195,7 @@ def test_mariadb_of_debian(built: Programs) -> None:
                 if system.run("bash", "-c", f"apt-get -qq update && {install}").returncode == 0:
                     assert system.pid("mariadb") != before  # the package restarts it
                 checked(system, "all 5 windows are huge")
-                assert "current, fixed" in system.hugealign("stage", "--list").stdout
+                assert "current, fixed" in system.hugealign("status").stdout
             with booted(at) as system:
                 checked(system, "all 5 windows are huge")
                 assert system.hugealign("disable", "mariadb").returncode == 0
@@ -484,9 +484,9 @@ def test_in_place_where_the_file_system_can(programs: Programs, stock: Path) -> 
     for path, place in ((cold, "warm"), (stock / "good", "stage")):
         with running(path, "5") as child:
             assert huge_kib(child.pid, path) == 0
-            assert enable._place(str(path), None) == place
-    assert enable._place(str(stock / "plain"), Fixes()) == "stage"
-    assert enable._place(str(stock / "plain"), None) == ""
+            assert enable.place_of(str(path), None) == place
+    assert enable.place_of(str(stock / "plain"), Fixes()) == "stage"
+    assert enable.place_of(str(stock / "plain"), None) == ""
     assert not [name for name in os.listdir(cold.parent) if name.startswith(".")]
 
 

@@ -154,13 +154,6 @@ def open_to_all(programs: Programs, place: Path) -> Iterator[Question]:
     yield question
 
 
-def not_staged(programs: Programs, place: Path) -> Iterator[Question]:
-    question = Question("store.drop(words[:1], words[1])", (programs.good, place / "store"))
-    yield question
-    assert Question(_STAGE, question.words).answer() is None
-    yield question
-
-
 #: The situation, and the kind of the remedy; None if a person has to decide.
 ROWS: dict[str, tuple[Situation, str | None]] = {
     "file.locked": (file_locked, "advice"),
@@ -195,7 +188,6 @@ ROWS: dict[str, tuple[Situation, str | None]] = {
     "service.no-process": (only(Question("processes.find(*words)", ("no-such-unit.service",))), None),
     "store.failed": (in_the_way("touch store"), None),
     "store.locked": (store_locked, "advice"),
-    "store.no-copy": (not_staged, None),
     "store.not-empty": (in_the_way("mkdir -m 755 store", "touch store/file"), None),
     "store.other-mount": (in_the_way("mkdir store", "mount -t tmpfs -o huge=never none store"), None),
     "store.readable": (open_to_all, None),

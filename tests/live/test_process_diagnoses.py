@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hugealign.process import texts
+from hugealign.process import starts
 from tests.live.programs import NO_THP, ROOT, WINDOW, Programs, chill, hugealign, running
 from tests.live.test_ps_own_text import SOURCE, TEXT
 from tests.live.test_trees import linked
@@ -360,7 +360,7 @@ def test_what_a_parent_with_the_same_words_unpacked(tmp_path: Path) -> None:
     packed.touch()
     with running(sys.executable, "-c", _AGAIN, packed, unpacked) as parent:
         (child,) = map(int, Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split())
-        result = [texts.unpacked(pid, str(path)) for pid in (parent.pid, child) for path in (packed, unpacked)]
+        result = [starts.unpacked(pid, str(path)) for pid in (parent.pid, child) for path in (packed, unpacked)]
         os.kill(child, signal.SIGKILL)
     assert result == [False, True] * 2
 

@@ -48,6 +48,16 @@ def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return result
 
 
+def listed(*what: str | Path) -> list[dict[str, Any]]:
+    """Return the copies in the stores that `status` lists for *what*."""
+    changes = json.loads(hugealign("status", "--json", *what).stdout)["changes"]
+    return [copy for change in changes for copy in change["copies"]]
+
+
+def drop(*what: str | Path) -> subprocess.CompletedProcess[str]:
+    return hugealign("status", "--undo", *what)
+
+
 def copies(store: Path) -> list[str]:
     return sorted(name for name in os.listdir(store) if name not in ("path", "for", "lock"))
 
@@ -94,10 +104,8 @@ def test_services_share_a_copy_and_take_away_their_own_name_alone(store: Path, s
     assert theirs.stat().st_ino == inode  # although a.service no longer names it
     assert stage(store, "--owner", "a.service", other).stdout.endswith("there already)\n")
     assert ours.stat().st_ino == inode
-    assert {entry["path"] for entry in document(stage(store, "--list", "--json"))["copies"]} == {
-        str(program), str(other)
-    }  # fmt: skip
-    assert stage(store, "--drop", other).returncode == 0
+    assert {entry["path"] for entry in listed(store)} == {str(program), str(other)}
+    assert drop(other).returncode == 0
     assert not os.path.lexists(ours)
     assert not os.path.lexists(theirs)
     assert len(copies(store)) == 1
@@ -121,9 +129,8 @@ def test_file_that_changed_gets_another_copy(store: Path, stock: Path, program: 
     new = program.with_suffix(".new")
     shutil.copy(stock / "state", new)
     new.replace(program)
-    listed = document(stage(store, "--list", "--json"))["copies"]
-    assert [(entry["path"], entry["current"]) for entry in listed] == [(str(program), False)]
-    assert stage(store, "--list").stdout.endswith(", out of date\n")
+    assert [(entry["path"], entry["current"]) for entry in listed(store)] == [(str(program), False)]
+    assert f"  {program}: 10.0 MiB, out of date\n" in hugealign("status").stdout
     assert stage(store, program).returncode == 0
     assert link(store, program).read_bytes() == program.read_bytes()
     assert len(copies(store)) == 1
@@ -160,25 +167,26 @@ def test_files_of_others_stay(store: Path, program: Path) -> None:
     (store / "directory").mkdir()
     program.touch()
     assert stage(store, program).returncode == 0
-    assert stage(store, "--drop").returncode == 0
+    assert drop(store).returncode == 1
     assert other.read_text() == "mine"
     assert copies(store) == ["directory", "other.db"]
 
 
-def test_drop(store: Path, program: Path, stock: Path) -> None:
+def test_copies_are_removed_one_by_one_and_all_together(store: Path, program: Path, stock: Path) -> None:
     stage(store, program, stock / "good")
-    assert document(stage(store, "--drop", program, "--json"))["copies"][0]["path"] == str(program)
-    expected = f"hugealign: error: {program}: {worded('store.no-copy', store=str(store))}\n"
-    assert stage(store, "--drop", program).stderr == expected
+    (change,) = json.loads(drop("--json", program).stdout)["changes"]
+    assert (change["diagnosis"]["subject"], change["undone"]) == (str(store), True)
+    assert [copy["path"] for copy in change["copies"]] == [str(program)]
+    for what in (program, store / "none"):
+        done = drop(what)
+        expected = f"hugealign: error: {what}: {worded('machine.unchanged')}\n"
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
     assert len(copies(store)) == 1
     with running(link(store, stock / "good"), "5") as child:
-        assert stage(store, "--drop").stdout == f"{stock}/good: 10.0 MiB, dropped\n"
+        assert drop(store).stdout.endswith(f": undone\n  {stock}/good: 10.0 MiB, current\n")
         assert gone(store)
         assert huge_kib(child.pid, Path("/")) == ALL  # it keeps its text
-    assert stage(store, "--list").stdout == ""
-    assert stage(store, "--drop").stdout == ""
-    assert gone(store)
-    assert stage(store / "none", "--list").stdout == ""
+    assert listed() == []
 
 
 def test_no_window_and_fixed(store: Path, stock: Path) -> None:
@@ -367,7 +375,7 @@ assert (staged.huge, staged.windows, oct(os.stat(sys.argv[1]).st_mode)[-3:]) == 
 """
     subprocess.run([sys.executable, "-c", code, store, program], check=True, cwd=ROOT)
     assert copies(store)
-    assert stage(store, "--drop").stdout.endswith(", dropped\n")
+    assert drop(store).returncode == 0
     assert gone(store)
 
 
@@ -375,7 +383,7 @@ def test_a_store_that_somebody_else_mounted_stays(store: Path, program: Path) ->
     store.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "huge=always,mode=755", "none", store], check=True)
     assert stage(store, program).returncode == 0
-    assert stage(store, "--drop").returncode == 0
+    assert drop(store).returncode == 0
     assert copies(store) == []
     assert mounts().count(f" {store} ") == 1
 
@@ -443,7 +451,7 @@ def test_all_are_dropped_while_others_stage(store: Path, program: Path, rounds: 
         end.touch()
         ended(dropper)
         end.unlink()
-    assert stage(store, "--drop").returncode == 0
+    drop(store)
     assert gone(store)
 
 

@@ -238,8 +238,7 @@ def test_a_store_that_is_full(venv: Path, made: Path) -> None:
         assert (len(done.stdout.splitlines()), len(done.stderr.splitlines())) == (1, 2)
         names = [item for item in os.listdir(store) if item not in ("path", "for", "lock")]
         assert len(names) == 1
-        shown = hugealign("stage", "--store", store, "--list").stdout
-        assert shown.count("current") == 1
+        assert hugealign("status", store).stdout.count(", current") == 1
     finally:
         subprocess.run(["umount", "--lazy", store], check=True)
 

@@ -119,7 +119,7 @@ def test_check_of_a_file_that_is_not_cached_reads_nothing(cold: Path) -> None:
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     assert pagecache.measure(fd, [WINDOW, 2 * WINDOW], WINDOW) == [False, False]
     # Still not cached: now that it is read, it comes in huge folios without any eviction.
-    warming._read(fd, [WINDOW, 2 * WINDOW], WINDOW)
+    warming.read_in(fd, [WINDOW, 2 * WINDOW], WINDOW)
     assert pagecache.measure(fd, [WINDOW, 2 * WINDOW], WINDOW) == [True, True]
     os.close(fd)
 
@@ -346,7 +346,7 @@ def test_collapse_is_tried_again_where_that_helps(
             return getattr(pagecache.libc(), name)
 
         def madvise(self, address: int, _size: int, advice: int) -> int:
-            assert advice == warming._MADV_COLLAPSE
+            assert advice == warming.MADV_COLLAPSE
             assert address in touched  # first: Linux 6.1 wants a page table
             asked.append(address)
             ctypes.set_errno(error := next(calls))
@@ -358,7 +358,7 @@ def test_collapse_is_tried_again_where_that_helps(
     with regular.opened(str(cold)) as fd:
         if pagecache.cache_state(fd, 0, WINDOW) is None:
             pytest.skip("this kernel has no cachestat")
-        assert warming._collapse(fd, [WINDOW], WINDOW) == refused
+        assert warming.collapse(fd, [WINDOW], WINDOW) == refused
         assert vars(pagecache.cache_state(fd, WINDOW, WINDOW)) == vars(pagecache.CacheState(WINDOW // 4096, 0, 0))
     assert len(asked) == tries
     assert len(synced) == len([a for a in answers[:tries] if a == errno.EAGAIN])

@@ -41,6 +41,7 @@ ALONE = {
     "fix.no-zstd": "prebuilt/test_debian.py::test_what_fix_misses_until_it_is_installed",
     "fix.other-debug-file": "link/test_separate_debug.py::test_debug_file_of_another_program",
     "machine.loader": "prebuilt/test_debian.py::test_a_loader_that_ignores_the_alignment_of_libraries",
+    "machine.unchanged": "live/test_store.py::test_copies_are_removed_one_by_one_and_all_together",
     "machine.no-journal": "live/test_status.py::test_a_full_journal",
     "machine.no-proc": "commands/test_without_proc.py::test_a_file_to_read",
     "memory.address-space": "live/test_bad_input.py::test_windows_in_small_batches",

@@ -37,7 +37,7 @@ def grouped() -> object:
 def checked() -> object:
     """`doctor`: what is in the way, what helps, and the status."""
     places = (NO_FOLIOS, replace(NO_FOLIOS, path="/y"), replace(NO_FOLIOS, huge=1))
-    result = checks.check(replace(GOOD, places=places, no_mounts=REFUSED, disabled=1))
+    result = checks.check(replace(GOOD, places=places, no_mounts=REFUSED, disabled=True))
     return result, checks.exit_status(result)
 
 

@@ -9,7 +9,7 @@ from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.ordering import carried as module
 from hugealign.ordering.blocks import laid
-from hugealign.ordering.carried import _digested, _offset, _Pair, carried
+from hugealign.ordering.carried import Pair, carried, digested, offset_in
 from hugealign.ordering.order import carry
 from hugealign.ordering.partners import BlockKeys
 from hugealign.profile.debugfiles import DebugFiles
@@ -276,12 +276,12 @@ def test_hashes_tell_operands_apart_first(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_size_is_the_looser_key() -> None:
     two = [Block(0, 0x1000, 8, False), Block(1, 0x1008, 5, False)]
-    assert _digested([b"a", b"b"], two) == [BlockKeys(b"a", 8), BlockKeys(b"b", 5)]
+    assert digested([b"a", b"b"], two) == [BlockKeys(b"a", 8), BlockKeys(b"b", 5)]
 
 
 def test_where_a_byte_lies_in_the_new_build() -> None:
-    pair = _Pair(OLD[0x1000], [Block(0, 0x2000, 8, False), Block(1, 0x2008, 4, False)], {0: 0, 2: 1})
-    assert [_offset(pair, at, 0x1000, 0x2000) for at in (0, 7, 8, 0x10, 0x13, 0x17, 0x18)] == [
+    pair = Pair(OLD[0x1000], [Block(0, 0x2000, 8, False), Block(1, 0x2008, 4, False)], {0: 0, 2: 1})
+    assert [offset_in(pair, at, 0x1000, 0x2000) for at in (0, 7, 8, 0x10, 0x13, 0x17, 0x18)] == [
         0, 7, None, 8, 11, 11, None,
     ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from hugealign.errors import HugealignError
 from hugealign.pagecache import report
 from hugealign.pagecache.measure import CacheState
 from hugealign.pagecache.report import ranges, shortened, to_json, total
-from hugealign.pagecache.text import CachedText
+from hugealign.pagecache.warm import CachedText
 from hugealign.pagecache.warming import Warmth
 from tests.support import advised, worded
 

@@ -81,6 +81,23 @@ def test_scan_of_more_regions_than_one_call_returns(own: int) -> None:
     assert [vars(region) for region in result] == [vars(region) for region in expected]
 
 
+def test_neighbours_are_scanned_together_and_told_apart(own: int) -> None:
+    with mmap.mmap(-1, 64 * 4096) as memory:
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for page in (0, 1, 2, 3, 7, 8, 40, 41, 63):
+            memory[page * 4096] = 1
+        holder = ctypes.c_char.from_buffer(memory)
+        start = ctypes.addressof(holder)
+        pages = [(0, 1), (1, 3), (4, 5), (5, 8), (8, 9), (40, 42), (60, 64)]
+        spans = [(start + first * 4096, start + end * 4096) for first, end in pages]
+        result = pagemap.scan_each(own, spans)
+        assert result == [pagemap.scan(own, *span) for span in spans]
+        assert [len(regions) for regions in result] == [1, 1, 0, 1, 1, 1, 1]
+        assert pagemap.scan_each(own, []) == []
+        del holder
+    os.close(own)
+
+
 def test_scan_of_a_file_without_the_ioctl() -> None:
     # Every file of /proc/PID that has none answers as pagemap did before Linux 6.7.
     fd = os.open("/proc/self/status", os.O_RDONLY)

@@ -67,9 +67,9 @@ def test_each_processor_of_the_table_is_counted(cpu: str, monkeypatch: pytest.Mo
         values[raw(result.cycles.config)] = (2500, 1, 1)
     monkeypatch.setattr(perf_events, "open_event", MockEvents(values))
     held = Entries(64, 8, cpu, "made up")
-    counting = advise._counting(os.getpid(), held)
+    counting = advise.start_counters(os.getpid(), held)
     assert counting
-    counted = advise._counted(counting, held)
+    counted = advise.read_counters(counting, held)
     counting.close()
     assert counted
     assert counted.misses == pytest.approx(3.0)
@@ -89,8 +89,8 @@ def test_published_encodings() -> None:
 
 def test_processor_without_events_and_machine_without_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf_events, "open_event", MockEvents({}))
-    assert advise._counting(os.getpid(), Entries(64, 8, "kunpeng920", "")) is None
-    assert advise._counting(os.getpid(), Entries(64, 8, "skylake", "")) is None
+    assert advise.start_counters(os.getpid(), Entries(64, 8, "kunpeng920", "")) is None
+    assert advise.start_counters(os.getpid(), Entries(64, 8, "skylake", "")) is None
 
 
 def test_command_is_counted_from_its_first_instruction_on(monkeypatch: pytest.MonkeyPatch) -> None:

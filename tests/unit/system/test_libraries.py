@@ -36,14 +36,14 @@ def test_cache_of_ldconfig(tmp_path: Path) -> None:
     ]
     for before in (b"", b"ld.so-1.7.0\0" + bytes(4)):  # the old format may come first
         path.write_bytes(before + cache(entries))
-        result = libraries._cache(str(path))
+        result = libraries.ldconfig_cache(str(path))
         assert result["libb.so"] == ["/lib/libb.so"]
         assert result["liba.so"] == [entries[i][1] for i in (4, 3, 1, 2)]
     whole = cache(entries)
     for size in range(0, len(whole), 7):
         path.write_bytes(whole[:size])
-        assert isinstance(libraries._cache(str(path)), dict)
-    assert libraries._cache(str(tmp_path / "none")) == {}
+        assert isinstance(libraries.ldconfig_cache(str(path)), dict)
+    assert libraries.ldconfig_cache(str(tmp_path / "none")) == {}
 
 
 def needing(names: list[str], runpath: str) -> bytes:

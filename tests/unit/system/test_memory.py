@@ -32,7 +32,6 @@ from hugealign.system import memory
 )
 def test_memory_limit(
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     mountinfo: str,
     cgroup: str,
     files: dict[str, str],
@@ -42,13 +41,9 @@ def test_memory_limit(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(value + "\n")
         (tmp_path / name).with_name("memory.failcnt").write_text("2\n")
-    real = memory._lines
-    monkeypatch.setattr(
-        memory, "_lines", lambda path: cgroup.splitlines() if path == "/proc/self/cgroup" else real(path)
-    )
-    monkeypatch.setattr(mounts, "seen", lambda: mounts.parse(os.fsencode(mountinfo.format(tmp_path))))
-    assert memory.limit() == expected
-    assert memory.limit_hits() in {2 * len(files), 0}
+    groups = memory.groups_of(mounts.parse(os.fsencode(mountinfo.format(tmp_path))), cgroup.splitlines())
+    assert memory.limit(groups) == expected
+    assert memory.limit_hits(groups) in {2 * len(files), 0}
 
 
 @pytest.mark.parametrize(

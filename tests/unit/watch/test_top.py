@@ -7,8 +7,8 @@ import pytest
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.process.pagemap import Region
+from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, parse
-from hugealign.process.texts import Executed
 from hugealign.system.budget import Budget
 from hugealign.watch import survey as module
 from hugealign.watch import top
@@ -23,8 +23,8 @@ TEXT = "400000-a00000 r-xp 00200000 08:01 5 /srv/app"
 JIT = "8000000-8400000 rwxp 00000000 00:00 0"
 
 
-def executed(pid: int, *lines: str, cpu: float = 0.0, started: float = 0.0, exe: str = "/srv/app") -> Executed:
-    return Executed(pid, "app", exe, cpu, started, tuple(parse(lines)), ("/srv/app", "/lib/libjvm.so"))
+def executed(pid: int, *lines: str, cpu: float = 0.0, started: float = 0.0, exe: str = "/srv/app") -> Process:
+    return Process(pid, "app", exe, (0, 0), tuple(parse(lines)), ("/srv/app", "/lib/libjvm.so"), cpu, started)
 
 
 def test_processes_of_a_program_are_one_row_for_each_part() -> None:
@@ -67,7 +67,7 @@ def code(count: int, huge: int, small: int, files: int = 0) -> list[Group]:
     jit = Mapping(at, at + 8 * W, 0, "", permissions="rwxp", pages=pages)
     text = Mapping(W, (1 + files) * W, 0, "/srv/app", pages=(Region(W, (1 + files) * W, huge=True, file=True),))
     parts = (text, jit) if files else (jit,)
-    result = [Executed(NOBODY + n, "app", "/srv/app", 0.0, 0.0, parts, ()) for n in range(count)]
+    result = [Process(NOBODY + n, "app", "/srv/app", (0, 0), parts) for n in range(count)]
     return [item for item in group(result, {}) if item.part.kind == CodeKind.CODE]
 
 
@@ -96,7 +96,7 @@ def program(huge: int, *, deleted: bool, path: str = "/srv/app") -> list[Group]:
     """A program with three windows of text of which some are *huge*."""
     pages = (Region(W, (1 + huge) * W, huge=True, file=True), Region((1 + huge) * W, 4 * W, huge=False, file=True))
     text = Mapping(W, 4 * W, 0, path, deleted=deleted, pages=pages)
-    return group([Executed(NOBODY, "app", path, 0.0, 0.0, (text,), ())], {})
+    return group([Process(NOBODY, "app", path, (0, 0), (text,))], {})
 
 
 @pytest.mark.parametrize(

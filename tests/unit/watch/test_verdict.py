@@ -24,7 +24,7 @@ HEAD = Mapping(0x3F0000, 0xA00000, 0x1F0000, "/srv/app", rss=4 * M + (64 << 10),
 SHIFTED = Mapping(0x401000, 0xA01000, 0x200000, "/srv/a b", rss=6 * M)
 TINY = Mapping(0x400000, 0x410000, 0x200000, "/srv/app", rss=M)
 GONE = Mapping(0x400000, 0xA00000, 0x200000, "/srv/app", deleted=True, rss=6 * M)
-REPLACED = replace(SHIFTED, deleted=True)
+REPLACED = SHIFTED.changed(deleted=True)
 LIBRARY = Mapping(0x7000000, 0x7300000, 0, "/lib/libc.so.6", inode=6)
 JIT = Mapping(0x8000000, 0x8400000, 0, "", permissions="rwxp", rss=4 * M)
 VDSO = Mapping(0x9000000, 0x9002000, 0, "[vdso]")
@@ -32,7 +32,7 @@ DATA = Mapping(0xA00000, 0xB00000, 0x800000, "/srv/app", permissions="r--p")
 
 
 def process(*mappings: Mapping, thp_disabled: bool = False) -> Process:
-    return Process(7, "app", "/srv/app", (0, 0), thp_disabled, mappings)
+    return Process(7, "app", "/srv/app", (0, 0), mappings, thp_disabled=thp_disabled)
 
 
 EXE = Observed("/srv/app")
@@ -87,7 +87,7 @@ def test_windows_that_a_build_does_not_ask_for(leading_huge: bool, exact: bool) 
     pages = tuple(
         Region(place, place + 2 * M, huge=place == start, file=True) for place in range(APP.start, APP.end, 2 * M)
     )
-    mapping = replace(APP, file_pmd=2 * M, pages=pages if exact else None)
+    mapping = APP.changed(file_pmd=2 * M, pages=pages if exact else None)
     verdict = judge(process(mapping), (mapping,), WINDOW, observed=replace(EXE, wanted={mapping.start: 1}))
     assert (verdict.windows, verdict.possible, verdict.wanted) == (1, 3, 1)
     good = leading_huge or not exact  # which one it is cannot be known from counts
@@ -107,23 +107,23 @@ def test_a_large_file_without_a_window_is_not_passed_over() -> None:
     assert (verdict.wanted_huge, verdict.wanted, verdict.without) == (3, 3, SHIFTED.size)
     assert codes(verdict) == [(0, "text.no-window")]
     assert judge(process(APP, LIBRARY), (APP, SHIFTED), WINDOW, min_coverage=10).met
-    small = replace(SHIFTED, end=SHIFTED.start + WINDOW - 0x1000)
+    small = SHIFTED.changed(end=SHIFTED.start + WINDOW - 0x1000)
     assert judge(process(APP, LIBRARY), (APP, small), WINDOW).met
 
 
 def test_windows_without_code_do_not_count() -> None:
     third = APP.first_window(WINDOW) + 2 * WINDOW
-    held = replace(APP, code=((third + 5, third + 6),))
+    held = APP.changed(code=((third + 5, third + 6),))
     assert (held.windows_possible(WINDOW), held.windows_huge(WINDOW)) == (1, 1)
     assert held.whole(WINDOW) == (range(2, 3),)
     verdict = judge(process(held), (held,), WINDOW, observed=replace(EXE, wanted={held.start: 1}))
     assert (verdict.met, verdict.wanted, verdict.wanted_huge, verdict.huge) == (True, 1, 1, APP.huge)
-    nothing = replace(APP, code=())
+    nothing = APP.changed(code=())
     assert (nothing.windows_possible(WINDOW), list(nothing.missing(WINDOW))) == (0, [])
 
 
 def test_memory_in_the_place_of_the_text_is_text_of_the_program() -> None:
-    own = replace(JIT, own=True)
+    own = JIT.changed(own=True)
     seen = process(APP, own, JIT)
     assert seen.text() == (APP, own)
     assert [(part.kind, len(part.mappings)) for part in split("/srv/app", (APP, own, JIT))] == [
@@ -140,19 +140,18 @@ def test_which_mappings_are_text() -> None:
 
 
 def test_program_is_known_by_its_file_where_the_name_differs() -> None:
-    renamed = Process(7, "app", "/chroot/srv/app", (0x801, 5), False, (APP, LIBRARY))
+    renamed = Process(7, "app", "/chroot/srv/app", (0x801, 5), (APP, LIBRARY))
     assert renamed.text() == (APP,)
 
 
 #: The first of three windows is huge, a page of the second is there in small pages, the third is not.
-MIXED = replace(
-    APP,
+MIXED = APP.changed(
     file_pmd=2 * M,
     pages=(Region(0x400000, 0x600000, huge=True, file=True), Region(0x601000, 0x602000, huge=False, file=True)),
 )
-WRITTEN = replace(MIXED, pages=(Region(0x400000, 0xA00000, huge=False, file=False),))
+WRITTEN = MIXED.changed(pages=(Region(0x400000, 0xA00000, huge=False, file=False),))
 ALL_SMALL = (Region(0x400000, 0xA00000, huge=False, file=True),)
-MEMORY = replace(MIXED, path="/memfd:app", deleted=True)
+MEMORY = MIXED.changed(path="/memfd:app", deleted=True)
 
 
 @pytest.mark.parametrize(
@@ -165,13 +164,13 @@ MEMORY = replace(MIXED, path="/memfd:app", deleted=True)
             [(1, "process.mapped-small"), (1, "process.not-touched")],
         ),
         (MIXED, Observed("/srv/app", cached={0x800000: False}), [(2, "cache.small-pages")]),
-        (replace(MIXED, deleted=True), Observed("/srv/app", cached={0x800000: False}), [(2, "file.replaced")]),
-        (MIXED, Observed("/srv/app", outdated=frozenset({MIXED.start})), [(2, "copy.outdated")]),
-        (replace(MIXED, no_huge=True), EXE, [(2, "program.small-pages")]),
+        (MIXED.changed(deleted=True), Observed("/srv/app", cached={0x800000: False}), [(2, "file.replaced")]),
+        (MIXED, Observed("/srv/app", staged={MIXED.start: "older"}), [(2, "copy.outdated")]),
+        (MIXED.changed(no_huge=True), EXE, [(2, "program.small-pages")]),
         (WRITTEN, EXE, [(3, "process.text-written")]),
         (MEMORY, Observed("/memfd:app"), [(2, "copy.in-memory")]),
-        (replace(MIXED, path="", own=True, pages=ALL_SMALL), EXE, [(3, "process.text-copied")]),
-        (replace(MIXED, path=""), EXE, [(1, "runtime.small-pages"), (1, "process.not-touched")]),
+        (MIXED.changed(path="", own=True, pages=ALL_SMALL), EXE, [(3, "process.text-copied")]),
+        (MIXED.changed(path=""), EXE, [(1, "runtime.small-pages"), (1, "process.not-touched")]),
     ],
 )
 def test_every_missing_window_has_its_reason(
@@ -232,7 +231,7 @@ def test_memory_that_nobody_touched_takes_no_time() -> None:
 
 def test_head_and_tail() -> None:
     assert ends(HEAD, WINDOW) == (64 << 10, 0)
-    assert ends(replace(HEAD, end=0xA01000), WINDOW) == (64 << 10, 4 << 10)
+    assert ends(HEAD.changed(end=0xA01000), WINDOW) == (64 << 10, 4 << 10)
     assert ends(TINY, WINDOW) == (0, 0)
 
 
@@ -246,16 +245,16 @@ def test_counts_alone_are_said_to_be_so() -> None:
 def test_code_of_a_runtime_has_its_name_and_option() -> None:
     hotspot, jit = replace(EXE, runtime=RUNTIMES[0]), CodeKind.CODE
     facts = {"runtime": "HotSpot", "option": "-XX:+UseTransparentHugePages"}
-    code = replace(JIT, pages=(Region(JIT.start, JIT.end, huge=False, file=False),))
+    code = JIT.changed(pages=(Region(JIT.start, JIT.end, huge=False, file=False),))
     result = judge_part(CodePart(jit, "", (code, code)), WINDOW, hotspot)
     assert result.diagnoses == (Diagnosis("runtime.small-pages", "/srv/app", {**facts, "windows": 4}),)
-    pieces = replace(JIT, start=JIT.start + 4096, end=JIT.start + 3 * M, pages=())
+    pieces = JIT.changed(start=JIT.start + 4096, end=JIT.start + 3 * M, pages=())
     result = judge_part(CodePart(jit, "", (pieces,)), WINDOW, hotspot)
     assert result.diagnoses == (Diagnosis("runtime.no-window", "/srv/app", facts),)
 
 
 def test_large_parts_besides_the_program_count_for_nothing() -> None:
-    library = replace(LIBRARY, start=0x7001000, pages=())
+    library = LIBRARY.changed(start=0x7001000, pages=())
     beside = judge_part(CodePart(CodeKind.LIBRARY, library.path, (library,)), WINDOW, EXE)
     verdict = replace(judge(process(APP), (APP,), WINDOW), others=(beside,))
     assert (verdict.met, codes(verdict)) == (True, [])
@@ -279,5 +278,5 @@ def test_pages_of_64k_hide_their_runs() -> None:
     ("huge", "words"), [(0, "0 of 3 windows are"), (1, "1 of 3 windows is"), (3, "all 3 windows are")]
 )
 def test_one_window_is_huge(huge: int, words: str) -> None:
-    mapping = replace(APP, file_pmd=huge * 2 * M, pages=None)
+    mapping = APP.changed(file_pmd=huge * 2 * M, pages=None)
     assert plain(lines(judge(process(mapping), (mapping,), WINDOW))[0]) == f"app[7]: {words} huge"

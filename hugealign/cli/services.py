@@ -25,7 +25,7 @@ def each(args: argparse.Namespace, work: "Callable[[str], tuple[list[str], list[
         if not args.json:
             print(*lines, sep="\n")
     if args.json:
-        from hugealign.services import report
+        from hugealign.services import enable
 
-        print(report.to_json(done, errors), end="")
+        print(enable.to_json(done, errors), end="")
     return max((error.exit_status for _, error in errors), default=0)

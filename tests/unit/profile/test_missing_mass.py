@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from hugealign.profile.goodturing import halving, unseen
+from hugealign.profile.missing_mass import halving, unseen
 
 
 def test_by_hand() -> None:

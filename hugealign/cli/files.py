@@ -1,0 +1,33 @@
+"""The files that `warm` and `stage` work on: FILEs, those below directories, and the libraries that they need."""
+
+import argparse
+import os
+from contextlib import suppress
+
+from hugealign.errors import HugealignError
+from hugealign.io.progress import Progress
+
+
+def chosen(args: argparse.Namespace, command: str) -> tuple[dict[str, bool], list[tuple[str, str]]]:
+    """Return the files, in order, each with whether it was found by -r or --libs; and the libraries that are missing.
+
+    Of these, return the name and the file that needs it.
+    """
+    found = dict.fromkeys(args.files, False)
+    if args.recursive:
+        from hugealign.verification import inputs
+
+        with Progress(f"hugealign: {command}") as progress:
+            found = dict.fromkeys(inputs.programs(args.files, progress.say), True)
+    missing: dict[tuple[str, str], None] = {}
+    if args.libs:
+        from hugealign.system import libraries
+
+        known = {os.path.realpath(path) for path in found}
+        for path in tuple(found):
+            with suppress(HugealignError):  # reported for the file itself
+                resolved = libraries.resolve(path)
+                found |= dict.fromkeys((library for library in resolved.paths if library not in known), True)
+                known.update(resolved.paths)
+                missing |= dict.fromkeys(resolved.missing)
+    return found, list(missing)
