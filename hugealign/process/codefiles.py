@@ -19,9 +19,11 @@ _E_ENTRY = 24  # in the ELF header, of both classes
 _REMEMBERED = 256  # files
 
 Range = tuple[int, int]
+#: The offsets of the code in a file; None for a file that is not ELF.
+Code = tuple[Range, ...] | None
 
-#: The offsets of the code in a file, by device, inode, change time and size; None for a file that is not ELF.
-_known: dict[tuple[int, int, int, int], tuple[Range, ...] | None] = {}
+#: By device, inode, change time and size.
+_known: dict[tuple[int, int, int, int], Code] = {}
 
 
 @contextlib.contextmanager
@@ -46,17 +48,27 @@ def opened_file(pid: int, mapping: smaps.Mapping, program: bool, elsewhere: bool
         yield fd if os.fstat(fd).st_ino == mapping.inode else None
 
 
-def with_code(pid: int, mapping: smaps.Mapping, program: bool, elsewhere: bool = False) -> smaps.Mapping:
+def with_code(
+    pid: int,
+    mapping: smaps.Mapping,
+    program: bool,
+    elsewhere: bool = False,
+    codes: dict[tuple[int, int], Code] | None = None,
+) -> smaps.Mapping:
     """Return *mapping* of *pid* with the addresses of its code, as far as its file tells; arguments as `opened_file`'s.
 
-    It is returned as it is if it is not executable, or if its file is not ELF or cannot be read.
+    It is returned as it is if it is not executable, or if its file is not ELF or cannot be read.  *codes*, by device
+    and inode as mappings show them, keep what was read.
     """
     if not mapping.executable or not mapping.is_file:
         return mapping
-    code = None
-    with contextlib.suppress(HugealignError, OSError), opened_file(pid, mapping, program, elsewhere) as fd:
-        if fd is not None:
-            code = _code(fd)
+    file = os.makedev(*mapping.device), mapping.inode
+    codes = {} if codes is None else codes
+    if file not in codes:
+        with contextlib.suppress(HugealignError, OSError), opened_file(pid, mapping, program, elsewhere) as fd:
+            if fd is not None:
+                codes[file] = _code(fd)
+    code = codes.get(file)
     if code is None:
         return mapping
     within = windows_holding(code, mapping.offset, mapping.offset + mapping.size, 1)
@@ -64,7 +76,7 @@ def with_code(pid: int, mapping: smaps.Mapping, program: bool, elsewhere: bool =
     return mapping.changed(code=tuple((start + moved, end + moved) for start, end in within))
 
 
-def _code(fd: int) -> tuple[Range, ...] | None:
+def _code(fd: int) -> Code:
     info = os.fstat(fd)
     key = info.st_dev, info.st_ino, info.st_ctime_ns, info.st_size
     if key not in _known:

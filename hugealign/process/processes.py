@@ -14,6 +14,7 @@ from hugealign.io.descriptors import using
 from hugealign.io.numbers import decimal
 from hugealign.io.units import nearest
 from hugealign.process import codefiles, groups, pagemap, procfs, smaps, starts
+from hugealign.process.codefiles import Code
 from hugealign.process.procfs import GONE, PROC, FileId
 
 _LEAST_HUGE = 64 << 10  # bytes: the smallest huge page of any kernel (hugetlb on arm64, which smaps counts)
@@ -103,13 +104,14 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
     return seen
 
 
-def look_large(pid: int, page_size: int) -> Process | None:
+def look_large(pid: int, page_size: int, codes: dict[FileId, Code] | None = None) -> Process | None:
     """Return what *pid* executes, cheaply; None if it has less than *page_size* bytes in each file, and without a file.
 
     The mappings are those of files that have so much in total, and those without a file if they have.  `look` also
     reads smaps, which walks all pages of a process, and knows more.  Most processes have no text large enough to
-    matter, and of those this reads only the list of mappings.  Raises OSError if the process is gone or not ours,
-    HugealignError where only smaps is left.
+    matter, and of those this reads only the list of mappings.  *codes* is for many calls at once: it keeps the code of
+    files that several processes map.  Raises OSError if the process is gone or not ours, HugealignError where only
+    smaps is left.
     """
     place = f"{PROC}/{pid}"
     lines = procfs.executable(f"{place}/maps", least=page_size)
@@ -136,8 +138,8 @@ def look_large(pid: int, page_size: int) -> Process | None:
         mappings = tuple(_placed(parsed, directory, exe, exe_id, served))
         files = tuple(os.fsdecode(path).removesuffix(GONE) for path in sizes if path)
         process = Process(pid, stat.comm, exe, exe_id, mappings, files, stat.used, stat.started)
-        mappings = _with_windows(process, mappings, page_size, directory)
-    return replace(process, mappings=mappings, called=starts.called(pid, exe_id))
+        mappings = _with_windows(process, mappings, page_size, directory, codes)
+    return replace(process, mappings=mappings, called=starts.called(pid, exe_id, exe))
 
 
 def with_windows(process: Process, mappings: Sequence[smaps.Mapping], page_size: int) -> tuple[smaps.Mapping, ...]:
@@ -149,10 +151,15 @@ def with_windows(process: Process, mappings: Sequence[smaps.Mapping], page_size:
         return _with_windows(process, mappings, page_size, directory)
 
 
-def with_code(process: Process, mappings: Iterable[smaps.Mapping], page_size: int) -> tuple[smaps.Mapping, ...]:
-    """Return *mappings* of *process*, those with windows of *page_size* bytes with the addresses of their code."""
+def with_code(
+    process: Process, mappings: Iterable[smaps.Mapping], page_size: int, codes: dict[FileId, Code] | None = None
+) -> tuple[smaps.Mapping, ...]:
+    """Return *mappings* of *process*, those with windows of *page_size* bytes with the addresses of their code.
+
+    *codes* are as in `look_large`.
+    """
     return tuple(
-        codefiles.with_code(process.pid, m, process.is_program(m), process.elsewhere)
+        codefiles.with_code(process.pid, m, process.is_program(m), process.elsewhere, codes)
         if m.windows_possible(page_size)
         else m
         for m in mappings
@@ -343,9 +350,13 @@ def _placed(
 
 
 def _with_windows(
-    process: Process, mappings: Sequence[smaps.Mapping], page_size: int, directory: int
+    process: Process,
+    mappings: Sequence[smaps.Mapping],
+    page_size: int,
+    directory: int,
+    codes: dict[FileId, Code] | None = None,
 ) -> tuple[smaps.Mapping, ...]:
-    coded = with_code(process, mappings, page_size)
+    coded = with_code(process, mappings, page_size, codes)
     windowed = [mapping for mapping in coded if mapping.windows_possible(page_size)]
     try:
         present = dict(zip((m.start for m in windowed), _pages(directory, windowed), strict=True)) if windowed else {}

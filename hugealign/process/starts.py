@@ -17,8 +17,8 @@ _AT_EXECFN = 31  # include/uapi/linux/auxvec.h
 _PATH_MAX = 4096
 
 
-def called(pid: int, program: FileId) -> str:
-    """Return the path by which *pid* was started; empty if none is known that leads to its *program*.
+def called(pid: int, program: FileId, exe: str = "") -> str:
+    """Return the path by which *pid* was started; empty if that is *exe*, or none is known that leads to its *program*.
 
     The python of a virtual environment is a link, and finds its packages by that name.  The kernel keeps the name that
     execve got (AT_EXECFN); for a script that is the script's, and the interpreter's name is the first argument.
@@ -26,6 +26,8 @@ def called(pid: int, program: FileId) -> str:
     for find in (_execve_name, _first_argument):
         with suppress(OSError, ValueError, LookupError, struct.error, RefusalError):
             name = os.fsdecode(find(pid))
+            if name == exe:  # of most processes
+                return ""
             path = os.path.join(os.readlink(f"/proc/{pid}/cwd"), name)
             if "/" not in name or mounts.behind_server(path, pid):
                 continue

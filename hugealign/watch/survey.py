@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from hugealign.errors import HugealignError
 from hugealign.io.execution import start_thread
 from hugealign.process import processes, procfs
+from hugealign.process.codefiles import Code
 from hugealign.process.processes import Process
+from hugealign.process.procfs import FileId
 
 _PATIENCE = 1.0  # seconds for one process: a hanging file system may hold the lock of its mappings (mmap_lock)
 _MOST_SILENT = 16  # unresponsive processes; with more, the machine has worse problems than small pages
@@ -45,7 +47,8 @@ def survey(
     """
     at, began = time.clock_gettime(time.CLOCK_BOOTTIME), time.perf_counter()
     todo = iter(processes.pids() if pids is None else pids)
-    work = _Work(todo, look or (lambda pid: processes.look_large(pid, page_size)))
+    codes: dict[FileId, Code] = {}
+    work = _Work(todo, look or (lambda pid: processes.look_large(pid, page_size, codes)))
     silent: list[int] = []
     while len(silent) < _MOST_SILENT:
         worker = _Worker(work)
