@@ -376,9 +376,8 @@ class _Search:
 
     def _kept_relocations(self, section: Section) -> None:
         """Look at the linker's input relocations (--emit-relocs) for sections that are loaded: their places move."""
-        header = self._read(section.header + 44, 4)
-        target = int.from_bytes(header, "little")
-        if target >= len(self._image.sections) or not self._image.sections[target].sh_flags & SHF_ALLOC:
+        sections = self._image.sections
+        if section.sh_info >= len(sections) or not sections[section.sh_info].sh_flags & SHF_ALLOC:
             return
         for at, words in self._contents(section, _RELA):
             places: dict[int, list[int]] = {}
