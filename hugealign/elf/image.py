@@ -32,7 +32,7 @@ PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
 _BASE_PAGE, _HUGE_PAGE = 4096, 2 << 20
 DT_TEXTREL, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1 = 22, 24, 30, 0x6FFFFFFB
 DF_TEXTREL, DF_BIND_NOW, DF_1_NOW, DF_1_PIE = 4, 8, 1, 0x08000000
-_DYNAMIC_LIMIT = 1 << 20  # bytes of the dynamic section that are read; real ones have less than a thousand
+DYNAMIC_LIMIT = 1 << 20  # bytes of the dynamic section that are read; real ones have less than a thousand
 PN_XNUM = 0xFFFF
 _SHN_XINDEX = 0xFFFF
 _NAMES_LIMIT = 1 << 20  # bytes of section names that are read; real tables are far smaller
@@ -354,7 +354,7 @@ def dynamic_entries(fd: int, image: Image) -> list[tuple[int, int]]:
     if segment is None:
         return []
     entry = struct.Struct(image.order + ("qQ" if image.is64 else "iI"))
-    table = read_or_nothing(fd, segment.p_offset, min(segment.p_filesz, _DYNAMIC_LIMIT))
+    table = read_or_nothing(fd, segment.p_offset, min(segment.p_filesz, DYNAMIC_LIMIT))
     entries: list[tuple[int, int]] = []
     for tag, value in entry.iter_unpack(table[: len(table) - len(table) % entry.size]):
         if tag == 0:

@@ -2,7 +2,7 @@
 
 The writer adds distances at places; this follows each file's own program headers and dynamic section, as a loader does,
 and holds what it finds in one against the step function of what it finds in the other.  What is not an address has to
-be the same, byte for byte.
+be the same, byte for byte.  All but the headers is read here once more, so that a mistake in `words` is not made twice.
 
 Debug information is not read again: nothing runs by it, and only a second reader of every form of DWARF, as long as
 `dwarf` is, could say what in it is an address.  In tests/link/test_separate_debug.py two of these, pyelftools and LLVM,

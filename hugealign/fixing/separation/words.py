@@ -15,7 +15,17 @@ from itertools import compress
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
-from hugealign.elf.image import EM_X86_64, PT_DYNAMIC, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
+from hugealign.elf.image import (
+    DYNAMIC_LIMIT,
+    EM_X86_64,
+    PT_DYNAMIC,
+    SHF_ALLOC,
+    SHT_NOBITS,
+    Image,
+    Section,
+    Segment,
+    dynamic_entries,
+)
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import debug
@@ -27,7 +37,7 @@ _ENTRIES_LIMIT = 1 << 26  # of all tables together
 _TYPE, _SHNDX = 0xFFFFFFFF, 48
 _SHT_SYMTAB, _SHT_RELA, _SHT_NOTE, _SHT_DYNSYM, _SHT_SHNDX = 2, 4, 7, 11, 18
 _SHN_UNDEF, _SHN_LORESERVE, _STT_TLS = 0, 0xFF00, 6
-_WORD, _ENTRY, _RELA, _SYM = struct.Struct("<Q"), struct.Struct("<QQ"), 24, 24
+_WORD, _DYN, _RELA, _SYM = struct.Struct("<Q"), 16, 24, 24
 
 #: Dynamic relocations by processor.  In *values* an addend without a symbol is an address, in *slots* the word at the
 #: place can be one of code, and *others* hold none.
@@ -43,7 +53,6 @@ _STRINGS = (0x6FFFFEFA, 0x6FFFFEFB, 0x6FFFFEFC)  # CONFIG, DEPAUDIT, AUDIT: amon
 _DT_X86_64_PLT = 0x70000000
 #: Tags with a pointer, or with contents, that we do not follow: REL, Android's packed relocations.
 _UNKNOWN = (17, 0x6000000F, 0x60000011, 0x6FFFE000)
-_DYNAMIC_LIMIT = 1 << 20
 _NOTES_LIMIT = 1 << 24
 _NT_STAPSDT, _NT_BUILD_ATTRIBUTES = 3, (0x100, 0x101)
 
@@ -128,15 +137,11 @@ class _Search:
         """Look at the dynamic section; return its values by tag."""
         segment = next(s for s in self._image.segments if s.p_type == PT_DYNAMIC)
         at = self._in_file(segment.p_vaddr, segment.p_filesz)
-        if at != segment.p_offset or segment.p_filesz > _DYNAMIC_LIMIT:
+        if at != segment.p_offset or segment.p_filesz > DYNAMIC_LIMIT:
             raise RefusalError("fix.address-tables", address=f"{segment.p_vaddr:#x}")
         values: dict[int, int] = {}
-        table = self._read(at, segment.p_filesz // _ENTRY.size * _ENTRY.size)
-        for place, (tag, value) in enumerate(_ENTRY.iter_unpack(table)):
-            if tag == 0:
-                break
-            textrel = tag == _DT_TEXTREL or (tag == _DT_FLAGS and value & _DF_TEXTREL)
-            if textrel:
+        for place, (tag, value) in enumerate(dynamic_entries(self._fd, self._image)):
+            if tag == _DT_TEXTREL or (tag == _DT_FLAGS and value & _DF_TEXTREL):
                 raise RefusalError("text.relocations", Remedy("compile-pic"))
             if tag in _UNKNOWN or (tag == _DT_PLTREL and value != _DT_RELA):
                 raise RefusalError("fix.unknown-relocations", tag=f"{tag:#x}")
@@ -144,7 +149,7 @@ class _Search:
                 raise RefusalError("fix.unknown-relocations", tag=f"{tag:#x}")
             values.setdefault(tag, value)
             if self._is_pointer(tag):
-                self._words.add(self._step.distance(value), [at + place * _ENTRY.size + 8])
+                self._words.add(self._step.distance(value), [at + place * _DYN + 8])
         return values
 
     def _is_pointer(self, tag: int) -> bool:
