@@ -363,16 +363,20 @@ def dynamic_entries(fd: int, image: Image) -> list[tuple[int, int]]:
     return entries
 
 
-def notes_in(data: bytes, order: str, alignment: int) -> "Iterator[tuple[bytes, int, bytes]]":
-    """Yield name, type and description of each note in *data*, which is aligned to *alignment* bytes."""
+def notes_in(data: bytes, order: str, alignment: int) -> "Iterator[tuple[bytes, int, int, int]]":
+    """Yield name and type of each note in *data*, and where its description begins and ends, perhaps behind *data*.
+
+    *data* is aligned to *alignment* bytes.
+    """
     step = 8 if alignment == 8 else 4  # gABI, "Note Section": entries of a segment aligned to 8 are, too
     at = 0
     while at + 12 <= len(data):
         name_size, size, kind = struct.unpack_from(order + "III", data, at)
-        start = at + 12 + name_size
+        name = at + 12
+        start = name + name_size
         start += -start % step
-        yield data[at + 12 : at + 12 + name_size].rstrip(b"\0"), kind, data[start : start + size]
         at = start + size
+        yield data[name : name + name_size].rstrip(b"\0"), kind, start, at
         at += -at % step
 
 

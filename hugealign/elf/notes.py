@@ -91,4 +91,6 @@ def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:
     # mold 1.10 puts notes of both alignments into one segment, which thus cannot be read to its end.
     sections = [(s.sh_offset, s.sh_size, s.sh_addralign) for s in image.sections if s.sh_type == _SHT_NOTE]
     for offset, size, alignment in segments[:_SEGMENTS_LIMIT] + sections[:_SEGMENTS_LIMIT]:
-        yield from notes_in(read_or_nothing(fd, offset, min(size, _BYTES_LIMIT)), image.order, alignment)
+        data = read_or_nothing(fd, offset, min(size, _BYTES_LIMIT))
+        for name, kind, start, end in notes_in(data, image.order, alignment):
+            yield name, kind, data[start:end]

@@ -25,6 +25,7 @@ from hugealign.elf.image import (
     Section,
     Segment,
     dynamic_entries,
+    notes_in,
 )
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.plan import Step
@@ -362,22 +363,18 @@ class _Search:
         if section.sh_size > _NOTES_LIMIT:
             raise RefusalError("fix.many-addresses")
         data = self._read(section.sh_offset, section.sh_size)
-        at = 0
-        while at + 12 <= len(data):
-            name_size, desc_size, kind = struct.unpack_from("<III", data, at)
-            desc = at + 12 + name_size + -name_size % 4
-            if desc + desc_size > len(data):
+        for name, kind, start, end in notes_in(data, self._image.order, 4):
+            if end > len(data):
                 raise RefusalError("fix.address-tables")
-            name, count = data[at + 12 : at + 12 + name_size], 0
-            if name == b"stapsdt\0" and kind == _NT_STAPSDT and desc_size >= 24:
+            count = 0
+            if (name, kind) == (b"stapsdt", _NT_STAPSDT) and end - start >= 24:
                 count = 3
-            elif name.startswith(b"GA") and kind in _NT_BUILD_ATTRIBUTES and desc_size == 16:
+            elif name.startswith(b"GA") and kind in _NT_BUILD_ATTRIBUTES and end - start == 16:
                 count = 2
-            for place in range(desc, desc + 8 * count, 8):
+            for place in range(start, start + 8 * count, 8):
                 (value,) = _WORD.unpack_from(data, place)
                 if value:
                     self._words.add(self._step.distance(value), [section.sh_offset + place])
-            at = desc + desc_size + -desc_size % 4
 
     def _kept_relocations(self, section: Section) -> None:
         """Look at the linker's input relocations (--emit-relocs) for sections that are loaded: their places move."""
