@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.fixrecord import Step
 from hugealign.elf.image import (
     PF_X,
     PT_DYNAMIC,
@@ -30,7 +31,7 @@ from hugealign.elf.image import (
     read_image,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
-from hugealign.fixing.plan import PT_PHDR, Step
+from hugealign.fixing.plan import PT_PHDR
 
 _PIECE = 1 << 20
 _ENTRY = struct.Struct("<QQ")

@@ -13,10 +13,9 @@ from typing import Protocol
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
-from hugealign.elf.fixrecord import exactly, reader
+from hugealign.elf.fixrecord import Step, exactly, reader
 from hugealign.elf.image import SHF_ALLOC, Image, Section
 from hugealign.elf.windows import align_up
-from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import dwarf, dwarf_tables
 from hugealign.fixing.separation.places import Words, ascending
 from hugealign.fixing.writing import add

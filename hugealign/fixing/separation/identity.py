@@ -4,9 +4,8 @@ import hashlib
 import struct
 from typing import NamedTuple
 
-from hugealign.elf.fixrecord import exactly, reader
+from hugealign.elf.fixrecord import Step, exactly, reader
 from hugealign.elf.image import SHF_ALLOC, Image, notes_in
-from hugealign.fixing.plan import Step
 
 _SHT_NOTE, _NT_GNU_BUILD_ID = 7, 3
 _NOTE_LIMIT = 1 << 16

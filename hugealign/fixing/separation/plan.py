@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.coverage import code_size, text_size
-from hugealign.elf.fixrecord import SEPARATE, Piece
+from hugealign.elf.fixrecord import SEPARATE, Piece, Step
 from hugealign.elf.image import (
     EM_AARCH64,
     EM_X86_64,
@@ -31,7 +31,7 @@ from hugealign.elf.image import (
     Segment,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, text_windows
-from hugealign.fixing.plan import PT_PHDR, Edit, Plan, Step
+from hugealign.fixing.plan import PT_PHDR, Edit, Plan
 from hugealign.fixing.understood import PHENTSIZE, checked, end_of, refuse_appended
 
 _EHDR_SIZE = 64

@@ -5,7 +5,6 @@ Distances are not among them: what they join moves together, which `crossings` m
 is untrusted: what is not understood is refused, and the work is in proportion to the file.
 """
 
-import os
 import struct
 import sys
 from array import array
@@ -15,6 +14,7 @@ from itertools import compress
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
+from hugealign.elf.fixrecord import Step, exactly, reader
 from hugealign.elf.image import (
     DYNAMIC_LIMIT,
     EM_X86_64,
@@ -27,8 +27,6 @@ from hugealign.elf.image import (
     dynamic_entries,
     notes_in,
 )
-from hugealign.errors import TRUNCATED, MalformedElfError
-from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import debug
 from hugealign.fixing.separation.places import Words
 
@@ -109,10 +107,7 @@ class _Search:
         self._first_words([got] * (_DT_PLTGOT in dynamic))
 
     def _read(self, offset: int, size: int) -> bytes:
-        data = os.pread(self._fd, size, offset)
-        if len(data) < size:
-            raise MalformedElfError(code=TRUNCATED)
-        return data
+        return exactly(reader(self._fd), size, offset)
 
     def _load(self, address: int) -> Segment | None:
         i = bisect_right(self._starts, address) - 1
