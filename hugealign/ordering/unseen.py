@@ -44,7 +44,7 @@ def incomplete(matched: Matched) -> bool:
     least = _least(matched.samples)
     total = sum(matched.samples.values())
     single = sum(count == least for count in matched.samples.values())
-    return not _has_calls(matched) or single * least > total * _COMPLETE
+    return not calls_throughout(matched) or single * least > total * _COMPLETE
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def order(
     number = {index: at for at, index in enumerate(nodes)}
     arcs = [Arc(arc.caller, arc.callee, _SCALE * arc.weight // least_call, arc.offset) for arc in seen(matched, number)]
     known = {(nodes[arc.caller], nodes[arc.callee]) for arc in arcs}
-    most = _SHARE if _has_calls(matched) else float("inf")
+    most = _SHARE if calls_throughout(matched) else float("inf")
     for caller in nodes:
         for callee in calls.callees(caller):
             if callee in number and (caller, callee) not in known:
@@ -150,7 +150,7 @@ def order(
     return [nodes[at] for at in cdsort([functions.sizes[index] for index in nodes], counts, arcs)] if arcs else []
 
 
-def _has_calls(matched: Matched) -> bool:
+def calls_throughout(matched: Matched) -> bool:
     """Whether the profile has calls throughout, not just a few, as frame chains without frame pointers give."""
     known = {index for caller, callee, _ in matched.arcs for index in (caller, callee)}
     return len(known) * _THROUGHOUT >= len(matched.samples) and bool(known)

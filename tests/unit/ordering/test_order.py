@@ -516,8 +516,8 @@ def test_functions_of_absurd_size() -> None:
 def test_few_calls_do_not_make_those_of_the_code_small() -> None:
     """Chains of a program without frame pointers have some: the code's calls then weigh what their ends are worth."""
     many = {**dict.fromkeys(range(16), 10**6), 16: 1}
-    assert not unseen._has_calls(Matched(many, {(0, 1, 4): 900}))
-    assert unseen._has_calls(Matched(many, {(0, 1, 4): 1, (3, 2, 4): 1}))
-    assert not unseen._has_calls(Matched(many))
+    assert not unseen.calls_throughout(Matched(many, {(0, 1, 4): 900}))
+    assert unseen.calls_throughout(Matched(many, {(0, 1, 4): 1, (3, 2, 4): 1}))
+    assert not unseen.calls_throughout(Matched(many))
     assert unseen.incomplete(Matched(many, {(0, 1, 4): 900}))
     assert not unseen.incomplete(Matched(many, {(0, 1, 4): 1, (3, 2, 4): 1}))
