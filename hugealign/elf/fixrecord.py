@@ -20,7 +20,7 @@ from itertools import accumulate, islice, pairwise
 from operator import sub
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.elf.image import PT_LOAD, SHF_ALLOC, HeaderFormat, Image, Segment, segments_of
+from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHT_PROGBITS, HeaderFormat, Image, Segment, segments_of
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.records import Record
 
@@ -42,7 +42,6 @@ _WORDS_LIMIT = 1 << 27  # words
 _WORDS_SECTION_LIMIT = 1 << 29  # bytes
 _DISTANCE_LIMIT = 1 << 46  # beyond what Linux gives a program on the processors whose addresses move
 _OFFSET_LIMIT = 1 << 63  # off_t is signed: the kernel has no byte there, and Python cannot request it
-_SHT_PROGBITS = 1
 _EHDR_SIZE, _PHDR_SIZE, _E_PHNUM = 64, 56, 56  # of a 64-bit ELF file, whose program headers follow the ELF header here
 
 Read = Callable[[int, int], bytes]  # (size, offset) -> bytes
@@ -207,7 +206,7 @@ def exactly(read: Read, size: int, offset: int) -> bytes:
 def contents(read: Read, image: Image, name: str) -> bytes | None:
     """Return the contents of the section *name*, None if there is none.  Raises MalformedElfError."""
     section = next((s for s in image.sections if s.name == name and not s.sh_flags & SHF_ALLOC), None)
-    if section is None or section.sh_type != _SHT_PROGBITS:
+    if section is None or section.sh_type != SHT_PROGBITS:
         return None
     limit = _WORDS_SECTION_LIMIT if name == WORDS_SECTION else _LIMIT
     return exactly(read, min(section.sh_size, limit), section.sh_offset)

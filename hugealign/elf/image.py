@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 ELFMAG = b"\x7fELF"
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
 EM_X86_64, EM_AARCH64 = 62, 183  # of what reads machine code; `machines` has the rows of all processors
-PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_PHDR, PT_TLS = 1, 2, 3, 6, 7
 PT_GNU_STACK, PT_GNU_RELRO, PT_GNU_PROPERTY = 0x6474E551, 0x6474E552, 0x6474E553
 PF_X, PF_W, PF_R = 1, 2, 4
-SHT_NOBITS = 8
+SHT_PROGBITS, SHT_NOTE, SHT_NOBITS = 1, 7, 8
 SHF_ALLOC, SHF_EXECINSTR = 2, 4
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")

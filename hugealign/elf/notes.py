@@ -71,12 +71,12 @@ def read_notes(fd: int, image: Image) -> Notes:
         if (name, kind) == (b"GNU", _NT_GNU_BUILD_ID) and not build_id:
             build_id = desc[:_PROFILE_LIMIT].hex()
         elif (name, kind) == (NAME.encode(), _TYPE) and build is None:
-            build = _build_note(desc, image.little)
+            build = _build_note(desc, image.order)
     return Notes(build_id, build)
 
 
-def _build_note(desc: bytes, little: bool) -> BuildNote | None:
-    layout = struct.Struct(("<" if little else ">") + _FIXED)
+def _build_note(desc: bytes, order: str) -> BuildNote | None:
+    layout = struct.Struct(order + _FIXED)
     if len(desc) < layout.size:
         return None
     version, flags, page_size, hot_start, hot_end, windows, functions, length = layout.unpack_from(desc)

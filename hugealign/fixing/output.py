@@ -25,7 +25,7 @@ from hugealign.elf.fixrecord import (
     unpack,
     unpack_words,
 )
-from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
+from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_PROGBITS, Image, Section
 from hugealign.elf.machines import MACHINES
 from hugealign.elf.objectfile import EHDR, PHDR, SHDR
 from hugealign.elf.windows import align_up
@@ -40,7 +40,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
 
-_SHT_PROGBITS = 1
 _KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR: the rest says how a tool may merge or link the section
 _SHN_LORESERVE = 0xFF00
 _STRINGS_LIMIT = 1 << 20
@@ -104,7 +103,7 @@ def finished(
     # Without a section of its own, strip would drop the traps.
     for start, end in plan.pads:
         flags, offset = SHF_ALLOC | SHF_EXECINSTR, place(plan.segments, start)
-        entries.append([len(strings), _SHT_PROGBITS, flags, start, offset, end - start, 0, 0, 1, 0])
+        entries.append([len(strings), SHT_PROGBITS, flags, start, offset, end - start, 0, 0, 1, 0])
     strings += PAD_SECTIONS[0].encode() + b"\0"
     packed, counts = pack_words(words) if words else (b"", ())
     sizes = plan.page_size, old.size, len(old.headers)
@@ -113,7 +112,7 @@ def finished(
     parts = [(SECTION, pack(record)), (record.headers_section, old.headers + old.tables[SHDR.size :])]
     tail = b""
     for name, data in [*parts, (WORDS_SECTION, packed)] if record.step else parts:
-        entries.append([len(strings), _SHT_PROGBITS, 0, 0, at + len(tail), len(data), 0, 0, 1, 0])
+        entries.append([len(strings), SHT_PROGBITS, 0, 0, at + len(tail), len(data), 0, 0, 1, 0])
         strings += name.encode() + b"\0"
         tail += data.ljust(align_up(len(data), ALIGNMENT), b"\0")
     if len(entries) >= _SHN_LORESERVE:
@@ -244,12 +243,12 @@ def _entries(table: Sequence[list[int]], image: Image, plan: Plan) -> Iterator[l
             cuttable = section.sh_flags & SHF_ALLOC and section.sh_type != SHT_NOBITS and divisible(section)
             if cuttable and address < cut < address + size:
                 first = cut - address
-                rest = [*new[:1], _SHT_PROGBITS, new[2] & _KEPT_FLAGS, cut, new[4] + first, size - first, 0, 0, 1, 0]
+                rest = [*new[:1], SHT_PROGBITS, new[2] & _KEPT_FLAGS, cut, new[4] + first, size - first, 0, 0, 1, 0]
                 halves.append(rest)
                 new[5] = first
                 if new[9] and first % new[9]:
                     # To tools it is no table any more; the dynamic section says where it is.
-                    new[1], new[6:10] = _SHT_PROGBITS, [0, 0, new[8], 0]
+                    new[1], new[6:10] = SHT_PROGBITS, [0, 0, new[8], 0]
         yield new
     yield from halves
 

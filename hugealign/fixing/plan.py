@@ -14,14 +14,12 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.coverage import text_size
 from hugealign.elf.fixrecord import ALIGN, SHIFT, Piece, Step
-from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
+from hugealign.elf.image import PT_LOAD, PT_PHDR, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.windows import text_windows
 from hugealign.fixing.moves import Span, laid_out, moved, pads_of, place
 from hugealign.fixing.texts import JoinedText, bounded, covered, divisible, executable, texts_of
 from hugealign.fixing.understood import PHENTSIZE, checked, end_of, file_end, refuse_appended
 from hugealign.records import Record
-
-PT_PHDR = 6
 
 
 class Edit(Record):

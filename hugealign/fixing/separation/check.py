@@ -23,6 +23,7 @@ from hugealign.elf.image import (
     PF_X,
     PT_DYNAMIC,
     PT_LOAD,
+    PT_PHDR,
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHT_NOBITS,
@@ -31,7 +32,6 @@ from hugealign.elf.image import (
     read_image,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
-from hugealign.fixing.plan import PT_PHDR
 
 _PIECE = 1 << 20
 _ENTRY = struct.Struct("<QQ")

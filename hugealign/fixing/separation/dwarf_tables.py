@@ -3,13 +3,12 @@
 See the DWARF standard, version 5, sections 6.1, 6.2 and 6.4.
 """
 
-import os
 import re
 from array import array
 from collections.abc import Iterator, Mapping
 
+from hugealign.elf.fixrecord import exactly, reader
 from hugealign.elf.leb128 import read_one
-from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.separation.dwarf_forms import (
     CFA_SET_LOC,
     FRAME,
@@ -55,10 +54,7 @@ class Contents:
         """Return *size* bytes from *at* on.  Raises IndexError, MalformedElfError."""
         if not 0 <= at <= at + size <= self.size:
             raise IndexError
-        data = os.pread(self.fd, size, self.offset + at)
-        if len(data) != size:
-            raise MalformedElfError(code=TRUNCATED)
-        return data
+        return exactly(reader(self.fd), size, self.offset + at)
 
 
 class Tables:

@@ -5,9 +5,9 @@ import struct
 from typing import NamedTuple
 
 from hugealign.elf.fixrecord import Step, exactly, reader
-from hugealign.elf.image import SHF_ALLOC, Image, notes_in
+from hugealign.elf.image import SHF_ALLOC, SHT_NOTE, Image, notes_in
 
-_SHT_NOTE, _NT_GNU_BUILD_ID = 7, 3
+_NT_GNU_BUILD_ID = 3
 _NOTE_LIMIT = 1 << 16
 
 
@@ -34,7 +34,7 @@ class Identity(NamedTuple):
 def _build_id(fd: int, image: Image) -> tuple[int, bytes]:
     """Return where the build ID of a file is, and its bytes; none if it has none."""
     for section in image.sections:
-        if section.sh_type != _SHT_NOTE or not section.sh_flags & SHF_ALLOC:
+        if section.sh_type != SHT_NOTE or not section.sh_flags & SHF_ALLOC:
             continue
         data = exactly(reader(fd), min(section.sh_size, _NOTE_LIMIT), section.sh_offset)
         for name, kind, start, end in notes_in(data, image.order, section.sh_addralign):

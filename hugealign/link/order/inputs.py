@@ -7,8 +7,8 @@ second.  The table may contain a name that no section has; then a linker gets a 
 import os
 
 from hugealign.elf import relocatable
-from hugealign.elf.image import ELFMAG, SHF_EXECINSTR, section_table
-from hugealign.elf.relocatable import SHDR, SHT_PROGBITS, UNREADABLE, opened
+from hugealign.elf.image import ELFMAG, SHF_EXECINSTR, SHT_PROGBITS, section_table
+from hugealign.elf.relocatable import SHDR, UNREADABLE, opened
 from hugealign.io import ar
 from hugealign.link import estimate
 from hugealign.link.order.dialects import PLAIN_PATH, Choices
