@@ -148,7 +148,7 @@ def _reader(fd: int, image: Image, section: Section) -> _Reader:
     if section.sh_size and os.lseek(fd, section.sh_offset, os.SEEK_HOLE) < end:
         raise HugealignError(f"{name} has a hole")
     contents = Contents(fd, section.sh_offset, section.sh_size)
-    return _Reader(contents.data, section.sh_size, "<" if image.little else ">", image.is64)
+    return _Reader(contents.data, section.sh_size, image.order, image.is64)
 
 
 def _functions(reader: _Reader, kind: int) -> Iterator[list[Block]]:

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_EXECINSTR, SHT_NOBITS, Image
-from hugealign.io.descriptors import using
+from hugealign.io.descriptors import file_at
 
 _BEFORE, _BEHIND = 8, 8  # bytes that are read on either side of an address
 _WORD = 4
@@ -40,7 +40,7 @@ class CallSites:
         begin, end, offset = place
         start = max(begin, address - _BEFORE)
         code = b""
-        with suppress(OSError, OverflowError), using(os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
+        with suppress(OSError, OverflowError), file_at(self._path) as fd:
             code = os.pread(fd, min(end, address + _BEHIND) - start, offset + start - begin)
         if not code:
             return True

@@ -18,7 +18,7 @@ from hugealign.code.scan import Scan
 from hugealign.elf.contents import filled
 from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image
 from hugealign.errors import MalformedElfError
-from hugealign.io.descriptors import using
+from hugealign.io.descriptors import file_at
 
 _MOST = 1 << 28  # bytes of data in all
 _STEPS = 1 << 23  # references in all, each as often as it is made: a large table can have many users
@@ -69,7 +69,7 @@ def _pointers(path: str | os.PathLike[str], image: Image, search: Scan) -> dict[
     """Return the functions that pointers in the data begin, by the address of the pointer."""
     pointers: dict[int, int] = {}
     left, symbols = _MOST, None
-    with suppress(OSError, OverflowError, MalformedElfError), using(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as fd:
+    with suppress(OSError, OverflowError, MalformedElfError), file_at(path) as fd:
         for section in image.sections:
             if not section.sh_flags & SHF_ALLOC or section.sh_flags & SHF_EXECINSTR or section.sh_type == SHT_NOBITS:
                 continue

@@ -44,12 +44,9 @@ def pad_range(image: "Image", segment: "Segment", pads: "list[Section] | None" =
     return end, end
 
 
-def coverage(image: "Image", page_size: int, alignment: int | None = None) -> Coverage:
-    """Return the coverage of all text of *image* by whole windows of *page_size* bytes.
-
-    *alignment* is the one that the loader gives the file, by default the largest p_align.
-    """
-    return total(coverages(image, page_size, alignment))
+def coverage(image: "Image", page_size: int) -> Coverage:
+    """Return the coverage of all text of *image* by whole windows of *page_size* bytes."""
+    return total(coverages(image, page_size))
 
 
 def total(parts: "Sequence[Coverage]") -> Coverage:
@@ -60,7 +57,10 @@ def total(parts: "Sequence[Coverage]") -> Coverage:
 
 
 def coverages(image: "Image", page_size: int, alignment: int | None = None) -> tuple[Coverage, ...]:
-    """Return the coverage of each of ``image.text_segments``."""
+    """Return the coverage of each of ``image.text_segments`` by whole windows of *page_size* bytes.
+
+    *alignment* is the one that the loader gives the file, by default the largest p_align.
+    """
     known: tuple[Coverage, ...] | None = image.coverages.get((page_size, alignment))
     if known is not None:
         return known

@@ -1,32 +1,48 @@
-"""The record that `hugealign fix` leaves in a file: the file's former state, in two sections that are not loaded.
+"""The record that `hugealign fix` leaves in a file: the file's former state, in sections that are not loaded.
 
 ``.hugealign.fix`` says how contents moved.  ``.gnu.prelink_undo`` holds the former headers: the ELF header, the program
 headers and all section headers but the first.  Its name and form are those of prelink(8), because libdw looks for it:
 without this section, libdw takes the end of the first ``PT_LOAD``, which we may change, for something that a program
-and its separate debug file have in common (``find_prelink_address_sync`` in libdwfl/dwfl_module_getdwarf.c).  A fix
-changes nothing else in the file, so the two sections undo it byte for byte.
+and its separate debug file have in common (``find_prelink_address_sync`` in libdwfl/dwfl_module_getdwarf.c).
+
+Where addresses moved, the former headers are in ``.hugealign.headers``: by the other name elfutils would take the moved
+symbols and debug information for those of the original.  ``.hugealign.words`` then has the places of all words that
+changed: for each distance, the steps from each to the next, compressed.
+
+A fix changes nothing else in the file, so these sections undo it byte for byte.
 """
 
 import os
-from collections.abc import Callable, Sequence
+import sys
+from binascii import a2b_base64, b2a_base64, crc32
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice, pairwise
+from operator import sub
 
-from hugealign.elf.image import PT_LOAD, SHF_ALLOC, HeaderFormat, Image, Segment, segments_of
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHT_PROGBITS, HeaderFormat, Image, Segment, segments_of
 from hugealign.errors import TRUNCATED, MalformedElfError
-from hugealign.io.checksum import sha256
 from hugealign.records import Record
 
-#: How much a fix changes, from the least invasive to the most.  The last one moves addresses:
-#: `hugealign.fixing.separation` reads and writes the rest of its record.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from array import array
+
+#: How much a fix changes, from the least invasive to the most.  The last one moves addresses.
 ALIGN, SHIFT, SEPARATE = LEVELS = ("align", "shift", "separate")
 
-SECTION = ".hugealign.fix"
-HEADERS_SECTION = ".gnu.prelink_undo"
+SECTION, WORDS_SECTION = ".hugealign.fix", ".hugealign.words"
+HEADERS_SECTION, MOVED_HEADERS_SECTION = ".gnu.prelink_undo", ".hugealign.headers"
+SECTIONS = (SECTION, WORDS_SECTION, HEADERS_SECTION, MOVED_HEADERS_SECTION)
 #: The record begins with this, which identifies the remains of an interrupted fix.
 MAGIC = b"hugealign.fix/1\n"
 _LIMIT = 1 << 20  # bytes: a record holds a few hundred, the headers of a file with many sections some thousands
+_REPLACED_LIMIT = 1 << 22  # bytes that a record keeps of the original
+_WORDS_LIMIT = 1 << 27  # words
+_WORDS_SECTION_LIMIT = 1 << 29  # bytes
+_DISTANCE_LIMIT = 1 << 46  # beyond what Linux gives a program on the processors whose addresses move
 _OFFSET_LIMIT = 1 << 63  # off_t is signed: the kernel has no byte there, and Python cannot request it
-_SHT_PROGBITS = 1
-_EHDR_SIZE, _E_PHNUM = 64, 56  # of a 64-bit ELF header, which the program headers follow here
+_EHDR_SIZE, _PHDR_SIZE, _E_PHNUM = 64, 56, 56  # of a 64-bit ELF file, whose program headers follow the ELF header here
 
 Read = Callable[[int, int], bytes]  # (size, offset) -> bytes
 
@@ -39,12 +55,36 @@ class Piece(Record):
     size: int
 
 
+class Step(Record):
+    """Addresses from *start* on move by *delta* bytes.
+
+    Those from *behind* to *start*, what the loader reads beside the program headers, move by *room*: 0, or enough for
+    one more program header.
+    """
+
+    start: int
+    delta: int
+    behind: int = 0
+    room: int = 0
+
+    def distance(self, address: int) -> int:
+        """Return by how much *address* moves."""
+        return self.delta if address >= self.start else self.room if address >= self.behind else 0
+
+    def __call__(self, address: int) -> int:
+        """Return where *address* is afterwards."""
+        return address + self.distance(address)
+
+
 class FixRecord(Record):
     """What undoes one plan.
 
-    *size* is the length of the original file, whose headers took *headers* bytes; *digest* is that of the bytes
-    which replace them now.  *pieces* are as in the plan; parts of the original that they leave out were zero.
-    *windows* is how many windows of text a fix can make of the file.
+    *size* is the length of the original file, whose headers took *headers* bytes; *digest* is that of the headers which
+    replace them.  *pieces* are as in the plan; parts of the original that they leave out were zero.  *windows* is how
+    many windows of text a fix can make of the file.
+
+    Addresses have moved by *step*, if by any.  *replaced* are then the bytes of the original where more than addresses
+    changed, with their offsets, and *words* the distances that were added, with the number of words that each changed.
     """
 
     level: str
@@ -54,48 +94,100 @@ class FixRecord(Record):
     digest: str
     pieces: tuple[Piece, ...]
     windows: int
+    step: Step | None = None
+    replaced: tuple[tuple[int, bytes], ...] = ()
+    words: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def headers_section(self) -> str:
+        """The name of the section that holds the former headers."""
+        return MOVED_HEADERS_SECTION if self.step else HEADERS_SECTION
 
 
 def digest(headers: bytes) -> str:
     """Return what identifies *headers*; it shows whether another tool has changed the file since."""
-    return sha256(headers).hexdigest()
+    return f"{crc32(headers):08x}"
 
 
 def pack(record: FixRecord) -> bytes:
     """Return the contents of the section."""
-    document = {
-        "level": record.level,
-        "page_size": record.page_size,
-        "size": record.size,
-        "headers": record.headers,
-        "digest": record.digest,
-        "pieces": [[p.source, p.target, p.size] for p in record.pieces],
-        "windows": record.windows,
-    }
     import json  # 3 ms, and a plan needs no record
 
+    document = {name: getattr(record, name) for name in ("level", "page_size", "size", "headers", "digest", "windows")}
+    document["pieces"] = [[p.source, p.target, p.size] for p in record.pieces]
+    if step := record.step:
+        import zlib
+
+        packed = [(at, b2a_base64(zlib.compress(data), newline=False).decode()) for at, data in record.replaced]
+        document |= {"step": [step.start, step.delta, step.behind, step.room], "replaced": packed}
+        document["words"] = record.words
     return MAGIC + json.dumps(document).encode()
 
 
 def unpack(data: bytes) -> FixRecord:
     """Return the record in the contents of the section.  Raises MalformedElfError."""
     if not data.startswith(MAGIC) or len(data) > _LIMIT:
-        raise MalformedElfError(".hugealign.fix")
+        raise MalformedElfError(SECTION)
     import json
 
     try:
         document = json.loads(data[len(MAGIC) :])
-        page_size, size, headers, windows = (
-            _number(document[name]) for name in ("page_size", "size", "headers", "windows")
+        level, digest, *numbers = (
+            document[name] for name in ("level", "digest", "page_size", "size", "headers", "windows")
         )
+        page_size, size, headers, windows = map(_number, numbers)
         triples = [tuple(map(_number, piece)) for piece in document["pieces"]]
         pieces = tuple(Piece(source, target, length) for source, target, length in triples)
-        record = FixRecord(str(document["level"]), page_size, size, headers, str(document["digest"]), pieces, windows)
+        record = FixRecord(str(level), page_size, size, headers, str(digest), pieces, windows)
+        if record.level == SEPARATE:
+            start, delta, behind, room = map(_number, document["step"])
+            words = tuple((_number(distance), _number(count)) for distance, count in document["words"])
+            replaced = tuple(_inflated(document["replaced"]))
+            record = record.changed(step=Step(start, delta, behind, room), replaced=replaced, words=words)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise MalformedElfError(".hugealign.fix") from error
-    if record.level not in LEVELS or not _sound(record):
-        raise MalformedElfError(".hugealign.fix")
+        raise MalformedElfError(SECTION) from error
+    if not _sound(record):
+        raise MalformedElfError(SECTION)
     return record
+
+
+def pack_words(places: "Mapping[int, array[int]]") -> tuple[bytes, tuple[tuple[int, int], ...]]:
+    """Return the contents of their section for the *places* by distance, ascending, and how many each distance has.
+
+    Raises RefusalError.
+    """
+    import zlib
+    from array import array
+
+    steps = array("I")
+    try:
+        for offsets in places.values():
+            steps.extend(iter(offsets[:1]))
+            steps.extend(map(sub, islice(offsets, 1, None), offsets))
+    except OverflowError as error:  # more than 4 GiB without an address
+        raise RefusalError("fix.many-addresses") from error
+    _as_in_file(steps)
+    return zlib.compress(steps.tobytes(), 1), tuple((distance, len(offsets)) for distance, offsets in places.items())
+
+
+def unpack_words(data: bytes, counts: Sequence[tuple[int, int]]) -> "dict[int, array[int]]":
+    """Return the places by distance.  Raises MalformedElfError."""
+    from array import array
+
+    steps, total = array("I"), sum(count for _, count in counts)
+    try:
+        steps.frombytes(_decompressed(data, 4 * total + 1) if total <= _WORDS_LIMIT else b"")
+    except ValueError as error:  # also for a part of a step at the end
+        raise MalformedElfError(SECTION) from error
+    if len(steps) != total:
+        raise MalformedElfError(SECTION)
+    _as_in_file(steps)
+    places: dict[int, array[int]] = {}
+    at = 0
+    for distance, count in counts:
+        places[distance] = array("Q", accumulate(steps[at : at + count]))
+        at += count
+    return places
 
 
 def reader(fd: int) -> Read:
@@ -114,9 +206,10 @@ def exactly(read: Read, size: int, offset: int) -> bytes:
 def contents(read: Read, image: Image, name: str) -> bytes | None:
     """Return the contents of the section *name*, None if there is none.  Raises MalformedElfError."""
     section = next((s for s in image.sections if s.name == name and not s.sh_flags & SHF_ALLOC), None)
-    if section is None or section.sh_type != _SHT_PROGBITS:
+    if section is None or section.sh_type != SHT_PROGBITS:
         return None
-    return exactly(read, min(section.sh_size, _LIMIT), section.sh_offset)
+    limit = _WORDS_SECTION_LIMIT if name == WORDS_SECTION else _LIMIT
+    return exactly(read, min(section.sh_size, limit), section.sh_offset)
 
 
 def recorded(read: Read, image: Image) -> FixRecord | None:
@@ -125,11 +218,17 @@ def recorded(read: Read, image: Image) -> FixRecord | None:
     return None if data is None else unpack(data)
 
 
+def present_headers(read: Read, image: Image) -> bytes:
+    """Return the ELF header and the program headers of a file of 64 bits.  Raises MalformedElfError."""
+    table = image.segments[0].header if image.segments else 0
+    return exactly(read, _EHDR_SIZE, 0) + exactly(read, _PHDR_SIZE * len(image.segments), table)
+
+
 def loaded_before(read: Read, image: Image) -> tuple[Segment, ...]:
     """Return the PT_LOADs that a file had before it was fixed, none for any other.  Raises MalformedElfError."""
     record = recorded(read, image) if image.is64 else None
     # Where addresses moved, those of the headers before are of no use for what is there now.
-    headers = contents(read, image, HEADERS_SECTION) if record and record.level != SEPARATE else None
+    headers = contents(read, image, HEADERS_SECTION) if record and not record.step else None
     if headers is None or len(headers) < _EHDR_SIZE:
         return ()
     layout = HeaderFormat(is64=True)
@@ -139,21 +238,49 @@ def loaded_before(read: Read, image: Image) -> tuple[Segment, ...]:
     return tuple(s for s in segments_of(table, "<", layout, _EHDR_SIZE) if s.p_type == PT_LOAD)
 
 
+def _as_in_file(steps: "array[int]") -> None:
+    if sys.byteorder == "big":
+        steps.byteswap()
+
+
 def _number(value: object) -> int:
     if type(value) is not int or not 0 <= value < _OFFSET_LIMIT:
         raise ValueError
     return value
 
 
+def _inflated(rows: Iterable[tuple[object, str]]) -> Iterator[tuple[int, bytes]]:
+    """Yield offsets and contents from those of a record.  Raises ValueError."""
+    left = _REPLACED_LIMIT
+    for at, text in rows:
+        data = _decompressed(a2b_base64(text), left)
+        left -= len(data)
+        if not left:
+            raise ValueError
+        yield _number(at), data
+
+
+def _decompressed(data: bytes, limit: int) -> bytes:
+    """Return what *data* unpacks to, no more than *limit* bytes.  Raises ValueError."""
+    import zlib
+
+    try:
+        return zlib.decompressobj().decompress(data, limit)
+    except zlib.error as error:
+        raise ValueError from error
+
+
 def _sound(record: FixRecord) -> bool:
-    """Return whether the pieces follow one another in the original file, and the headers stay in place."""
-    pieces: Sequence[Piece] = record.pieces
-    ends = [0, *(p.source + p.size for p in pieces)]
-    starts = [*(p.source for p in pieces), record.size]
+    """Return whether the pieces follow one another in both files, and lie in the original, like what was replaced."""
+    pieces = record.pieces
     return (
-        len(pieces) > 0
-        and all(start >= end for start, end in zip(starts, ends, strict=True))
-        and all(p.size > 0 and p.target >= p.source for p in pieces)
+        record.level in LEVELS
+        and len(pieces) > 0
         and pieces[0].source == pieces[0].target == 0
-        and 64 <= record.headers <= min(pieces[0].size, _LIMIT)
+        and all(p.size > 0 for p in pieces)
+        and all(a.source + a.size <= b.source and a.target + a.size <= b.target for a, b in pairwise(pieces))
+        and pieces[-1].source + pieces[-1].size <= record.size
+        and _EHDR_SIZE <= record.headers <= min(pieces[0].size, _LIMIT)
+        and all(at + len(data) <= record.size for at, data in record.replaced)
+        and all(0 < distance < _DISTANCE_LIMIT for distance, _ in record.words)
     )

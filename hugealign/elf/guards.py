@@ -138,8 +138,8 @@ def _features(fd: int, image: "Image") -> int:
     else:
         return 0
     step = 8 if image.is64 else 4
-    for name, kind, properties in notes_in(data, image.order, step):
-        at = 0
+    for name, kind, start, end in notes_in(data, image.order, step):
+        properties, at = data[start:end], 0
         while (name, kind) == (b"GNU", _NT_GNU_PROPERTY_TYPE_0) and at + 12 <= len(properties):
             pr_type, pr_size, features = struct.unpack_from(image.order + "III", properties, at)
             if pr_type in _FEATURES and pr_size == 4:

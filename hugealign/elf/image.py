@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, Literal
 
+ELFMAG = b"\x7fELF"
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
 EM_X86_64, EM_AARCH64 = 62, 183  # of what reads machine code; `machines` has the rows of all processors
-PT_LOAD, PT_DYNAMIC, PT_INTERP = 1, 2, 3
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_PHDR, PT_TLS = 1, 2, 3, 6, 7
 PT_GNU_STACK, PT_GNU_RELRO, PT_GNU_PROPERTY = 0x6474E551, 0x6474E552, 0x6474E553
 PF_X, PF_W, PF_R = 1, 2, 4
-SHT_NOBITS = 8
+SHT_PROGBITS, SHT_NOTE, SHT_NOBITS = 1, 7, 8
 SHF_ALLOC, SHF_EXECINSTR = 2, 4
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
 _BASE_PAGE, _HUGE_PAGE = 4096, 2 << 20
 DT_TEXTREL, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1 = 22, 24, 30, 0x6FFFFFFB
 DF_TEXTREL, DF_BIND_NOW, DF_1_NOW, DF_1_PIE = 4, 8, 1, 0x08000000
-_DYNAMIC_LIMIT = 1 << 20  # bytes of the dynamic section that are read; real ones have less than a thousand
+DYNAMIC_LIMIT = 1 << 20  # bytes of the dynamic section that are read; real ones have less than a thousand
 PN_XNUM = 0xFFFF
 _SHN_XINDEX = 0xFFFF
 _NAMES_LIMIT = 1 << 20  # bytes of section names that are read; real tables are far smaller
@@ -94,7 +95,18 @@ class Segment:
 class Section:
     """One section header.  *header* is its own file offset."""
 
-    __slots__ = ("header", "name", "sh_addr", "sh_addralign", "sh_flags", "sh_offset", "sh_size", "sh_type")
+    __slots__ = (
+        "header",
+        "name",
+        "sh_addr",
+        "sh_addralign",
+        "sh_flags",
+        "sh_info",
+        "sh_link",
+        "sh_offset",
+        "sh_size",
+        "sh_type",
+    )
 
     def __init__(
         self,
@@ -104,8 +116,10 @@ class Section:
         sh_addr: int,
         sh_offset: int,
         sh_size: int,
-        header: int = 0,
+        sh_link: int = 0,
+        sh_info: int = 0,
         sh_addralign: int = 1,
+        header: int = 0,
     ) -> None:
         self.name = name
         self.sh_type = sh_type
@@ -113,8 +127,10 @@ class Section:
         self.sh_addr = sh_addr
         self.sh_offset = sh_offset
         self.sh_size = sh_size
-        self.header = header
+        self.sh_link = sh_link
+        self.sh_info = sh_info
         self.sh_addralign = sh_addralign
+        self.header = header
 
 
 class Image(Record):
@@ -133,6 +149,7 @@ class Image(Record):
     is64: bool = True
     little: bool = True
     e_shoff: int = 0
+    e_entry: int = 0
     static_pie: bool = False
 
     @property
@@ -242,6 +259,7 @@ class ElfHeader:
 
     __slots__ = (
         "base",
+        "e_entry",
         "e_flags",
         "e_machine",
         "e_phnum",
@@ -258,7 +276,7 @@ class ElfHeader:
         self.base = base
         self.layout = layout
         self.order = order
-        self.e_type, self.e_machine, _, _, self.e_phoff, self.e_shoff = fields[:6]
+        self.e_type, self.e_machine, _, self.e_entry, self.e_phoff, self.e_shoff = fields[:6]
         self.e_flags = fields[6]
         self.e_phnum, _, self.e_shnum, self.e_shstrndx = fields[9:]
 
@@ -279,7 +297,7 @@ def read_header(fd: int, base: int = 0) -> ElfHeader:
     Raises NotElfError, MalformedElfError, OSError.
     """
     ident = _read(fd, base, 64, "ELF header", short_is_fine=True)
-    if ident[:4] != b"\x7fELF":
+    if ident[:4] != ELFMAG:
         raise NotElfError("not an ELF file", "file.not-elf")
     if len(ident) < 52 or ident[4] not in (1, 2) or ident[5] not in (1, 2) or len(ident) < 52 + 12 * (ident[4] == 2):
         raise MalformedElfError("e_ident")
@@ -320,7 +338,8 @@ def read_image(fd: int) -> Image:
     table = _read(fd, header.e_phoff, size, "program header table") if size else b""
     segments = segments_of(table, order, layout, header.e_phoff)
     sections = _sections(fd, header) if header.e_shoff else ()
-    image = Image(e_type, header.e_machine, segments, sections, file_size, layout.is64, order == "<", header.e_shoff)
+    offset, entry = header.e_shoff, header.e_entry
+    image = Image(e_type, header.e_machine, segments, sections, file_size, layout.is64, order == "<", offset, entry)
     if e_type != ET_DYN or not image.load_segments or image.interpreted:
         return image
     if image.load_segments[0].p_vaddr or _BASE_PAGE < image.load_alignment < _HUGE_PAGE:
@@ -335,7 +354,7 @@ def dynamic_entries(fd: int, image: Image) -> list[tuple[int, int]]:
     if segment is None:
         return []
     entry = struct.Struct(image.order + ("qQ" if image.is64 else "iI"))
-    table = read_or_nothing(fd, segment.p_offset, min(segment.p_filesz, _DYNAMIC_LIMIT))
+    table = read_or_nothing(fd, segment.p_offset, min(segment.p_filesz, DYNAMIC_LIMIT))
     entries: list[tuple[int, int]] = []
     for tag, value in entry.iter_unpack(table[: len(table) - len(table) % entry.size]):
         if tag == 0:
@@ -344,17 +363,26 @@ def dynamic_entries(fd: int, image: Image) -> list[tuple[int, int]]:
     return entries
 
 
-def notes_in(data: bytes, order: str, alignment: int) -> "Iterator[tuple[bytes, int, bytes]]":
-    """Yield name, type and description of each note in *data*, which is aligned to *alignment* bytes."""
+def notes_in(data: bytes, order: str, alignment: int) -> "Iterator[tuple[bytes, int, int, int]]":
+    """Yield name and type of each note in *data*, and where its description begins and ends, perhaps behind *data*.
+
+    *data* is aligned to *alignment* bytes.
+    """
     step = 8 if alignment == 8 else 4  # gABI, "Note Section": entries of a segment aligned to 8 are, too
     at = 0
     while at + 12 <= len(data):
         name_size, size, kind = struct.unpack_from(order + "III", data, at)
-        start = at + 12 + name_size
+        name = at + 12
+        start = name + name_size
         start += -start % step
-        yield data[at + 12 : at + 12 + name_size].rstrip(b"\0"), kind, data[start : start + size]
         at = start + size
+        yield data[name : name + name_size].rstrip(b"\0"), kind, start, at
         at += -at % step
+
+
+def type_of(head: bytes) -> int:
+    """Return e_type of the ELF file that begins with *head*; 0 if it is cut off before that."""
+    return int.from_bytes(head[16:18], "big" if head[5:6] == b"\2" else "little")
 
 
 def read_file(path: "str | bytes | os.PathLike[str]") -> Image:
@@ -412,9 +440,11 @@ def _sections(fd: int, header: ElfHeader) -> tuple[Section, ...]:
         names_offset, names_size = headers[header.e_shstrndx][4:6]
         names = _read(fd, names_offset, min(names_size, _NAMES_LIMIT), "section names", short_is_fine=True)
     sections = []
-    for index, (sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, _, _, sh_addralign, _) in enumerate(headers):
+    for index, fields in enumerate(headers):
+        sh_name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, sh_link, sh_info, sh_addralign, _ = fields
         end = names.find(b"\0", sh_name, sh_name + _NAME_LIMIT)
         name = names[sh_name : end if end >= 0 else sh_name + _NAME_LIMIT].decode("utf-8", "backslashreplace")
         at = offset + index * size
-        sections.append(Section(name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, at, sh_addralign))
+        section = Section(name, sh_type, sh_flags, sh_addr, sh_offset, sh_size, sh_link, sh_info, sh_addralign, at)
+        sections.append(section)
     return tuple(sections)

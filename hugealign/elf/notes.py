@@ -71,12 +71,12 @@ def read_notes(fd: int, image: Image) -> Notes:
         if (name, kind) == (b"GNU", _NT_GNU_BUILD_ID) and not build_id:
             build_id = desc[:_PROFILE_LIMIT].hex()
         elif (name, kind) == (NAME.encode(), _TYPE) and build is None:
-            build = _build_note(desc, image.little)
+            build = _build_note(desc, image.order)
     return Notes(build_id, build)
 
 
-def _build_note(desc: bytes, little: bool) -> BuildNote | None:
-    layout = struct.Struct(("<" if little else ">") + _FIXED)
+def _build_note(desc: bytes, order: str) -> BuildNote | None:
+    layout = struct.Struct(order + _FIXED)
     if len(desc) < layout.size:
         return None
     version, flags, page_size, hot_start, hot_end, windows, functions, length = layout.unpack_from(desc)
@@ -91,4 +91,6 @@ def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:
     # mold 1.10 puts notes of both alignments into one segment, which thus cannot be read to its end.
     sections = [(s.sh_offset, s.sh_size, s.sh_addralign) for s in image.sections if s.sh_type == _SHT_NOTE]
     for offset, size, alignment in segments[:_SEGMENTS_LIMIT] + sections[:_SEGMENTS_LIMIT]:
-        yield from notes_in(read_or_nothing(fd, offset, min(size, _BYTES_LIMIT)), image.order, alignment)
+        data = read_or_nothing(fd, offset, min(size, _BYTES_LIMIT))
+        for name, kind, start, end in notes_in(data, image.order, alignment):
+            yield name, kind, data[start:end]

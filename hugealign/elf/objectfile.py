@@ -5,7 +5,7 @@ It is written by hand because there is no assembler at link time: the shim stand
 
 import struct
 
-from hugealign.elf.image import ET_REL
+from hugealign.elf.image import ELFMAG, ET_REL
 from hugealign.elf.machines import Machine
 from hugealign.records import Record
 
@@ -135,7 +135,7 @@ def _relocatable(machine: Machine, contents: "Contents", e_flags: int) -> bytes:
     body.append(bytes(-length % 8))
     # SHF_GNU_RETAIN means something only in files for GNU (BFD, elf_backend_section_flags): EI_OSABI is ELFOSABI_GNU.
     retained = any(flags & _SHF_GNU_RETAIN for _, _, flags, *_ in contents)
-    ident = b"\x7fELF\x02" + (b"\2" if machine.big else b"\1") + b"\1" + (b"\3" if retained else b"\0") + b"\0" * 8
+    ident = ELFMAG + b"\2" + (b"\2" if machine.big else b"\1") + b"\1" + (b"\3" if retained else b"\0") + b"\0" * 8
     e_shoff = length + len(body[-1])
     count = len(contents) + 1
     sizes = (EHDR.size, 0, 0, SHDR.size, count, count - 1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SHDR = 64  # bytes of a section header
 _LARGEST_TABLE = 64 << 20  # bytes of names or symbols that are read
-SHT_PROGBITS, SHT_SYMTAB = 1, 2
+SHT_SYMTAB = 2
 STT_FUNC, STT_GNU_IFUNC = 2, 10
 _SYM, _SYM_SIZE = "IBBHQQ", 24
 #: What reading an object or archive raises if the file is damaged, or is neither.

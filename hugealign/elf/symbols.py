@@ -188,13 +188,10 @@ def function_starts(image: Image, fd: int) -> set[int]:
 
 def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
     """Return the functions in a symbol table, in its order."""
-    order = "<" if image.little else ">"
-    layout = struct.Struct(order + ("IBBHQQ" if image.is64 else "IIIBBH"))
-    header = os.pread(fd, 4, table.header + (40 if image.is64 else 24))
-    link = struct.unpack(order + "I", header)[0] if len(header) == 4 else 0
-    if link >= len(image.sections) or table.sh_offset + table.sh_size > image.file_size:
+    layout = struct.Struct(image.order + ("IBBHQQ" if image.is64 else "IIIBBH"))
+    if table.sh_link >= len(image.sections) or table.sh_offset + table.sh_size > image.file_size:
         raise MalformedElfError("symbol table")
-    strings = image.sections[link]
+    strings = image.sections[table.sh_link]
     if strings.sh_offset + strings.sh_size > image.file_size or strings.sh_type == SHT_NOBITS:
         raise MalformedElfError("string table")
     contents = Contents(fd, strings.sh_offset, strings.sh_size)
@@ -323,14 +320,13 @@ def _frames(image: Image, fd: int, section: Section) -> list[tuple[int, int]]:
     """Return address and size of each function that ``.eh_frame`` describes; an unreadable entry ends the list."""
     if section.sh_offset + section.sh_size > image.file_size:
         raise MalformedElfError(".eh_frame")
-    order = "<" if image.little else ">"
     contents = Contents(fd, section.sh_offset, section.sh_size)
     data, size = contents.data, section.sh_size
     mask = (1 << (64 if image.is64 else 32)) - 1
     encodings: dict[int, int] = {}
     ranges: list[tuple[int, int]] = []
     at = 0
-    usual = struct.Struct(order + "IIii")  # length, distance to the CIE, address from here, size
+    usual = struct.Struct(image.order + "IIii")  # length, distance to the CIE, address from here, size
     unpack = usual.unpack_from
     last = size - usual.size
     try:
@@ -343,7 +339,7 @@ def _frames(image: Image, fd: int, section: Section) -> list[tuple[int, int]]:
                         ranges.append((start, bytes_of))
                     at += 4 + length
                     continue
-            cursor = _Cursor(data, at, size, order, image.is64)
+            cursor = _Cursor(data, at, size, image.order, image.is64)
             length = cursor.take("I")
             if length == 0:
                 at = contents.next(at + 4) & ~3  # each object file may end its part with a terminator, of four bytes

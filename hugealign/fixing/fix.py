@@ -179,7 +179,7 @@ def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
     """
     image = examine.read(fd)
     if options.undo:
-        return Made(UNDO, _original(fd, image))
+        return Made(UNDO, original(reader(fd), image))
     plan, output, ways = _chosen(fd, image, options, compare=compare)
     more = _more(fd, image, options, plan)
     if not output:
@@ -298,16 +298,6 @@ def _failure(fd: int, options: FixOptions, failures: Sequence[HugealignError]) -
                 return RefusalError(_NO_ROOM, Remedy("level"), **last.diagnosis.facts, higher=best.plan.level)
     first = failures[0]
     return last if last.diagnosis.remedy and not (isinstance(first, RefusalError) and first.diagnosis.remedy) else first
-
-
-def _original(fd: int, image: Image) -> Output:
-    """Return the file as it was before it was fixed.  Raises RefusalError, MalformedElfError, OSError."""
-    record = recorded(reader(fd), image)
-    if record and record.level == SEPARATE:
-        from hugealign.fixing.separation import output
-
-        return output.original(fd, image)
-    return original(reader(fd), image)
 
 
 def refuse_copy(path: str, fd: int, *, one_name: bool = False) -> None:

@@ -5,12 +5,13 @@ restore the first bytes and the length.
 """
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import (
-    HEADERS_SECTION,
     SECTION,
+    SECTIONS,
+    WORDS_SECTION,
     FixRecord,
     Piece,
     Read,
@@ -18,10 +19,13 @@ from hugealign.elf.fixrecord import (
     digest,
     exactly,
     pack,
+    pack_words,
+    present_headers,
     recorded,
     unpack,
+    unpack_words,
 )
-from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
+from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_PROGBITS, Image, Section
 from hugealign.elf.machines import MACHINES
 from hugealign.elf.objectfile import EHDR, PHDR, SHDR
 from hugealign.elf.windows import align_up
@@ -36,14 +40,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
 
-_SHT_PROGBITS = 1
 _KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR: the rest says how a tool may merge or link the section
 _SHN_LORESERVE = 0xFF00
 _STRINGS_LIMIT = 1 << 20
 _CHUNK = 1 << 20
 _FILL_LIMIT = 1 << 28  # bytes between texts and the ends of their windows; twice a window if that is more
 _ZEROS_LIMIT = 4096  # bytes that may follow the contents; patchelf leaves some
-_ALIGNMENT = 8  # of what is appended
+ALIGNMENT = 8  # of what is appended
 
 
 class Output(Record):
@@ -64,72 +67,80 @@ class Output(Record):
 def fixed(read: Read, image: Image, plan: Plan) -> Output:
     """Return the file that *plan* makes of *image*.  Raises RefusalError, MalformedElfError."""
     old = old_headers(read, image, plan.pieces)
-    fields, headers, tables, strings = list(old.fields), old.headers, old.tables, old.strings
-    e_phoff, e_shstrndx = fields[5], fields[13]
-    pads = [(start, end, place(plan.segments, start)) for start, end in plan.pads]
-    pieces, filled = _carved(read, image, plan.pieces, [(at, end - start) for start, end, at in pads])
-    entries = list(_entries([list(entry) for entry in SHDR.iter_unpack(tables)], image, plan))
-    # Without a section of its own, strip would drop the fill of the last window.
-    entries += [
-        [len(strings), _SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, a, at, end - a, 0, 0, 1, 0] for a, end, at in pads
-    ]
-    strings += PAD_SECTIONS[0].encode() + b"\0"
-    if len(entries) + 2 >= _SHN_LORESERVE:
-        raise RefusalError("fix.many-sections")
-
-    size = image.file_size + zeros_behind(read, image)
-
-    # The record's own length does not depend on the new headers, so its place is known before they are.
-    def record(new_headers: bytes) -> bytes:
-        made = FixRecord(plan.level, plan.page_size, size, len(headers), digest(new_headers), pieces, plan.most)
-        return pack(made)
-
-    at_record = align_up(plan.size, _ALIGNMENT)
-    appended = b""
-    for name, data in ((SECTION, record(b"")), (HEADERS_SECTION, headers + tables[SHDR.size :])):
-        entries.append([len(strings), _SHT_PROGBITS, 0, 0, at_record + len(appended), len(data), 0, 0, 1, 0])
-        strings += name.encode() + b"\0"
-        appended += data.ljust(align_up(len(data), _ALIGNMENT), b"\0")
-    entries[e_shstrndx][4:6] = at_record + len(appended), len(strings)
-    appended += strings.ljust(align_up(len(strings), _ALIGNMENT), b"\0")
+    ehdr = list(old.ehdr)
     # BOLT and some patchers leave the program headers in the middle of the file, where they move with the contents.
-    fields[5] = moved(plan.pieces, e_phoff)
-    fields[6], fields[10], fields[12] = at_record + len(appended), len(plan.segments), len(entries)
-    table, new_headers = packed_headers(fields, plan, entries)
-    appended += table
-    new_headers = new_headers.ljust(len(headers), b"\0")
-    made = record(new_headers)
-    unpack(made)  # what could not be undone is not written
+    ehdr[5] = moved(plan.pieces, ehdr[5])
+    ranges = [(place(plan.segments, start), end - start) for start, end in plan.pads]
+    pieces, filled = carved(read, image, plan.pieces, ranges)
+    entries = list(_entries([list(entry) for entry in SHDR.iter_unpack(old.tables)], image, plan))
+    at = align_up(plan.size, ALIGNMENT)
+    tail, headers = finished(plan.changed(pieces=pieces), old, ehdr, entries, at)
     limit = max(_FILL_LIMIT, 2 * plan.page_size)
     if sum(size for _, size in filled) > limit:
         raise RefusalError("fix.grows", limit=limit)
     trap = MACHINES[image.e_machine].trap
-    traps = [(at, trap * (size // len(trap))) for at, size in filled if any(trap)]
-    tail = at_record, made + appended[len(made) :]
-    return Output(pieces, (*traps, tail, *_written(new_headers)), at_record + len(appended))
+    traps = [(start, trap * (size // len(trap))) for start, size in filled if any(trap)]
+    writes = (*traps, (at, tail), *_written(headers.ljust(len(old.headers), b"\0")))
+    return Output(pieces, writes, at + len(tail))
 
 
-def packed_headers(fields: list[int], plan: Plan, entries: list[list[int]]) -> tuple[bytes, bytes]:
-    """Return the table of the section headers *entries*, and the ELF header *fields* with *plan*'s program headers.
+def finished(
+    plan: Plan,
+    old: "OldHeaders",
+    ehdr: list[int],
+    entries: list[list[int]],
+    at: int,
+    replaced: tuple[tuple[int, bytes], ...] = (),
+    words: "Mapping[int, array[int]] | None" = None,
+) -> tuple[bytes, bytes]:
+    """Return what *plan* appends from offset *at* on, and the new headers: the ELF header and the program headers.
 
-    Raises MalformedElfError.
+    It appends the record, which has the *old* headers, *replaced* bytes and the places of *words*, and the section
+    headers: *entries*, and those of pads and of the record.  *ehdr* has the fields of the ELF header.  Raises
+    RefusalError, MalformedElfError.
     """
+    strings = old.strings
+    # Without a section of its own, strip would drop the traps.
+    for start, end in plan.pads:
+        flags, offset = SHF_ALLOC | SHF_EXECINSTR, place(plan.segments, start)
+        entries.append([len(strings), SHT_PROGBITS, flags, start, offset, end - start, 0, 0, 1, 0])
+    strings += PAD_SECTIONS[0].encode() + b"\0"
+    packed, counts = pack_words(words) if words else (b"", ())
+    sizes = plan.page_size, old.size, len(old.headers)
+    record = FixRecord(plan.level, *sizes, digest(b""), plan.pieces, plan.most, plan.step, replaced, counts)
+    # The record's length does not depend on the digest, so its place is known before the new headers are.
+    parts = [(SECTION, pack(record)), (record.headers_section, old.headers + old.tables[SHDR.size :])]
+    tail = b""
+    for name, data in [*parts, (WORDS_SECTION, packed)] if record.step else parts:
+        entries.append([len(strings), SHT_PROGBITS, 0, 0, at + len(tail), len(data), 0, 0, 1, 0])
+        strings += name.encode() + b"\0"
+        tail += data.ljust(align_up(len(data), ALIGNMENT), b"\0")
+    if len(entries) >= _SHN_LORESERVE:
+        raise RefusalError("fix.many-sections")
+    entries[ehdr[13]][4:6] = at + len(tail), len(strings)
+    tail += strings.ljust(align_up(len(strings), ALIGNMENT), b"\0")
+    ehdr[6], ehdr[10], ehdr[12] = at + len(tail), len(plan.segments), len(entries)
     try:
-        return b"".join(SHDR.pack(*entry) for entry in entries), EHDR.pack(*fields) + b"".join(
+        tail += b"".join(SHDR.pack(*entry) for entry in entries)
+        headers = EHDR.pack(*ehdr) + b"".join(
             PHDR.pack(s.p_type, s.p_flags, s.p_offset, s.p_vaddr, s.p_vaddr, s.p_filesz, s.p_memsz, s.p_align)
             for s in plan.segments
         )
     except struct.error as error:
         raise MalformedElfError("file offset") from error
+    made = pack(record.changed(digest=digest(headers)))
+    unpack(made)  # what could not be undone is not written
+    return made + tail[len(made) :], headers
 
 
 class OldHeaders(Record):
-    """The present headers of a file: the *fields* of the ELF header; its bytes and the program headers (*headers*).
+    """The present headers of a file of *size* bytes: the fields of the ELF header, *ehdr*; it and the program headers.
 
     *tables* are the section headers, *strings* the names of sections.
     """
 
-    fields: tuple[int, ...]
+    size: int
+    ehdr: tuple[int, ...]
     headers: bytes
     tables: bytes
     strings: bytes
@@ -137,15 +148,15 @@ class OldHeaders(Record):
 
 def old_headers(read: Read, image: Image, pieces: Sequence[Piece]) -> OldHeaders:
     """Return the present headers.  Raises RefusalError for those that we do not know how to rewrite."""
-    fields = EHDR.unpack(exactly(read, EHDR.size, 0))
-    e_phoff, e_phnum, e_shnum, e_shstrndx = (fields[i] for i in (5, 10, 12, 13))
+    ehdr = EHDR.unpack(exactly(read, EHDR.size, 0))
+    e_phoff, e_phnum, e_shnum, e_shstrndx = (ehdr[i] for i in (5, 10, 12, 13))
     if e_phnum != len(image.segments) or e_shnum != len(image.sections):
         raise RefusalError("fix.header-tables")
     if not 0 < e_shstrndx < e_shnum or image.sections[e_shstrndx].sh_size > _STRINGS_LIMIT:
         raise RefusalError("fix.section-names")
-    if any(section.name == HEADERS_SECTION for section in image.sections):
-        raise RefusalError("fix.prelinked", section=HEADERS_SECTION)
-    headers = exactly(read, EHDR.size, 0) + exactly(read, e_phnum * PHDR.size, e_phoff)
+    if reserved := next((s.name for s in image.sections if s.name in SECTIONS), ""):
+        raise RefusalError("fix.prelinked", section=reserved)
+    headers = present_headers(read, image)
     if len(headers) > pieces[0].size or 0 < e_phoff < EHDR.size:
         raise RefusalError("fix.header-tables")
     if any(p_vaddr != p_paddr for *_, p_vaddr, p_paddr, _, _, _ in PHDR.iter_unpack(headers[EHDR.size :])):
@@ -155,7 +166,7 @@ def old_headers(read: Read, image: Image, pieces: Sequence[Piece]) -> OldHeaders
     strings = exactly(read, names.sh_size, names.sh_offset)
     if any(sh_name >= len(strings) for sh_name, *_ in SHDR.iter_unpack(tables)) or strings[-1:] != b"\0":
         raise RefusalError("fix.section-names")
-    return OldHeaders(fields, headers, tables, strings)
+    return OldHeaders(image.file_size + zeros_behind(read, image), ehdr, headers, tables, strings)
 
 
 def _written(headers: bytes) -> tuple[tuple[int, bytes], ...]:
@@ -166,19 +177,13 @@ def _written(headers: bytes) -> tuple[tuple[int, bytes], ...]:
     return (e_phoff, headers[EHDR.size :]), (0, headers[: EHDR.size])
 
 
-def _headers(read: Read, size: int) -> bytes:
-    """Return *size* bytes of headers, as `_written` takes them, or fewer if another tool has damaged them."""
-    header = exactly(read, EHDR.size, 0)
-    return header + read(size - EHDR.size, EHDR.unpack(header)[5])
-
-
 def unchanged(read: Read, image: Image) -> Output:
     """Return the file as it is."""
     size = image.file_size + zeros_behind(read, image)
     return Output((Piece(0, 0, image.file_size),), (), size)
 
 
-def _carved(
+def carved(
     read: Read, image: Image, pieces: Sequence[Piece], ranges: Sequence[tuple[int, int]]
 ) -> tuple[tuple[Piece, ...], list[tuple[int, int]]]:
     """Return *pieces* without their bytes in *ranges* (offset, size) of the new file, and the ranges left empty.
@@ -238,12 +243,12 @@ def _entries(table: Sequence[list[int]], image: Image, plan: Plan) -> Iterator[l
             cuttable = section.sh_flags & SHF_ALLOC and section.sh_type != SHT_NOBITS and divisible(section)
             if cuttable and address < cut < address + size:
                 first = cut - address
-                rest = [*new[:1], _SHT_PROGBITS, new[2] & _KEPT_FLAGS, cut, new[4] + first, size - first, 0, 0, 1, 0]
+                rest = [*new[:1], SHT_PROGBITS, new[2] & _KEPT_FLAGS, cut, new[4] + first, size - first, 0, 0, 1, 0]
                 halves.append(rest)
                 new[5] = first
                 if new[9] and first % new[9]:
                     # To tools it is no table any more; the dynamic section says where it is.
-                    new[1], new[6:10] = _SHT_PROGBITS, [0, 0, new[8], 0]
+                    new[1], new[6:10] = SHT_PROGBITS, [0, 0, new[8], 0]
         yield new
     yield from halves
 
@@ -256,22 +261,26 @@ def _offset(section: Section, plan: Plan) -> int:
 
 def original(read: Read, image: Image) -> Output:
     """Return the file as it was before it was fixed.  Raises RefusalError, MalformedElfError."""
-    record, headers = recorded(read, image), contents(read, image, HEADERS_SECTION)
-    if record is None or headers is None:
+    record = recorded(read, image)
+    headers = contents(read, image, record.headers_section) if record else None
+    packed = contents(read, image, WORDS_SECTION) if record and record.step else b""
+    if record is None or headers is None or packed is None:
         raise RefusalError("fix.no-record")
-    if digest(_headers(read, record.headers)) != record.digest:
+    if digest(present_headers(read, image)) != record.digest:
         raise RefusalError("fix.changed-since")
     if len(headers) < record.headers:
-        raise MalformedElfError(".hugealign.fix")
-    writes = _written(headers[: record.headers])
+        raise MalformedElfError(SECTION)
+    words = unpack_words(packed, record.words) if record.step else {}
+    writes = (*record.replaced, *_written(headers[: record.headers]))
     if (
         any(at + len(data) > record.size for at, data in writes)  # old headers may say that they lie anywhere
+        or any(places[-1] + 8 > record.size for places in words.values() if places)
         or record.size > image.file_size + _ZEROS_LIMIT  # zeros behind the contents may have been more than we append
         or any(p.target + p.size > image.file_size for p in record.pieces)
     ):
-        raise MalformedElfError(".hugealign.fix")
+        raise MalformedElfError(SECTION)
     back = tuple(Piece(p.target, p.source, p.size) for p in record.pieces)
-    return Output(back, writes, record.size)
+    return Output(back, writes, record.size, tuple((-distance, places) for distance, places in words.items()))
 
 
 def without_tail(read: Read, image: Image) -> Image:

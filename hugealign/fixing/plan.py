@@ -13,36 +13,13 @@ from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.coverage import text_size
-from hugealign.elf.fixrecord import ALIGN, SHIFT, Piece
-from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
+from hugealign.elf.fixrecord import ALIGN, SHIFT, Piece, Step
+from hugealign.elf.image import PT_LOAD, PT_PHDR, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
 from hugealign.elf.windows import text_windows
 from hugealign.fixing.moves import Span, laid_out, moved, pads_of, place
 from hugealign.fixing.texts import JoinedText, bounded, covered, divisible, executable, texts_of
 from hugealign.fixing.understood import PHENTSIZE, checked, end_of, file_end, refuse_appended
 from hugealign.records import Record
-
-PT_PHDR = 6
-
-
-class Step(Record):
-    """Addresses from *start* on move by *delta* bytes.
-
-    Those from *behind* to *start*, what the loader reads beside the program headers, move by *room*: 0, or enough for
-    one more program header.
-    """
-
-    start: int
-    delta: int
-    behind: int = 0
-    room: int = 0
-
-    def distance(self, address: int) -> int:
-        """Return by how much *address* moves."""
-        return self.delta if address >= self.start else self.room if address >= self.behind else 0
-
-    def __call__(self, address: int) -> int:
-        """Return where *address* is afterwards."""
-        return address + self.distance(address)
 
 
 class Edit(Record):

@@ -109,7 +109,7 @@ def _compared(done: Fixed) -> Iterator[str]:
     yield f"  {'--level':<10}{'windows':>8}{'text in them':>14}{'executable':>12}"
     for way in done.ways:
         if way.plan:
-            share = f"{_share(way.plan.covered if way.plan.edits else way.plan.covered_before, way.plan)}"
+            share = _share(way.plan.covered if way.plan.edits else way.plan.covered_before, way.plan)
             windows = way.plan.windows if way.plan.edits else way.plan.windows_before
             size = format_size(way.plan.executable if way.plan.edits else 0)
             yield f"  {way.level:<10}{windows:>8}{share:>14}{size:>12}"

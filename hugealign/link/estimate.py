@@ -7,14 +7,15 @@ checked afterwards.  Counting therefore stops at the limit that matters.
 import os
 
 from hugealign.elf import machines, relocatable
-from hugealign.elf.image import SHF_EXECINSTR, section_table
+from hugealign.elf.image import SHF_EXECINSTR, read_header, section_table
 from hugealign.elf.machines import Machine
 from hugealign.elf.relocatable import SHDR, UNREADABLE, opened
+from hugealign.errors import NotElfError
 from hugealign.io import ar
 from hugealign.link.command import Command
 
 _SHF_EXCLUDE = 0x80  # in the highest byte of sh_flags' lower half: GCC's LTO sections, code yet to be generated
-_BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM bitcode, and its wrapper
+BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM bitcode, and its wrapper
 
 
 def code_bytes(command: "Command", limit: int) -> int:
@@ -34,13 +35,10 @@ def machine_of(command: "Command") -> Machine | None:
     """Return the processor of the first ELF file among the inputs; None if there is none, or no row for it."""
     for _, fd in opened(command.inputs):
         try:
-            head = os.pread(fd, 20, 0)
-        except OSError:
+            header = read_header(fd)
+        except (NotElfError, *UNREADABLE):
             continue
-        if head.startswith(b"\x7fELF") and len(head) == 20:
-            little = head[5] == 1
-            number = int.from_bytes(head[18:20], "little" if little else "big")
-            return machines.machine_of(number, head[4] == 2, little)
+        return machines.machine_of(header.e_machine, header.layout.is64, header.order == "<")
     return None
 
 
@@ -108,7 +106,7 @@ def _object(fd: int, base: int, size: int) -> int:
     """Return the bytes of code in the object that begins at *base* and is *size* bytes long."""
     header = relocatable.read_object(fd, base)
     if header is None:
-        return size if os.pread(fd, 4, base) in _BITCODE else 0
+        return size if os.pread(fd, 4, base) in BITCODE else 0
     headers, order = section_table(fd, header), header.byte_order
     low, high = (8, 11) if order == "little" else (15, 12)  # the lowest byte of sh_flags, and the fourth
     code = lto = 0

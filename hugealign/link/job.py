@@ -3,7 +3,9 @@
 import os
 import stat
 
+from hugealign.elf.image import ELFMAG
 from hugealign.elf.machines import Machine, sizes
+from hugealign.io import ar
 from hugealign.io.descriptors import file_at
 from hugealign.link import command as commands
 from hugealign.link import estimate
@@ -13,7 +15,7 @@ from hugealign.settings import Settings
 
 _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
 _OBJECTS = (".o", ".lo", ".obj", ".rlib")  # inputs that are no scripts, by their names
-_MAGIC = (b"\x7fELF", b"!<arch>\n", b"!<thin>\n", b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # and by how they begin
+_MAGIC = (ELFMAG, ar.MAGIC, ar.THIN, *estimate.BITCODE)  # and by how they begin
 _LIBRARIES = (".so", ".a")
 _LIBRARY_LIMIT = 1 << 16  # bytes of a library that may be a script
 

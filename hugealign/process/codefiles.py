@@ -15,7 +15,6 @@ from hugealign.process import smaps
 
 _AT_ENTRY = 9  # include/uapi/linux/auxvec.h
 _AUXV_LIMIT = 1 << 16
-_E_ENTRY = 24  # in the ELF header, of both classes
 _REMEMBERED = 256  # files
 
 Range = tuple[int, int]
@@ -113,12 +112,10 @@ def own_text(directory: int) -> tuple[Range, ...]:
             auxv = os.read(fd, _AUXV_LIMIT)
         with using(os.open("exe", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:
             image = read_image(fd)
-            word = ("<" if image.little else ">") + ("Q" if image.is64 else "I")
-            (linked,) = struct.unpack(word, os.pread(fd, struct.calcsize(word), _E_ENTRY))
-        pair = struct.Struct(f"{word}{word[1]}")
+        pair = struct.Struct(image.order + ("QQ" if image.is64 else "II"))
         entries = dict(pair.iter_unpack(auxv[: len(auxv) - len(auxv) % pair.size]))
         if entry := entries.get(_AT_ENTRY, 0):
-            moved = entry - linked
+            moved = entry - image.e_entry
             return tuple(
                 (align_down(s.p_vaddr + moved, BASE_PAGE), align_up(s.p_vaddr + s.p_memsz + moved, BASE_PAGE))
                 for s in image.text_segments

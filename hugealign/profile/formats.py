@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from hugealign.elf.image import ELFMAG
 from hugealign.profile import (
     bolt_yaml,
     callgrind,
@@ -160,7 +161,7 @@ def detect(head: bytes) -> str | None:
     for name, magic in _PACKED:
         if head.startswith(magic):
             return name
-    if head[:4] == b"\x7fELF":
+    if head.startswith(ELFMAG):
         return None
     binary_form = next((form.name for form in _FORMATS if form.binary and form.begins(head)), None)
     if binary_form or b"\0" in head or not head.strip():

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import BinaryIO, cast
 
+from hugealign.elf.image import ELFMAG
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError, cause
 from hugealign.io import unpacking
@@ -124,7 +125,7 @@ def _no_option(path: str) -> str:
 def _unknown(head: bytes, packed: bool) -> str:
     if not head.strip():
         return "decompresses to nothing: empty, damaged or truncated" if packed else "is empty"
-    if head[:4] == b"\x7fELF":
+    if head.startswith(ELFMAG):
         return "is an executable, not a profile; pass it with -b"
     known = ", ".join(FORMATS)
     return f"is of no known format; known are {known}; give --type if its first bytes do not tell"

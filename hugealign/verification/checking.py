@@ -14,7 +14,6 @@ from hugealign.verification.facts import Facts, read_facts
 from hugealign.verification.kernels import eligibility
 from hugealign.verification.result import FileReport, Placed
 
-_EHDR_SIZE, _PHDR_SIZE = 64, 56  # bytes: only 64-bit files are fixed
 _PLACEMENT = ("HA002", "HA003", "HA004", "HA005", "HA007")
 _OF_THE_LINK = (*rules.LACK_WINDOWS, *rules.PLACEMENT, rules.DATA_IN_TEXT, "HA007", "HA024", "HA026")
 _NO_PROGRAM = {
@@ -121,16 +120,10 @@ def _fixed(fd: int, image: Image) -> tuple[str, bool, int]:
     """
     if not any(section.name == ".hugealign.fix" for section in image.sections):
         return "", False, 0
-    from hugealign.elf.fixrecord import SEPARATE, digest, reader, recorded  # json, which other files do without
+    from hugealign.elf.fixrecord import digest, present_headers, reader, recorded  # json, which other files do without
 
-    read, first = reader(fd), image.segments[0].header
     try:
-        record = recorded(read, image)
+        record, headers = recorded(reader(fd), image), present_headers(reader(fd), image)
     except MalformedElfError:
         return "", False, 0
-    if record is None:
-        return "", False, 0
-    # A separation can have added a program header; other levels leave none, and zeros instead.
-    size = image.segments[-1].header + _PHDR_SIZE - first if record.level == SEPARATE else record.headers - _EHDR_SIZE
-    headers = read(_EHDR_SIZE, 0) + read(size, first)
-    return record.level, digest(headers) == record.digest, record.windows
+    return (record.level, digest(headers) == record.digest, record.windows) if record else ("", False, 0)

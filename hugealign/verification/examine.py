@@ -141,7 +141,7 @@ def _note(facts: Facts, text: Segment) -> Iterator[Diagnosis]:
 
 
 def _relro(image: Image) -> Iterator[Diagnosis]:
-    for relro in [s for s in image.segments if s.p_type == PT_GNU_RELRO][:1]:
+    if relro := image.first_segment(PT_GNU_RELRO):
         left = (relro.p_vaddr + relro.p_memsz) % BASE_PAGE
         if left and not any(diagnosis.code == "HA013" for diagnosis in startable(image)):
             yield finding("HA014", relro, left=left)

@@ -4,7 +4,7 @@ import os
 
 from hugealign.elf.coverage import is_debug_file, pad_sections
 from hugealign.elf.dynamic import Dynamic, read_dynamic
-from hugealign.elf.image import PT_INTERP, SHT_NOBITS, Image
+from hugealign.elf.image import SHT_NOBITS, Image
 from hugealign.elf.notes import Notes, read_notes
 from hugealign.records import Record, once
 
@@ -34,10 +34,9 @@ class Facts(Record):
         """FIXED, PIE, STATIC_PIE or LIBRARY."""
         if self.image.fixed:
             return FIXED
-        interpreted = any(segment.p_type == PT_INTERP for segment in self.image.segments)
-        if interpreted and not self.dynamic.soname:  # libc.so.6 has an interpreter, so that it can be executed
+        if self.image.interpreted and not self.dynamic.soname:  # libc.so.6 has one, so that it can be executed
             return PIE
-        return STATIC_PIE if self.dynamic.pie and not interpreted else LIBRARY
+        return STATIC_PIE if self.dynamic.pie and not self.image.interpreted else LIBRARY
 
     @once
     def debug(self) -> bool:

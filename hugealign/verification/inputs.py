@@ -10,7 +10,7 @@ from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
-from hugealign.elf.image import ET_DYN, ET_EXEC, read_image
+from hugealign.elf.image import ELFMAG, ET_DYN, ET_EXEC, read_image
 from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
 from hugealign.io.numbers import decimal
@@ -202,7 +202,7 @@ def programs(tops: Iterable[str], progress: Callable[[str], None] = silent) -> l
             if task.size < least:  # so is its text
                 continue
             with contextlib.suppress(HugealignError, OSError), opened(task.path) as fd:
-                if os.pread(fd, 4, 0) != b"\x7fELF":
+                if os.pread(fd, 4, 0) != ELFMAG:
                     continue
                 info = os.fstat(fd)
                 if (key := (info.st_dev, info.st_ino)) not in by_inode:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis, Remedy
-from hugealign.elf.image import ET_CORE, ET_REL
+from hugealign.elf.image import ET_CORE, ET_REL, type_of
 from hugealign.io.descriptors import using
 from hugealign.records import Record
 from hugealign.verification.archives import OBJECT, OTHER, kinds
@@ -45,12 +45,13 @@ def check_path(task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[Fil
         return
     with file as fd:
         try:
-            what = kinds.kind(os.pread(fd, kinds.HEAD, 0)) if stat.S_ISREG(os.fstat(fd).st_mode) else ""
+            head = os.pread(fd, kinds.HEAD, 0) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
         except OSError as error:
             yield FileReport(path, problem=diagnosed(path, error))
             return
+        what = kinds.kind(head)
         if what == kinds.ELF or (task.named and not what):
-            e_type = 0 if task.named else kinds.elf_type(os.pread(fd, 18, 0))
+            e_type = 0 if task.named else type_of(head)
             if e_type in (ET_REL, ET_CORE):
                 passed[OBJECT if e_type == ET_REL else OTHER] += 1
             else:

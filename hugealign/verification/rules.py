@@ -125,7 +125,7 @@ def _ascending(loads: "tuple[Segment, ...]") -> "Iterator[Diagnosis]":
 
 
 def _protectable(image: "Image") -> "Iterator[Diagnosis]":
-    for relro in [s for s in image.segments if s.p_type == PT_GNU_RELRO][:1]:
+    if relro := image.first_segment(PT_GNU_RELRO):
         start = align_down(relro.p_vaddr, BASE_PAGE)
         end = align_down(relro.p_vaddr + relro.p_memsz, BASE_PAGE)
         reached = start

@@ -38,10 +38,6 @@ class Selection:
         exceptions: "Sequence[Exempt]" = (),
         places: tuple[str, str] = ("--select", "--ignore"),
     ) -> None:
-        """*select* and *ignore* are words of codes separated by commas; *places* say where these words come from.
-
-        Raises UsageError for an unknown code, and if *select* holds none.
-        """
         chosen = _codes(select, places[0]) if select else set(rules())
         if not chosen:  # an empty variable in a script, after which every file would be ok
             raise UsageError(f"{places[0]}: no rule is named; `hugealign explain` lists them")

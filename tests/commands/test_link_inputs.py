@@ -9,11 +9,10 @@ import pytest
 
 from hugealign.elf.machines import X86_64
 from hugealign.errors import HugealignError
-from hugealign.io import checksum
 from hugealign.link import linkers, reports
 from hugealign.link.command import parse
 from hugealign.link.job import Job
-from hugealign.link.order import plan
+from hugealign.link.order import dialects, plan
 from hugealign.link.order.copies import Copies
 from hugealign.link.order.inputs import find, in_one_piece, pieces, whole
 from hugealign.link.running import MemoryFiles
@@ -99,7 +98,7 @@ def test_what_lld_must_not_move(more: int, objects: Path, monkeypatch: pytest.Mo
     names = ["absent", *(f"nowhere_to_be_found_{number}" for number in range(more))]
     path = objects / "order"
     path.write_text("\n".join(["# hugealign.order/1", "# windows: 3", *names, "f\tkind=fill", "member\tkind=fill", ""]))
-    assert (path.stat().st_size > checksum.LONG) == bool(more)
+    assert (path.stat().st_size > dialects.LONG) == bool(more)
     job = job_of([str(objects / name) for name in ("whole.o", "lib.a")], profile=str(path))
     read = plan.read(linkers.SYMBOLS, linkers.named("lld"), job)
     assert (len(read.order.names), read.order.windows) == (len(names) + 2, 3)

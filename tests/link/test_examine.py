@@ -310,21 +310,6 @@ def test_what_the_note_says_is_read(directory: Path) -> None:
     assert "hugealign" in run("readelf", "-nW", note).stdout
 
 
-@pytest.mark.parametrize("little", [True, False])
-def test_a_note_read_is_the_note_written(little: bool) -> None:
-    from hugealign.elf.notes import _build_note
-
-    note = BuildNote(PAGE, 5, 9, 3, padded=True, profile=b"id", functions=7)
-    data = note.pack(little)
-    assert len(data) % 4 == 0
-    name_size, size, kind = struct.unpack_from("<III" if little else ">III", data)
-    assert (name_size, kind) == (10, 1)
-    result = _build_note(data[24 : 24 + size], little)
-    assert result
-    assert result.pack(little) == data
-    assert _build_note(data[24 : 24 + size], not little) is None
-
-
 @pytest.mark.parametrize("step", [2 * PAGE, 0])
 def test_a_file_of_nothing_but_text_segments(step: int, tmp_path: Path) -> None:
     """As many as Linux reads, one after the other or all in one place."""

@@ -1,71 +1,66 @@
-"""Debuggers, profilers and unwinders see a fixed program, and its separate debug file, as they saw the plain one."""
+"""GDB sees a fixed program, its library and their debug files, at each level, as it saw the plain ones."""
 
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.link.test_separate_tools import KINDS, made, masked, move
 from tests.support import HUGEALIGN, Toolchain, need, run
 
-LINKERS = (
-    "gcc-bfd",
-    "gcc-lld19",
-    pytest.param("gcc-mold", marks=pytest.mark.matrix),
-    pytest.param("gcc-gold", marks=pytest.mark.matrix),
+_GDB = ("gdb", "-q", "-nx", "-batch")
+_COMMANDS = (
+    "set breakpoint pending on",
+    "break library.cc:6",
+    "run 3",
+    "bt",
+    "info locals",
+    "info line",
+    "catch throw",
+    "continue",
+    "bt",
+    "info probes",
 )
-_SOURCE = """\
-#include <stdlib.h>
-unsigned big_sum(void);
-volatile unsigned sum;
-__attribute__((noinline)) int inner(int x) {
-  if (x > 1) abort();
-  for (long i = 0; x && i < 150; i++) sum += big_sum();
-  return x;
-}
-__attribute__((noinline)) int outer(int x) { return inner(x) + 1; }
-int main(int argc, char **argv) { return outer(argc - 1) != argc; }
-"""
 
 
-@pytest.fixture(params=[LINKERS[0], *(pytest.param(name, marks=pytest.mark.matrix) for name in LINKERS[1:])])
-def programs(request: pytest.FixtureRequest, toolchains: dict[str, Toolchain], bulk: Path, tmp_path: Path) -> Path:
-    """A directory with ``plain/program`` and ``fixed/program``, each beside the same separate debug file."""
-    toolchain = toolchains[request.param].needed()
-    (tmp_path / "main.c").write_text(_SOURCE)
-    whole, plain, fixed = tmp_path / "whole", tmp_path / "plain", tmp_path / "fixed"
-    plain.mkdir()
-    fixed.mkdir()
-    words = ("-g", "-O1", "-Wl,-z,max-page-size=0x1000", "-Wl,--build-id", tmp_path / "main.c", bulk, "-o", whole)
-    run(toolchain.cc, *toolchain.flags, *words, check=True)
-    run("objcopy", "--only-keep-debug", whole, plain / "program.debug", check=True)
-    run("strip", whole, "-o", plain / "program", check=True)
-    run("objcopy", "--add-gnu-debuglink=program.debug", "program", cwd=plain, check=True)
-    shutil.copy(plain / "program.debug", fixed)
-    shift = ("fix", "--level=shift", "--max-executable=1G")
-    run(HUGEALIGN, *shift, plain / "program", "-o", fixed / "program", check=True)
-    return tmp_path
+def shift(plain: Path, moved: Path) -> None:
+    run(HUGEALIGN, "fix", "--level=shift", "--max-executable=1G", plain, "-o", moved, check=True)
+    shutil.copy(f"{plain}.debug", moved.parent)
 
 
-def stack(text: str) -> list[str]:
-    """The names of the functions in a backtrace."""
-    return re.findall(r"^#\d+ +(?:0x\w+ )?(?:in )?(inner|outer|main)\b", text, re.MULTILINE)
-
-
-def test_gdb(programs: Path) -> None:
-    """Breakpoint, backtrace, a variable; a core file, and the backtrace in it."""
+@pytest.mark.parametrize(
+    ("linker", "level"),
+    [
+        ("gcc-bfd", shift),
+        *(pytest.param(linker, shift, marks=pytest.mark.matrix) for linker in ("gcc-lld19", "gcc-mold", "gcc-gold")),
+        pytest.param("gcc-bfd", move, marks=pytest.mark.matrix),
+    ],
+)
+def test_gdb(
+    linker: str,
+    level: Callable[[Path, Path], None],
+    toolchains: dict[str, Toolchain],
+    bulk: Path,
+    tmp_path: Path,
+) -> None:
+    """A breakpoint by line, a backtrace through both, a caught exception, a probe, and a core file."""
     need("gdb")
-    commands = ("break inner", "run 1", "bt", "print x", "delete", "next", "next", "info line")
-    words = [word for command in commands for word in ("-ex", command)]
-    kinds = programs / "plain", programs / "fixed"
-    plain, fixed = (run("gdb", "-nx", "-q", "-batch", *words, "program", cwd=kind).stdout for kind in kinds)
-    assert stack(plain) == ["inner", "outer", "main"]
-    assert "$1 = 1" in plain
-    plain, fixed = (re.sub(r"0x[0-9a-f]+|plain|fixed|process \d+", "X", text) for text in (plain, fixed))
-    assert fixed == plain
-    for kind in kinds:
-        made = ("-ex", "run 1 2", "-ex", "generate-core-file core")
-        run("gdb", "-nx", "-q", "-batch", *made, "program", cwd=kind)
-        seen = run("gdb", "-nx", "-q", "-batch", "-ex", "bt", "program", "core", cwd=kind).stdout
-        assert stack(seen) == ["inner", "outer", "main"]
-        assert "main.c:5" in seen
+    toolchain = toolchains[linker].needed()
+    made(tmp_path, (toolchain.cxx, *toolchain.flags, "-Wl,-z,max-page-size=0x1000"), level, bulk)
+    shown = []
+    for kind in KINDS:
+        place = tmp_path / kind
+        first = ("-ex", f"set debug-file-directory {place}/debug", "-ex", "file shop")
+        reported = run(*_GDB, *first, *(word for command in _COMMANDS for word in ("-ex", command)), cwd=place).stdout
+        frames = r"#0 +inner \(n=3\) at .*library.cc:6\n#1 .* outer .*library.cc:\d+\n#2 .* main .*main.cc"
+        assert re.search(frames, reported), reported
+        thrown = r"Catchpoint 2 \(exception thrown\)[^#]*#0 .*__cxa_throw.*\n#1 .* inner .*library.cc"
+        assert re.search(thrown, reported), reported
+        assert re.search(r"\bshop +opened +0x", reported), reported
+        shown.append(masked(reported))
+        run(*_GDB, *first, "-ex", "run 4", "-ex", "generate-core-file core", cwd=place)
+        reported = run(*_GDB, *first, "-ex", "core core", "-ex", "bt", cwd=place).stdout
+        assert re.search(r"#0 .*inner \(n=4\) at .*library.cc:7\n#1 .* outer ", reported), reported
+    assert shown[0] == shown[1]

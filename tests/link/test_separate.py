@@ -15,12 +15,11 @@ from elftools.elf.relocation import RelocationSection, RelrRelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.elf.fixrecord import SEPARATE
+from hugealign.elf.fixrecord import SEPARATE, Step
 from hugealign.elf.image import read_image
 from hugealign.elf.symbols import function_starts
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
-from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import check
 from tests.link import test_aarch64
 from tests.link.bulk import bulk_object

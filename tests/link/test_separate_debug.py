@@ -13,7 +13,7 @@ from elftools.dwarf.locationlists import LocationParser
 from elftools.elf.elffile import ELFFile
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.fixing.plan import Step
+from hugealign.elf.fixrecord import Step
 from hugealign.fixing.separation import debugfile
 from tests.commands import bounded
 from tests.link.test_separate import LANGUAGES, all_sizes, code_of, in_language, refusal, separated

@@ -2,7 +2,7 @@
 
 The writer adds distances at places; this follows each file's own program headers and dynamic section, as a loader does,
 and holds what it finds in one against the step function of what it finds in the other.  What is not an address has to
-be the same, byte for byte.
+be the same, byte for byte.  All but the headers is read here once more, so that a mistake in `words` is not made twice.
 
 Debug information is not read again: nothing runs by it, and only a second reader of every form of DWARF, as long as
 `dwarf` is, could say what in it is an address.  In tests/link/test_separate_debug.py two of these, pyelftools and LLVM,
@@ -18,10 +18,12 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.fixrecord import Step
 from hugealign.elf.image import (
     PF_X,
     PT_DYNAMIC,
     PT_LOAD,
+    PT_PHDR,
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHT_NOBITS,
@@ -30,7 +32,6 @@ from hugealign.elf.image import (
     read_image,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
-from hugealign.fixing.plan import PT_PHDR, Step
 
 _PIECE = 1 << 20
 _ENTRY = struct.Struct("<QQ")
@@ -47,7 +48,6 @@ class _File:
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.image: Image = read_image(fd)
-        (self.entry,) = struct.unpack("<Q", os.pread(fd, 8, 24))
         segment = next(s for s in self.image.segments if s.p_type == PT_DYNAMIC)
         self.dynamic = list(
             itertools.takewhile(
@@ -94,16 +94,14 @@ def check(before: int, after: int, step: Step) -> None:
     Raises MalformedElfError, OSError.
     """
     old, new = _File(before), _File(after)
-    if new.entry != step(old.entry) or (new.image.e_type, new.image.e_machine) != (
-        old.image.e_type,
-        old.image.e_machine,
-    ):
-        _fail("header", old.entry)
-    _check_segments(old.image, new.image, step)
-    _check_sections(old.image, new.image, step)
+    was, now = old.image, new.image
+    if (now.e_type, now.e_machine, now.e_entry) != (was.e_type, was.e_machine, step(was.e_entry)):
+        _fail("header", was.e_entry)
+    _check_segments(was, now, step)
+    _check_sections(was, now, step)
     _check_dynamic(old, new, step)
     _check_relocations(old, new, step)
-    for a, b in zip(old.image.sections, new.image.sections, strict=False):
+    for a, b in zip(was.sections, now.sections, strict=False):
         if a.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
             _check_symbols(old, new, (a, b), step)
         elif a.sh_flags & SHF_ALLOC and a.sh_type != SHT_NOBITS and a.sh_size:

@@ -14,12 +14,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.fixrecord import exactly, reader
 from hugealign.elf.image import (
     EM_X86_64,
     PT_DYNAMIC,
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHT_NOBITS,
+    SHT_NOTE,
     Image,
     Section,
 )
@@ -33,7 +35,6 @@ _SYNC = 48  # bytes in which decoding from a wrong place nearly always comes rig
 _AT_ONCE = 4  # instructions
 _FAR = 1 << 16  # bytes that are decoded together
 _CANDIDATES_LIMIT, _DECODED_LIMIT = 1 << 17, 1 << 23
-_SHT_NOTE = 7
 _DISTANCE = struct.Struct("<i")
 #: What x86-64 has before a distance of four bytes, of which the last has been read: ModRM with mod 00 and r/m 101,
 #: CALL, JMP; Jcc; XBEGIN.
@@ -88,9 +89,7 @@ class _Search:
         """Yield the contents in pieces: offsets of the piece's beginning and end in the data, its address, the data."""
         for at in range(0, section.sh_size, _PIECE):
             low, high = max(0, at - _AROUND), min(section.sh_size, at + _PIECE + _AROUND)
-            data = os.pread(self._fd, high - low, section.sh_offset + low)
-            if len(data) < high - low:
-                raise MalformedElfError(code=TRUNCATED)
+            data = exactly(reader(self._fd), high - low, section.sh_offset + low)
             yield at - low, min(section.sh_size, at + _PIECE) - low, section.sh_addr + low, data
 
     def code_x86(self) -> Iterator[Crossing]:
@@ -266,7 +265,7 @@ class _Search:
             | {
                 s.sh_addr
                 for s in self._image.sections
-                if s.sh_flags & SHF_ALLOC and s.sh_type == _SHT_NOTE and s.sh_addr < self._start
+                if s.sh_flags & SHF_ALLOC and s.sh_type == SHT_NOTE and s.sh_addr < self._start
             }
         )
         dynamic = {s.p_vaddr for s in self._image.segments if s.p_type == PT_DYNAMIC}

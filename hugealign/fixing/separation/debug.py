@@ -13,10 +13,9 @@ from typing import Protocol
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
-from hugealign.elf.fixrecord import exactly, reader
-from hugealign.elf.image import SHF_ALLOC, Image, Section
+from hugealign.elf.fixrecord import Step, exactly, reader
+from hugealign.elf.image import PT_TLS, SHF_ALLOC, Image, Section
 from hugealign.elf.windows import align_up
-from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import dwarf, dwarf_tables
 from hugealign.fixing.separation.places import Words, ascending
 from hugealign.fixing.writing import add
@@ -45,7 +44,7 @@ _OTHERS = (
     ".llvm_bb_addr_map",
     ".pseudo_probe",
 )
-_SHF_COMPRESSED, _PT_TLS, _ZLIB, _ZSTD = 0x800, 7, 1, 2
+_SHF_COMPRESSED, _ZLIB, _ZSTD = 0x800, 1, 2
 _CHDR = struct.Struct("<IIQQ")  # type, reserved, size, alignment
 _GNU = struct.Struct(">4sQ")  # "ZLIB", size: the form of .zdebug_*
 _WORD = struct.Struct("<Q")
@@ -79,7 +78,7 @@ def find_words(fd: int, image: Image, sections: Sequence[Section], step: Step, w
     OSError.
     """
     opened = {_plain(section): _Opened(fd, section) for section in sections}
-    tls = next((s.p_memsz for s in image.segments if s.p_type == _PT_TLS), 0)
+    tls = next((s.p_memsz for s in image.segments if s.p_type == PT_TLS), 0)
     if ".debug_addr" in opened and tls > step.start:  # offsets there could be taken for addresses
         raise RefusalError("fix.debug-inside", section=".debug_addr")
     try:

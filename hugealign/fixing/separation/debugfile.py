@@ -5,18 +5,16 @@ import lzma
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
 from hugealign.elf.coverage import is_debug_file
-from hugealign.elf.fixrecord import SECTION, Piece, contents, exactly, reader
+from hugealign.elf.fixrecord import Piece, Step, exactly, reader, recorded
 from hugealign.elf.image import SHF_ALLOC, Image, Section, read_image
 from hugealign.elf.objectfile import EHDR, PHDR, SHDR
 from hugealign.elf.windows import align_up
 from hugealign.errors import MalformedElfError, NotElfError
 from hugealign.fixing import writing
 from hugealign.fixing.output import Output
-from hugealign.fixing.plan import Step
 from hugealign.fixing.separation import debug
 from hugealign.fixing.separation.debug import place_contents
 from hugealign.fixing.separation.identity import Identity
-from hugealign.fixing.separation.record import unpack
 from hugealign.fixing.separation.words import find_words_of_debug_file
 from hugealign.io import replacing
 from hugealign.io.regular import opened
@@ -35,10 +33,10 @@ def move_debug_file(path: str, program: str, output: str) -> str:
     """
     with opened(program) as fd:
         image = read_image(fd)
-        record = contents(reader(fd), image, SECTION)
-        if record is None:
+        record = recorded(reader(fd), image)
+        if record is None or record.step is None:
             raise RefusalError("fix.no-record")
-        step, program_id = unpack(record).step, Identity.of(fd, image, unpack(record).step).old
+        step, program_id = record.step, Identity.of(fd, image, record.step).old
     with opened(path) as fd:
         image = read_image(fd)
         if not _is_usable(image):

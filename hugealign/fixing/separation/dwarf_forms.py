@@ -7,6 +7,8 @@ GNU's split form adds to version 4.
 import re
 import struct
 
+from hugealign.elf.leb128 import end_of, read_one
+
 SIZES = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I"), 8: struct.Struct("<Q")}
 LONG = 0xFFFFFFFF  # instead of a length: offsets have eight bytes
 ADDRESS_SIZE, PAIR, HIGHEST = 8, struct.Struct("<QQ"), (1 << 64) - 1
@@ -196,9 +198,9 @@ def behind(data: bytes, at: int, form: int, dialect: Dialect) -> int:
     if form == _FORM_STRING:
         return data.index(0, at) + 1
     if form in _LEBS:
-        return leb(data, at)[1]
+        return end_of(data, at)
     width = _BLOCKS[form]
-    size, at = (number(data, at, width), at + width) if width else leb(data, at)
+    size, at = (number(data, at, width), at + width) if width else read_one(data, at)
     return at + size
 
 
@@ -208,9 +210,7 @@ def after(data: bytes, at: int, operands: tuple[int, ...]) -> int:
         if size > 0:
             at += size
         else:
-            while data[at] > 0x7F:
-                at += 1
-            at += 1
+            at = end_of(data, at)
     return at
 
 
@@ -218,17 +218,3 @@ def number(data: bytes, at: int, size: int) -> int:
     """Return the number of *size* bytes at *at*."""
     (value,) = SIZES[size].unpack_from(data, at)
     return int(value)
-
-
-def leb(data: bytes, at: int) -> tuple[int, int]:
-    """Return an unsigned LEB128 at *at* and where it ends; a signed one has the same length."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 70:
-            raise OddError

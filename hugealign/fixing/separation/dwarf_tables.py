@@ -3,12 +3,12 @@
 See the DWARF standard, version 5, sections 6.1, 6.2 and 6.4.
 """
 
-import os
 import re
 from array import array
 from collections.abc import Iterator, Mapping
 
-from hugealign.errors import TRUNCATED, MalformedElfError
+from hugealign.elf.fixrecord import exactly, reader
+from hugealign.elf.leb128 import read_one
 from hugealign.fixing.separation.dwarf_forms import (
     CFA_SET_LOC,
     FRAME,
@@ -27,7 +27,6 @@ from hugealign.fixing.separation.dwarf_forms import (
     Dialect,
     OddError,
     after,
-    leb,
     lines_without_addresses,
     number,
 )
@@ -55,10 +54,7 @@ class Contents:
         """Return *size* bytes from *at* on.  Raises IndexError, MalformedElfError."""
         if not 0 <= at <= at + size <= self.size:
             raise IndexError
-        data = os.pread(self.fd, size, self.offset + at)
-        if len(data) != size:
-            raise MalformedElfError(code=TRUNCATED)
-        return data
+        return exactly(reader(self.fd), size, self.offset + at)
 
 
 class Tables:
@@ -109,19 +105,19 @@ class Tables:
                     places.append(start + at)
                 at += 8
             elif operation == OP_IMPLICIT:
-                length, at = leb(data, at)
+                length, at = read_one(data, at)
                 at += length
             elif operation == OP_ENTRY:
-                length, at = leb(data, at)
+                length, at = read_one(data, at)
                 self.expression(start, data, at, length, dialect)
                 at += length
             elif operation == OP_CONST_TYPE:
-                _, at = leb(data, at)
+                _, at = read_one(data, at)
                 at += 1 + data[at]
             elif operation in (OP_CALL_REF, OP_POINTER, OP_GNU_VARIABLE_VALUE):
                 at += 8 if dialect.version == 2 else dialect.offset_size
                 if operation == OP_POINTER:
-                    _, at = leb(data, at)
+                    _, at = read_one(data, at)
             else:
                 at = after(data, at, OPERANDS[operation])
         if at != end:
@@ -156,7 +152,7 @@ class Tables:
                 continue
             if data[at]:
                 raise OddError
-            size, at = leb(data, at + 1)
+            size, at = read_one(data, at + 1)
             if size and data[at] == LNE_SET_ADDRESS:
                 if size != 9:
                     raise OddError
@@ -208,11 +204,11 @@ class Tables:
                     if operand:
                         at = after(data, at, (operand,))
                     else:
-                        size, at = leb(data, at)
+                        size, at = read_one(data, at)
                         self.expression(start, data, at, size, dialect)
                         at += size
             elif operation >> 6 == 2:  # of the others, only "offset" has an operand
-                _, at = leb(data, at)
+                _, at = read_one(data, at)
         if at != len(data):
             raise OddError
 

@@ -4,11 +4,10 @@ import hashlib
 import struct
 from typing import NamedTuple
 
-from hugealign.elf.fixrecord import exactly, reader
-from hugealign.elf.image import SHF_ALLOC, Image
-from hugealign.fixing.plan import Step
+from hugealign.elf.fixrecord import Step, exactly, reader
+from hugealign.elf.image import SHF_ALLOC, SHT_NOTE, Image, notes_in
 
-_SHT_NOTE, _NT_GNU_BUILD_ID = 7, 3
+_NT_GNU_BUILD_ID = 3
 _NOTE_LIMIT = 1 << 16
 
 
@@ -35,17 +34,10 @@ class Identity(NamedTuple):
 def _build_id(fd: int, image: Image) -> tuple[int, bytes]:
     """Return where the build ID of a file is, and its bytes; none if it has none."""
     for section in image.sections:
-        if section.sh_type != _SHT_NOTE or not section.sh_flags & SHF_ALLOC:
+        if section.sh_type != SHT_NOTE or not section.sh_flags & SHF_ALLOC:
             continue
         data = exactly(reader(fd), min(section.sh_size, _NOTE_LIMIT), section.sh_offset)
-        at = 0
-        while at + 12 <= len(data):
-            name_size, desc_size, kind = struct.unpack_from("<III", data, at)
-            desc = at + 12 + name_size
-            desc += -desc % 4
-            build_id = data[desc : desc + desc_size]
-            if (data[at + 12 : desc].rstrip(b"\0"), kind) == (b"GNU", _NT_GNU_BUILD_ID) and len(build_id) == desc_size:
-                return section.sh_offset + desc, build_id
-            at = desc + desc_size
-            at += -at % (8 if section.sh_addralign == 8 else 4)
+        for name, kind, start, end in notes_in(data, image.order, section.sh_addralign):
+            if (name, kind) == (b"GNU", _NT_GNU_BUILD_ID) and end <= len(data):
+                return section.sh_offset + start, data[start:end]
     return 0, b""

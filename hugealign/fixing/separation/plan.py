@@ -12,10 +12,9 @@ See System V ABI, chapter 5 (program loading).
 import itertools
 from collections.abc import Iterator, Sequence
 
-from hugealign import settings
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.coverage import code_size, text_size
-from hugealign.elf.fixrecord import SEPARATE, Piece
+from hugealign.elf.fixrecord import SEPARATE, Piece, Step
 from hugealign.elf.image import (
     EM_AARCH64,
     EM_X86_64,
@@ -24,6 +23,8 @@ from hugealign.elf.image import (
     PF_X,
     PT_DYNAMIC,
     PT_LOAD,
+    PT_PHDR,
+    PT_TLS,
     SHF_ALLOC,
     SHF_EXECINSTR,
     Image,
@@ -31,13 +32,12 @@ from hugealign.elf.image import (
     Segment,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, text_windows
-from hugealign.fixing.plan import PT_PHDR, Edit, Plan, Step
+from hugealign.fixing.plan import Edit, Plan
 from hugealign.fixing.understood import PHENTSIZE, checked, end_of, refuse_appended
 
 _EHDR_SIZE = 64
 _ADDRESS_LIMIT = 1 << 46  # beyond what Linux gives a program on any of these processors
 _GROWTH_LIMIT = 1 << 28  # bytes of holes; twice a window if that is more
-_PT_TLS = 7
 #: What only the loader reads, by type of section: symbols, strings, hash tables, notes, versions, relocations.
 _SHT_STRTAB, _SHT_RELA, _SHT_HASH, _SHT_NOTE, _SHT_REL, _SHT_DYNSYM, _SHT_RELR = 3, 4, 5, 7, 9, 11, 19
 _SHT_GNU_HASH, _SHT_GNU_VERDEF, _SHT_GNU_VERNEED, _SHT_GNU_VERSYM = 0x6FFFFFF6, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
@@ -56,10 +56,10 @@ _LOADERS = {
 }
 
 
-def make_separation(image: Image, page_size: int, min_text: int = settings.MIN_TEXT) -> Plan:
+def make_separation(image: Image, page_size: int, min_text: int) -> Plan:
     """Return the plan that gives the code of *image* the most windows; without edits if it has them already.
 
-    Raises RefusalError.
+    Text of less than *min_text* bytes of code stays as it is.  Raises RefusalError.
     """
     loads = _checked(image, page_size)
     code = text_size(image)
@@ -137,14 +137,14 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
     for before, after in itertools.pairwise(loads):
         if after.p_filesz and after.p_vaddr - after.p_offset < before.p_vaddr - before.p_offset:
             raise RefusalError("fix.segments-overlap", first=before.index, second=after.index)
-    if not any(s.p_type == PT_DYNAMIC for s in image.segments):
+    if image.first_segment(PT_DYNAMIC) is None:
         raise RefusalError("fix.no-dynamic")
     return loads
 
 
 def _alignment(image: Image, loads: Sequence[Segment], page_size: int) -> int:
     """Return what the distance has to be a multiple of: every alignment that a reader may rely on."""
-    asked = [s.p_align for s in image.segments if s.p_type in (PT_LOAD, _PT_TLS)]
+    asked = [s.p_align for s in image.segments if s.p_type in (PT_LOAD, PT_TLS)]
     asked += [s.sh_addralign for s in image.sections if s.sh_flags & SHF_ALLOC]
     if odd := next((a for a in asked if a & (a - 1) or a > page_size), 0):
         raise RefusalError("fix.segment-alignment", segment=loads[0].index, alignment=f"{odd:#x}")
@@ -224,9 +224,8 @@ def _segments(
     pads: list[tuple[int, int]] = []
 
     def add(old: Segment, start: int, size: int, memory: int, align: int, flags: int) -> None:
-        made.append(
-            Segment(old.p_type, flags, start - base, start, size, memory, align, len(made), _EHDR_SIZE + len(made) * 56)
-        )
+        header = _EHDR_SIZE + len(made) * PHENTSIZE
+        made.append(Segment(old.p_type, flags, start - base, start, size, memory, align, len(made), header))
 
     def add_load(old: Segment, i: int, start: int) -> None:
         """Add the segment *old* from its old address *start* on."""

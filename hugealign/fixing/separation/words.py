@@ -5,7 +5,6 @@ Distances are not among them: what they join moves together, which `crossings` m
 is untrusted: what is not understood is refused, and the work is in proportion to the file.
 """
 
-import os
 import struct
 import sys
 from array import array
@@ -15,9 +14,19 @@ from itertools import compress
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
-from hugealign.elf.image import EM_X86_64, PT_DYNAMIC, SHF_ALLOC, SHT_NOBITS, Image, Section, Segment
-from hugealign.errors import TRUNCATED, MalformedElfError
-from hugealign.fixing.plan import Step
+from hugealign.elf.fixrecord import Step, exactly, reader
+from hugealign.elf.image import (
+    DYNAMIC_LIMIT,
+    EM_X86_64,
+    PT_DYNAMIC,
+    SHF_ALLOC,
+    SHT_NOBITS,
+    Image,
+    Section,
+    Segment,
+    dynamic_entries,
+    notes_in,
+)
 from hugealign.fixing.separation import debug
 from hugealign.fixing.separation.places import Words
 
@@ -27,7 +36,7 @@ _ENTRIES_LIMIT = 1 << 26  # of all tables together
 _TYPE, _SHNDX = 0xFFFFFFFF, 48
 _SHT_SYMTAB, _SHT_RELA, _SHT_NOTE, _SHT_DYNSYM, _SHT_SHNDX = 2, 4, 7, 11, 18
 _SHN_UNDEF, _SHN_LORESERVE, _STT_TLS = 0, 0xFF00, 6
-_WORD, _ENTRY, _RELA, _SYM = struct.Struct("<Q"), struct.Struct("<QQ"), 24, 24
+_WORD, _DYN, _RELA, _SYM = struct.Struct("<Q"), 16, 24, 24
 
 #: Dynamic relocations by processor.  In *values* an addend without a symbol is an address, in *slots* the word at the
 #: place can be one of code, and *others* hold none.
@@ -43,7 +52,6 @@ _STRINGS = (0x6FFFFEFA, 0x6FFFFEFB, 0x6FFFFEFC)  # CONFIG, DEPAUDIT, AUDIT: amon
 _DT_X86_64_PLT = 0x70000000
 #: Tags with a pointer, or with contents, that we do not follow: REL, Android's packed relocations.
 _UNKNOWN = (17, 0x6000000F, 0x60000011, 0x6FFFE000)
-_DYNAMIC_LIMIT = 1 << 20
 _NOTES_LIMIT = 1 << 24
 _NT_STAPSDT, _NT_BUILD_ATTRIBUTES = 3, (0x100, 0x101)
 
@@ -99,10 +107,7 @@ class _Search:
         self._first_words([got] * (_DT_PLTGOT in dynamic))
 
     def _read(self, offset: int, size: int) -> bytes:
-        data = os.pread(self._fd, size, offset)
-        if len(data) < size:
-            raise MalformedElfError(code=TRUNCATED)
-        return data
+        return exactly(reader(self._fd), size, offset)
 
     def _load(self, address: int) -> Segment | None:
         i = bisect_right(self._starts, address) - 1
@@ -128,15 +133,11 @@ class _Search:
         """Look at the dynamic section; return its values by tag."""
         segment = next(s for s in self._image.segments if s.p_type == PT_DYNAMIC)
         at = self._in_file(segment.p_vaddr, segment.p_filesz)
-        if at != segment.p_offset or segment.p_filesz > _DYNAMIC_LIMIT:
+        if at != segment.p_offset or segment.p_filesz > DYNAMIC_LIMIT:
             raise RefusalError("fix.address-tables", address=f"{segment.p_vaddr:#x}")
         values: dict[int, int] = {}
-        table = self._read(at, segment.p_filesz // _ENTRY.size * _ENTRY.size)
-        for place, (tag, value) in enumerate(_ENTRY.iter_unpack(table)):
-            if tag == 0:
-                break
-            textrel = tag == _DT_TEXTREL or (tag == _DT_FLAGS and value & _DF_TEXTREL)
-            if textrel:
+        for place, (tag, value) in enumerate(dynamic_entries(self._fd, self._image)):
+            if tag == _DT_TEXTREL or (tag == _DT_FLAGS and value & _DF_TEXTREL):
                 raise RefusalError("text.relocations", Remedy("compile-pic"))
             if tag in _UNKNOWN or (tag == _DT_PLTREL and value != _DT_RELA):
                 raise RefusalError("fix.unknown-relocations", tag=f"{tag:#x}")
@@ -144,7 +145,7 @@ class _Search:
                 raise RefusalError("fix.unknown-relocations", tag=f"{tag:#x}")
             values.setdefault(tag, value)
             if self._is_pointer(tag):
-                self._words.add(self._step.distance(value), [at + place * _ENTRY.size + 8])
+                self._words.add(self._step.distance(value), [at + place * _DYN + 8])
         return values
 
     def _is_pointer(self, tag: int) -> bool:
@@ -357,28 +358,23 @@ class _Search:
         if section.sh_size > _NOTES_LIMIT:
             raise RefusalError("fix.many-addresses")
         data = self._read(section.sh_offset, section.sh_size)
-        at = 0
-        while at + 12 <= len(data):
-            name_size, desc_size, kind = struct.unpack_from("<III", data, at)
-            desc = at + 12 + name_size + -name_size % 4
-            if desc + desc_size > len(data):
+        for name, kind, start, end in notes_in(data, self._image.order, 4):
+            if end > len(data):
                 raise RefusalError("fix.address-tables")
-            name, count = data[at + 12 : at + 12 + name_size], 0
-            if name == b"stapsdt\0" and kind == _NT_STAPSDT and desc_size >= 24:
+            count = 0
+            if (name, kind) == (b"stapsdt", _NT_STAPSDT) and end - start >= 24:
                 count = 3
-            elif name.startswith(b"GA") and kind in _NT_BUILD_ATTRIBUTES and desc_size == 16:
+            elif name.startswith(b"GA") and kind in _NT_BUILD_ATTRIBUTES and end - start == 16:
                 count = 2
-            for place in range(desc, desc + 8 * count, 8):
+            for place in range(start, start + 8 * count, 8):
                 (value,) = _WORD.unpack_from(data, place)
                 if value:
                     self._words.add(self._step.distance(value), [section.sh_offset + place])
-            at = desc + desc_size + -desc_size % 4
 
     def _kept_relocations(self, section: Section) -> None:
         """Look at the linker's input relocations (--emit-relocs) for sections that are loaded: their places move."""
-        header = self._read(section.header + 44, 4)
-        target = int.from_bytes(header, "little")
-        if target >= len(self._image.sections) or not self._image.sections[target].sh_flags & SHF_ALLOC:
+        sections = self._image.sections
+        if section.sh_info >= len(sections) or not sections[section.sh_info].sh_flags & SHF_ALLOC:
             return
         for at, words in self._contents(section, _RELA):
             places: dict[int, list[int]] = {}

@@ -13,8 +13,8 @@ The copies are files without a name: nothing is left behind, however the link en
 import os
 
 from hugealign.elf import relocatable
-from hugealign.elf.image import SHF_EXECINSTR, section_table
-from hugealign.elf.relocatable import SHDR, SHT_PROGBITS, UNREADABLE
+from hugealign.elf.image import SHF_EXECINSTR, SHT_PROGBITS, section_table
+from hugealign.elf.relocatable import SHDR, UNREADABLE
 from hugealign.io import ar
 from hugealign.io.descriptors import file_at, write_all
 

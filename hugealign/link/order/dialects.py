@@ -7,7 +7,6 @@ the end of a line is left out: an unlisted function lies where it would without 
 from hugealign import orderfile
 from hugealign.elf.objectfile import HOT_MARKS
 from hugealign.errors import HugealignError
-from hugealign.io.checksum import sha256
 from hugealign.io.units import printable
 from hugealign.orderfile import OrderFileError
 from hugealign.records import Record
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
 _SHOWN = 1024  # characters of its name in a message
+LONG = 1 << 20  # bytes from which OpenSSL's SHA-256, four times as fast, is worth the time that it takes to load
 _IDENTITY = 20  # bytes of the checksum that identify a profile
 #: Prefixes that compilers give to the section of one function (GCC manual, -ffunction-sections, -freorder-functions;
 #: LLVM, -fsplit-machine-functions).  The last two may hold split-off code that is merely expected to run seldom.
@@ -106,7 +106,16 @@ def _parse(data: bytes, identity: bytes) -> LinkOrder:
 
 def identity(data: bytes) -> bytes:
     """Return what identifies the order file *data*: the beginning of its SHA-256."""
-    return sha256(data).digest()[:_IDENTITY]
+    if len(data) <= LONG:
+        for module in ("_sha2", "_sha256"):  # Python 3.12 and later, and before; hashlib would load OpenSSL first
+            try:
+                digest: bytes = __import__(module).sha256(data).digest()
+            except ImportError:
+                continue
+            return digest[:_IDENTITY]
+    import hashlib
+
+    return hashlib.sha256(data).digest()[:_IDENTITY]
 
 
 def symbols(order: LinkOrder, among: "Collection[bytes]" = (), apart: "Collection[bytes]" = ()) -> bytes:

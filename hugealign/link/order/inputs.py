@@ -7,8 +7,8 @@ second.  The table may contain a name that no section has; then a linker gets a 
 import os
 
 from hugealign.elf import relocatable
-from hugealign.elf.image import SHF_EXECINSTR, section_table
-from hugealign.elf.relocatable import SHDR, SHT_PROGBITS, UNREADABLE, opened
+from hugealign.elf.image import ELFMAG, SHF_EXECINSTR, SHT_PROGBITS, section_table
+from hugealign.elf.relocatable import SHDR, UNREADABLE, opened
 from hugealign.io import ar
 from hugealign.link import estimate
 from hugealign.link.order.dialects import PLAIN_PATH, Choices
@@ -125,7 +125,7 @@ def _names(fd: int, base: int, size: int) -> bytes | None:
     """Return the section names of the object at *base*, None if its functions' sections do not exist yet."""
     table = relocatable.section_names(fd, base, size)
     if table is None:  # a shared object, whose sections do not matter; anything else may turn into code
-        return b"" if os.pread(fd, 4, base) == b"\x7fELF" else None
+        return b"" if os.pread(fd, 4, base) == ELFMAG else None
     return None if b".gnu.lto_" in table else table
 
 

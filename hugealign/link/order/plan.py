@@ -8,7 +8,6 @@ from hugealign import orderfile
 from hugealign.elf import notes
 from hugealign.elf.windows import text_windows
 from hugealign.errors import HugealignError
-from hugealign.io import checksum
 from hugealign.io.descriptors import forked, using
 from hugealign.link import linkers
 from hugealign.link.order import dialects
@@ -336,7 +335,7 @@ def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:
     def look() -> "tuple[bytes, list[Place] | None]":
         return dialects.identity(data), in_one_piece(job.command) if b"\tkind=" in data else None
 
-    if len(data) <= checksum.LONG or form != linkers.SYMBOLS:
+    if len(data) <= dialects.LONG or form != linkers.SYMBOLS:
         return OrderedLink(dialects.parse(data, path, dialects.identity(data)), form, linker, job)
     second = SecondProcess(look)
     try:

@@ -2,6 +2,7 @@
 
 import os
 
+from hugealign.elf.image import ELFMAG
 from hugealign.errors import NumberFormatError
 from hugealign.io import ar
 from hugealign.io.numbers import octal
@@ -18,7 +19,7 @@ NEWC, NEWC_CRC, STRIPPED, RPM_LEAD = b"070701", b"070702", b"07070X", b"\xed\xab
 TAR_BLOCK = 512
 _TAR_NUMBER_LIMIT = (1 << 63) - 1  # off_t
 _MAGICS = (
-    (b"\x7fELF", ELF),
+    (ELFMAG, ELF),
     (b"\x1f\x8b\x08", "gzip"),
     (b"\xfd7zXZ\0", "xz"),
     (b"\x28\xb5\x2f\xfd", ZSTD),
@@ -41,11 +42,6 @@ def kind(head: bytes) -> str:
     if head[:3] == b"BZh" and head[4:10] == b"1AY&SY":
         return "bzip2"
     return TAR if is_tar_header(head) else ""
-
-
-def elf_type(head: bytes) -> int:
-    """Return e_type of the ELF file that begins with *head*; 0 if it is cut off before that."""
-    return int.from_bytes(head[16:18], "big" if head[5:6] == b"\2" else "little")
 
 
 def is_tar_header(block: bytes) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis
-from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image
+from hugealign.elf.image import ET_CORE, ET_REL, SHF_EXECINSTR, read_image, type_of
 from hugealign.errors import UNKNOWN_FORM, HugealignError, MalformedElfError
 from hugealign.io import unpacking
 from hugealign.io.unpacking import (
@@ -35,7 +35,6 @@ from hugealign.verification.archives.kinds import (
     ZIP,
     ZSTD,
     Member,
-    elf_type,
     kind,
 )
 
@@ -98,9 +97,9 @@ class _Search:
             yield from readers[what](source, name, depth)
 
     def _elf(self, source: ByteSource, name: str, head: bytes) -> Iterator[Program]:
-        if elf_type(head) == ET_REL:
+        if type_of(head) == ET_REL:
             self._counts[OBJECT] += 1
-        elif elf_type(head) == ET_CORE:
+        elif type_of(head) == ET_CORE:
             self._counts[OTHER] += 1
         else:
             spool(source, self._member, self._budget)
@@ -185,7 +184,7 @@ class _Search:
         objects = text = 0
         for member in ar.members(source, self._budget):
             head = member.source.peek(HEAD)
-            if thin or (kind(head) == ELF and elf_type(head) == ET_REL):
+            if thin or (kind(head) == ELF and type_of(head) == ET_REL):
                 objects += 1
                 text += self._text(member.source) if named and not thin else 0
             else:

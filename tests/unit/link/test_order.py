@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,12 @@ def test_identity_is_the_checksum(lines: int, tmp_path: Path) -> None:
     data = b"# hugealign.order/1\n" + b"function\tsamples=1\n" * lines
     path.write_bytes(data)
     assert dialects.identity(path.read_bytes()) == hashlib.sha256(data).digest()[:20]
+
+
+def test_a_short_order_is_identified_without_openssl() -> None:
+    work = "from hugealign.link.order.dialects import identity; identity(b'')"
+    code = f"import sys; {work}; sys.exit('_hashlib' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 ORDER = LinkOrder([b"f", b"g", b"h"], 2, {1: b"a.c"})
