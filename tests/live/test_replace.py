@@ -228,7 +228,6 @@ print(os.stat({path!r}).st_ino == old, sorted(os.listdir(os.path.dirname({path!r
         capture_output=True,
         text=True,
         cwd=place,
-        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

@@ -471,7 +471,7 @@ def test_terminal_is_drawn_again() -> None:
             assert select.select([controller], [], [], 20)[0]
             seen += os.read(controller, 4096)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait() == 130
     os.close(controller)
     assert b"PROCS" in seen
     first = seen.partition(b"\x1b[?7h")[0]  # no line wraps, however wide the characters of a name are
