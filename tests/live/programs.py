@@ -186,9 +186,3 @@ def running(*words: str | Path) -> Iterator[subprocess.Popen[bytes]]:
             yield child
         finally:
             child.send_signal(signal.SIGKILL)
-
-
-def fault_happened(trace: Path) -> bool:
-    """Say whether strace, which wrote *trace*, came to the call that it was to fail or to kill at."""
-    text = trace.read_text(encoding="utf-8", errors="replace")
-    return "(INJECTED)" in text or "killed by SIGKILL" in text

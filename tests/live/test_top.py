@@ -21,6 +21,7 @@ from tests.live import filesystems
 from tests.live.filesystems import MissingError
 from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.test_hung import Hung, hung  # noqa: F401 - a fixture
+from tests.strace import faulty
 from tests.support import advised, need
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "top-1.schema.json").read_text(encoding="utf-8"))
@@ -134,7 +135,7 @@ def test_code_without_a_file_and_100_000_mappings(arena: Path) -> None:
 
 def test_without_the_ioctls_of_newer_kernels_the_numbers_are_the_same(program: Path) -> None:
     need("strace")
-    without = ("strace", "-f", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:error=ENOTTY")
+    without = faulty("ioctl", "error=ENOTTY")
     assert hugealign("warm", "--windows", "1", program).returncode == 0
     with running(program, "5") as child:
         (new,), (old,) = (rows(top(prefix=prefix), child.pid) for prefix in ((), without))
