@@ -30,7 +30,7 @@ _LIVE = "tests/live/"
 _SHARE, _MOST = 7, 3
 #: All cases of these: the first two start few processes, and take a minute together; the corpus takes its own share.
 _WHOLE = ("tests/unit/", "tests/properties/", "tests/link/test_corpus.py")
-_SLOW = "tests/unit/profile/test_memory.py"  # but not of this: it takes as long as all other unit tests
+_SLOW = "tests/unit/profile/test_read.py"  # but not of this: it takes as long as all other unit tests
 
 
 @pytest.fixture(scope="session", autouse=True)

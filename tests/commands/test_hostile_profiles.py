@@ -72,7 +72,7 @@ def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path
     assert "100.00 % of 110000 samples" in done.stdout
 
 
-@pytest.mark.matrix  # unit/profile/test_memory.py has every reader, with less
+@pytest.mark.matrix  # unit/profile/test_read.py has every reader, with less
 @pytest.mark.parametrize("line", ["n{0:x} 1\n", "1 main {0:x} 1 hot 0 0 5\n", "1 f{0:x} 0 1 g{0:x} 0 0 5\n"])
 def test_names_and_calls_without_end(prog: Path, tmp_path: Path, line: str) -> None:
     """The documented bound of what is remembered of a profile."""
