@@ -16,7 +16,6 @@ from hugealign.services import dropins, enable
 from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import System, booted
-from tests.live.filesystems import MissingError
 from tests.live.programs import ROOT, Programs, huge_kib, hugealign, running
 from tests.strace import each, faulty, needs_strace
 from tests.support import advised, need, worded
@@ -36,11 +35,8 @@ def system(built: Programs) -> Iterator[System]:
         pytest.skip("root is needed to boot a system")
     work = built.directory / "booted"
     work.mkdir()
-    try:
-        with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
-            yield up
-    except MissingError as error:
-        pytest.skip(str(error))
+    with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
+        yield up
 
 
 @pytest.fixture
@@ -183,27 +179,24 @@ def test_mariadb_of_debian(built: Programs) -> None:
         assert system.run("mariadb", "-N", "-e", "select 6 * 7").stdout == "42\n"
         assert system.run("dpkg", "--verify", "mariadb-server-core").stdout == ""
 
-    try:
-        with filesystems.mounted("btrfs", work, size=4 << 30) as at:
-            with booted(at, ("mariadb-server",)) as system:
-                checked(system, "no window can be huge")
-                assert system.hugealign("enable", "--fix", "mariadb").returncode == 0
-                assert system.run("systemctl", "restart", "mariadb").returncode == 0
-                checked(system, "all 5 windows are huge")
-                before = system.pid("mariadb")
-                shutil.copy("/etc/resolv.conf", at / "etc/resolv.conf")
-                install = "DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --reinstall mariadb-server{,-core}"
-                if system.run("bash", "-c", f"apt-get -qq update && {install}").returncode == 0:
-                    assert system.pid("mariadb") != before  # the package restarts it
-                checked(system, "all 5 windows are huge")
-                assert "current, fixed" in system.hugealign("stage", "--list").stdout
-            with booted(at) as system:
-                checked(system, "all 5 windows are huge")
-                assert system.hugealign("disable", "mariadb").returncode == 0
-                assert system.run("systemctl", "restart", "mariadb").returncode == 0
-                checked(system, "no window can be huge")
-    except MissingError as error:
-        pytest.skip(str(error))
+    with filesystems.mounted("btrfs", work, size=4 << 30) as at:
+        with booted(at, ("mariadb-server",)) as system:
+            checked(system, "no window can be huge")
+            assert system.hugealign("enable", "--fix", "mariadb").returncode == 0
+            assert system.run("systemctl", "restart", "mariadb").returncode == 0
+            checked(system, "all 5 windows are huge")
+            before = system.pid("mariadb")
+            shutil.copy("/etc/resolv.conf", at / "etc/resolv.conf")
+            install = "DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --reinstall mariadb-server{,-core}"
+            if system.run("bash", "-c", f"apt-get -qq update && {install}").returncode == 0:
+                assert system.pid("mariadb") != before  # the package restarts it
+            checked(system, "all 5 windows are huge")
+            assert "current, fixed" in system.hugealign("stage", "--list").stdout
+        with booted(at) as system:
+            checked(system, "all 5 windows are huge")
+            assert system.hugealign("disable", "mariadb").returncode == 0
+            assert system.run("systemctl", "restart", "mariadb").returncode == 0
+            checked(system, "no window can be huge")
 
 
 @pytest.mark.matrix

@@ -15,7 +15,6 @@ from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Remedy
 from tests.live import filesystems
 from tests.live.booted import HUGEALIGN, System, booted
-from tests.live.filesystems import MissingError
 from tests.live.programs import ROOT, Programs, hugealign, running
 from tests.live.stock import USER
 from tests.live.stock import module as module_words
@@ -39,13 +38,10 @@ def system(built: Programs) -> Iterator[System]:
         pytest.skip("root is needed to boot a system")
     work = built.directory / "booted-status"
     work.mkdir()
-    try:
-        with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
-            for name in ("good", "plain"):
-                shutil.copy(built.directory / name, at / "opt" / name)
-            yield up
-    except MissingError as error:
-        pytest.skip(str(error))
+    with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
+        for name in ("good", "plain"):
+            shutil.copy(built.directory / name, at / "opt" / name)
+        yield up
 
 
 def ours(system: System, *words: str) -> subprocess.CompletedProcess[str]:
