@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.link.bulk import MAIN, bulk_object
+from tests.link.bulk import MAIN
 from tests.support import HUGEALIGN, LLVM, Elf, environment, need, need_compiler, run
 
 LINKERS = {
@@ -322,9 +322,8 @@ def test_the_warning_quotes_the_linkers_error(warning: bool, work: Path) -> None
 
 @pytest.mark.parametrize("delay", [0.01, 0.03, 0.06, 0.1, 0.15])
 @pytest.mark.parametrize("number", [signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
-def test_a_signal_to_the_group(number: signal.Signals, delay: float, tmp_path: Path) -> None:
+def test_a_signal_to_the_group(number: signal.Signals, delay: float, large: Path, tmp_path: Path) -> None:
     """It ends all of the link, and no part of it says anything, or goes on."""
-    large = bulk_object(tmp_path, 4500)
     (tmp_path / "main.c").write_text(MAIN.replace("3000u * 2999u", "4500u * 4499u"))
     run("gcc", "-c", "main.c", cwd=tmp_path, check=True)
     with subprocess.Popen(
