@@ -8,16 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands.bounded import Ended, run
-from tests.commands.profiles import build
 from tests.support import HUGEALIGN, worded
 from tests.support import run as run_any
 
 PEAK = 256 << 20
-
-
-@pytest.fixture(scope="module")
-def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("prog"))
 
 
 def packed(path: Path, head: bytes, piece: bytes, times: int) -> None:

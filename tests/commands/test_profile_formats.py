@@ -11,32 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.code.callsites import CallSites
 from hugealign.elf.symbols import Functions
 from hugealign.profile import read
 from hugealign.profile.formats import FORMATS, detect
 from hugealign.profile.model import Profile, ProfileError
 from tests.commands import bounded
-from tests.commands.profiles import SAMPLES, arcs, build, field, functions_of, load, named
+from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named
 from tests.support import HUGEALIGN, ROOT, environment, run
 
 ODD = r"odd name\(x)"
 
 
-@pytest.fixture(scope="module")
-def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("prog"))
-
-
 @pytest.fixture
 def functions(prog: Path) -> Functions:
     return functions_of(prog)
-
-
-@pytest.fixture
-def any_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The callers of these chains are made up: no call is there."""
-    monkeypatch.setattr(CallSites, "possible", lambda _, __: True)
 
 
 def test_fdata(prog: Path, functions: Functions) -> None:
