@@ -188,35 +188,36 @@ def test_an_order_moves_nothing_within_a_section_of_the_user(linker: str, work: 
     assert "1 of 3 hot functions placed" in printed
 
 
-@pytest.mark.parametrize("way", ["-Wl,-T,board.ld", "-Wl,-dT,board.ld", "board.ld"])
-@pytest.mark.parametrize("words", ["", "/* do not INSERT AFTER .text */", 'ASSERT(1, "INSERT AFTER .text")'])
-@pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
-def test_a_full_script(linker: str, words: str, way: str, work: Path) -> None:
-    (work / "board.ld").write_text(BOARD_SCRIPT % words)
+@pytest.fixture
+def board(work: Path) -> Path:
+    """With start.o, a program without a C library."""
     (work / "start.c").write_text(
         'void big_sum(void); __attribute__((section(".fini"), used)) void fini(void) {}\n'
         'int data = 42; void _start(void) { big_sum(); __asm__ volatile("syscall" : : "a"(60), "D"(data - 42)); }\n'
     )
     run("gcc", "-fno-pic", "-fno-stack-protector", "-c", "start.c", cwd=work, check=True)
+    return work
+
+
+@pytest.mark.parametrize("way", ["-Wl,-T,board.ld", "-Wl,-dT,board.ld", "board.ld"])
+@pytest.mark.parametrize("words", ["", "/* do not INSERT AFTER .text */", 'ASSERT(1, "INSERT AFTER .text")'])
+@pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
+def test_a_full_script(linker: str, words: str, way: str, board: Path) -> None:
+    (board / "board.ld").write_text(BOARD_SCRIPT % words)
     command = f"{LINKERS[linker]} -nostdlib -static -no-pie -Wl,--build-id=none {way} start.o bulk.o"
-    plain, ours, printed = both(work, command, HUGEALIGN_DEBUG="1")
+    plain, ours, printed = both(board, command, HUGEALIGN_DEBUG="1")
     assert plain.read_bytes() == ours.read_bytes()
     assert "left alone: " in printed
 
 
 @pytest.mark.parametrize("way", ["-L. -lboard", "-L. -l:libboard.a", "./libboard.so", "./libboard.a", "-L. -lnested"])
 @pytest.mark.parametrize("linker", ["bfd", "lld14", "lld19"])
-def test_a_library_that_is_a_full_script(linker: str, way: str, work: Path) -> None:
+def test_a_library_that_is_a_full_script(linker: str, way: str, board: Path) -> None:
     for name in ("libboard.so", "libboard.a"):
-        (work / name).write_text(BOARD_SCRIPT % "")
-    (work / "libnested.so").write_text(f"INCLUDE {work}/libboard.so\n")
-    (work / "start.c").write_text(
-        'void big_sum(void); __attribute__((section(".fini"), used)) void fini(void) {}\n'
-        'int data = 42; void _start(void) { big_sum(); __asm__ volatile("syscall" : : "a"(60), "D"(data - 42)); }\n'
-    )
-    run("gcc", "-fno-pic", "-fno-stack-protector", "-c", "start.c", cwd=work, check=True)
+        (board / name).write_text(BOARD_SCRIPT % "")
+    (board / "libnested.so").write_text(f"INCLUDE {board}/libboard.so\n")
     command = f"{LINKERS[linker]} -nostdlib -no-pie -Wl,--build-id=none start.o bulk.o {way}"
-    plain, ours, printed = both(work, command, HUGEALIGN_DEBUG="1")
+    plain, ours, printed = both(board, command, HUGEALIGN_DEBUG="1")
     assert plain.read_bytes() == ours.read_bytes()
     assert "left alone: the linker script " in printed
 
