@@ -609,7 +609,7 @@ from tests.commands.profiles import load
 place, form, *pieces = sys.argv[1:]
 for piece in pieces:
     print(repr(piece), flush=True)
-    line = piece * (300_000 // len(piece))
+    line = piece * (2_000_000 // len(piece))
     Path(place, "p").write_text(f"{line}\\nmain {line}!\\n\\t{line}\\n{line} 5\\n7 e: {line}!\\n{line}:1:1\\n")
     for forced in (form, None):
         with suppress(ProfileError):
@@ -619,7 +619,7 @@ for piece in pieces:
 
 @pytest.mark.parametrize("form", [name for name, form in FORMATS.items() if not form.tool and name != "bolt-yaml"])
 def test_long_hostile_lines_take_no_long_time(prog: Path, tmp_path: Path, form: str) -> None:
-    """No pattern takes the square of a line of 300 kB; nor does the detection, nor the matching of such names.
+    """No pattern takes the square of a line of 2 MB; nor does the detection, nor the matching of such names.
 
     Patterns run in C, where no step can be counted: the kernel ends what does not end.
     """
