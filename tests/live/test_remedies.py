@@ -159,7 +159,8 @@ def on_tmpfs(programs: Programs, _: Path) -> Iterator[Made]:
     path = Path(f"/dev/shm/hugealign-remedy-{os.getpid()}")
     path.write_bytes(programs.good.read_bytes())
     try:
-        assert hugealign("warm", path).returncode == 0
+        # The kernel does not collapse pages that another processor is still looking at.
+        assert any(hugealign("warm", path).returncode == 0 for _ in range(3))
         yield Made(path, ("warm", "--undo", path))
     finally:
         path.unlink()
