@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import MissingError
+
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import Scheduling
@@ -30,7 +32,7 @@ _LIVE = "tests/live/"
 _SHARE, _MOST = 7, 3
 #: All cases of these: the first two start few processes, and take a minute together; the corpus takes its own share.
 _WHOLE = ("tests/unit/", "tests/properties/", "tests/link/test_corpus.py")
-_SLOW = "tests/unit/profile/test_memory.py"  # but not of this: it takes as long as all other unit tests
+_SLOW = "tests/unit/profile/test_read.py"  # but not of this: it takes as long as all other unit tests
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -63,6 +65,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         those.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))  # by chance, so that each linker has its tests
         for item in those[min(-(-len(those) // _SHARE), _MOST) :]:
             item.add_marker("matrix")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, object, object]:
+    """Skip a test whose fixtures cannot have what they need."""
+    return (yield from _skipped())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Skip a test that cannot have what it needs."""
+    return (yield from _skipped())
+
+
+def _skipped() -> Generator[None, object, object]:
+    try:
+        return (yield)
+    except MissingError as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.hookimpl(optionalhook=True)  # `pytest` alone needs no xdist

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from tests.prebuilt.__main__ import BUILD
+from tests.support import MissingError
 
 SECONDS = 1800  # what a download may take
 
@@ -30,7 +31,7 @@ cd "$1" && pivot_root . . && umount -l . && exec /usr/bin/env -i \\
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class UnavailableError(Exception):
+class UnavailableError(MissingError):
     """A release cannot be downloaded, and why."""
 
 

@@ -10,8 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.live.filesystems import ALL, FILE_SYSTEMS, MODES, WRITERS, Cell, MissingError, measure, mounted, thp
+from tests.live.filesystems import ALL, FILE_SYSTEMS, MODES, WRITERS, Cell, measure, mounted, thp
 from tests.live.programs import Programs
+from tests.support import MissingError
 
 _HEAD = """\
 # What is huge where

@@ -28,6 +28,10 @@ FEATURES = ("GNU_PROPERTY_X86_FEATURE_1_AND", "GNU_PROPERTY_AARCH64_FEATURE_1_AN
 LLVM = {"lld14": "/usr/lib/llvm-14/bin", "lld19": "/usr/lib/llvm-19/bin"}
 
 
+class MissingError(Exception):
+    """Something that is needed cannot be had here; the message says why.  A test that meets it is skipped."""
+
+
 def environment(**changes: str) -> dict[str, str]:
     """A user's environment: bin/ on PATH, no HUGEALIGN_* except those in *changes*, messages in English."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("HUGEALIGN_", "_HUGEALIGN"))}

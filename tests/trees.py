@@ -9,12 +9,12 @@ from pathlib import Path
 PROGRAM = Path("/bin/true")
 
 
-def tar(*members: tuple[str, bytes]) -> bytes:
+def tar(*members: tuple[str, bytes], kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for name, data in members:
             info = tarfile.TarInfo(name)
-            info.size = len(data)
+            info.size, info.type, info.linkname = len(data), kind, link
             archive.addfile(info, io.BytesIO(data))
     return out.getvalue()
 

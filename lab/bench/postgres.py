@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.bench.peers import builds
 from lab.bench.peers.program import WORK
-from tests.configure import sources
+from lab.bench.sources import sources
 from tests.support import HUGEALIGN, environment, run
 
 _NOBODY = 65534

@@ -134,6 +134,12 @@ class Work:
         return orderfile.load(str(self.directory / "order"))
 
 
+def write_order(directory: Path, *entries: orderfile.Entry, **header: str) -> None:
+    """Write the order `order` of functions that are divided."""
+    order = orderfile.OrderFile({"blocks": f"of {len(entries)}", **header}, list(entries))
+    (directory / "order").write_text(orderfile.write(order))
+
+
 @pytest.fixture
 def reads_units() -> None:
     """Skip where the Python that runs hugealign has no pyelftools."""
@@ -273,7 +279,7 @@ def test_a_list_for_other_sources(compiler: str, tmp_path: Path) -> None:
     work = Work(tmp_path, compiler)
     expected = work.run(work.build("plain", MAPS[compiler]))
     entries = [orderfile.Entry(name, blocks=(0, 99, 3, 7)) for name in ("_Z6caughti", "_Z5jumpsi", "main", "nothing")]
-    (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 4", "windows": "1"}, entries)))
+    write_order(tmp_path, *entries, windows="1")
     assert work.run(work.build("divided", profile="order")) == expected
 
 
@@ -406,8 +412,7 @@ __attribute__((aligned(64))) int h(int x) { return x; }
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_what_is_compiled_with_blocks_is_aligned_to_less(compiler: str, tmp_path: Path) -> None:
     """Not below what the source, or an option of the user's, asks for; and nothing that -Os packs becomes larger."""
-    entries = [orderfile.Entry("f", blocks=(0, 2))]
-    (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 1"}, entries)))
+    write_order(tmp_path, orderfile.Entry("f", blocks=(0, 2)))
     (tmp_path / "one.c").write_text(ALIGNED)
     (tmp_path / "words").write_text("-mllvm -align-all-functions=5\n")
     settings: Settings = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
@@ -432,8 +437,7 @@ def test_what_is_compiled_with_blocks_is_aligned_to_less(compiler: str, tmp_path
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_a_compiler_that_fails_once_is_tried_again(compiler: str, tmp_path: Path) -> None:
     """With the list or without: that is not remembered, and said.  What it always says is no failure."""
-    entries = [orderfile.Entry("f", blocks=(0, 2))]
-    (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 1"}, entries)))
+    write_order(tmp_path, orderfile.Entry("f", blocks=(0, 2)))
     (tmp_path / "one.c").write_text(ALIGNED)
     front = tmp_path / "clang"
     front.write_text(f'#!/bin/sh\ncase $* in *"$BROKEN") exit 1;; esac\necho hm >&2\nexec {compiler} "$@"\n')
@@ -507,8 +511,7 @@ def test_rust(tmp_path: Path) -> None:
 
 def test_what_has_no_such_list(tmp_path: Path) -> None:
     """gcc, and a target without such sections, get functions alone."""
-    entries = [orderfile.Entry("second", blocks=(0, 2))]
-    (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 1"}, entries)))
+    write_order(tmp_path, orderfile.Entry("second", blocks=(0, 2)))
     (tmp_path / "one.c").write_text("int second(int x) { return x ? x * 3 : 4; }\n")
     settings: Settings = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     targets = [("gcc",), *((name, "--target=wasm32") for name in COMPILERS)]
@@ -527,8 +530,7 @@ def test_the_list_is_made_once_for_each_order(tmp_path: Path) -> None:
     cache = tmp_path / "cache" / "hugealign"
 
     def compiled(*blocks: int) -> set[Path]:
-        entries = [orderfile.Entry("second", blocks=blocks)]
-        (tmp_path / "order").write_text(orderfile.write(orderfile.OrderFile({"blocks": "of 1"}, entries)))
+        write_order(tmp_path, orderfile.Entry("second", blocks=blocks))
         work.build("one", profile="order")
         return set(cache.glob("*.list"))
 

@@ -75,7 +75,7 @@ def server(words: str, port: int, log: Path = Path(os.devnull), **settings: Any)
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait()
 
 
 # Compiler caches

@@ -63,6 +63,6 @@ os.kill(os.getpid(), 15)
 """
     done = subprocess.run(
         [sys.executable, "-I", "-c", script], env=alike, cwd=tmp_path, capture_output=True, text=True, check=False,
-        timeout=60, umask=0o022,
+        umask=0o022,
     )  # fmt: skip
     assert (done.stdout.split(), done.returncode) == (["4321", "True", "there", "0o640", "hidden"], -15), done.stderr

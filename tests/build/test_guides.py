@@ -38,7 +38,7 @@ def typed_block(block: Block, place: Path, **settings: str) -> str:
     """Type *block* in *place*, with *settings* in the environment; return what it prints."""
     done = subprocess.run(
         ["sh", "-ec", f"{block.commands}\nwait"],
-        check=False, cwd=place, capture_output=True, text=True, env=environment(**settings), timeout=120,
+        check=False, cwd=place, capture_output=True, text=True, env=environment(**settings),
     )  # fmt: skip
     assert done.returncode == 0, (block, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr

@@ -56,7 +56,7 @@ def test_run(block: Block, places: dict[str, Path], tmp_path: Path) -> None:
         start_new_session=True,
     ) as shell:
         try:
-            output, _ = shell.communicate(timeout=250)
+            output, _ = shell.communicate()
         finally:
             if shell.poll() is None:
                 os.killpg(shell.pid, signal.SIGKILL)

@@ -16,10 +16,12 @@ from hugealign.orderfile import Entry
 from hugealign.wrapper import plugin_list as listed
 from tests.build.plugins import Built, order_file
 from tests.build.projects import Settings
-from tests.link.test_order import ENTRIES, OUTPUT, SOURCES, lies_first, note_of, symbols
+from tests.link import test_order
+from tests.link.test_order import OUTPUT, SOURCES, lies_first, note_of, symbols
 from tests.support import HUGEALIGN, LLVM, Elf, need, run
 
-#: What of ENTRIES is hot: those that fill room have no sections of their own.
+profile = test_order.profile
+#: What of its ENTRIES is hot: those that fill room have no sections of their own.
 HOT = ("gamma_", "_Z7inline_i", "beta", "main", "_ZN5ThingC1Ei", "cold_one", "_ZL5twicei", "alpha")
 LINKERS = ("bfd", "gold", "lld14", "lld19")
 ONE = "int cold(int x) { return x + 1; }\nint hot(int x) { return x * 3; }\nint main(void) { return hot(0); }\n"
@@ -66,13 +68,6 @@ def work(tmp_path: Path, cache: Path) -> Work:
 
 
 # --- what it does ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="session")
-def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("profile") / "server.order"
-    path.write_text("\n".join(("# hugealign.order/1", "# windows: 1", "", *ENTRIES, "")))
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -50,18 +50,24 @@ def run(*words: object, cwd: Path | None = None, file_size: int = resource.RLIM_
 
     The kernel ends what does not end: after a minute of processor time.
     """
-    temporary = {"TMPDIR": str(cwd)} if cwd else {}
+    return started(
+        HUGEALIGN, *words, cwd=cwd, file_size=file_size, env=environment(**{"TMPDIR": str(cwd)} if cwd else {})
+    )
+
+
+def started(*argv: object, cwd: Path | None, env: dict[str, str], file_size: int = resource.RLIM_INFINITY) -> Ended:
+    """Run the command *argv* within the same bounds."""
     with tempfile.TemporaryDirectory() as work:
         out, err, cost = (Path(work) / name for name in ("out", "err", "cost"))
         with out.open("wb") as stdout, err.open("wb") as stderr:
             limits = [str(_SECONDS), str(_STOP), str(file_size)]
             subprocess.run(
-                [sys.executable, "-ISc", _HELPER, cost, *limits, HUGEALIGN, *map(str, words)],
+                [sys.executable, "-ISc", _HELPER, cost, *limits, *map(str, argv)],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
                 cwd=cwd,
-                env=environment(**temporary),
+                env=env,
                 check=True,
             )
         status, peak = cost.read_text().split()

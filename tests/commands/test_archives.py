@@ -30,6 +30,7 @@ from hugealign.verification.result import UNKNOWN, FileReport
 from hugealign.verification.verify import check_all
 from tests.commands import archives
 from tests.support import ROOT
+from tests.trees import tar
 
 ELF = b"\x7fELF\x02\x01\x01" + b"\0" * 9 + b"\x03\0\x3e\0" + b"\0" * 44  # the header of a library, and no more
 
@@ -112,16 +113,6 @@ def test_static_archives(made: Path) -> None:
         f"{walked}/mixed.a!prog"
     ]
     assert counts[OBJECT] == 3
-
-
-def tar(*members: tuple[str, bytes], kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as archive:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size, info.type, info.linkname = len(data), kind, link
-            archive.addfile(info, io.BytesIO(data))
-    return out.getvalue()
 
 
 def zipped(*members: tuple[str, bytes]) -> bytes:

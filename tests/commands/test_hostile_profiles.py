@@ -8,16 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands.bounded import Ended, run
-from tests.commands.profiles import build
 from tests.support import HUGEALIGN, worded
 from tests.support import run as run_any
 
 PEAK = 256 << 20
-
-
-@pytest.fixture(scope="module")
-def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("prog"))
 
 
 def packed(path: Path, head: bytes, piece: bytes, times: int) -> None:
@@ -72,7 +66,7 @@ def test_more_may_be_unpacked_where_that_is_asked_for(prog: Path, tmp_path: Path
     assert "100.00 % of 110000 samples" in done.stdout
 
 
-@pytest.mark.matrix  # unit/profile/test_memory.py has every reader, with less
+@pytest.mark.matrix  # unit/profile/test_read.py has every reader, with less
 @pytest.mark.parametrize("line", ["n{0:x} 1\n", "1 main {0:x} 1 hot 0 0 5\n", "1 f{0:x} 0 1 g{0:x} 0 0 5\n"])
 def test_names_and_calls_without_end(prog: Path, tmp_path: Path, line: str) -> None:
     """The documented bound of what is remembered of a profile."""

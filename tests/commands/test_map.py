@@ -13,7 +13,7 @@ import pytest
 from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError
 from hugealign.map import report
-from tests.commands.profiles import SAMPLES, build
+from tests.commands.profiles import SAMPLES
 from tests.support import HUGEALIGN, ROOT, run, worded
 from tests.unit.map.test_map import drawn, matched
 
@@ -21,11 +21,6 @@ SCHEMA = json.loads((ROOT / "hugealign/map/map-1.schema.json").read_text())
 
 
 # The command.
-
-
-@pytest.fixture(scope="module")
-def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("map"))
 
 
 def test_command(prog: Path) -> None:

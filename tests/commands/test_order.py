@@ -16,15 +16,10 @@ from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import report
-from tests.commands.profiles import SAMPLES, addressed, build
+from tests.commands.profiles import SAMPLES, addressed
 from tests.support import HUGEALIGN, ROOT, need, run, worded
 
 # The command.
-
-
-@pytest.fixture(scope="module")
-def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("order"))
 
 
 def test_command(prog: Path, tmp_path: Path) -> None:

@@ -15,16 +15,11 @@ from opentelemetry.proto.profiles.v1development.profiles_pb2 import ProfilesData
 from hugealign.elf.symbols import Functions, read_functions
 from hugealign.profile import counts
 from hugealign.profile.model import ProfileError
-from tests.commands.profiles import SAMPLES, arcs, build, functions_of, load, named
+from tests.commands.profiles import SAMPLES, arcs, functions_of, load, named
 from tests.support import HUGEALIGN, run
 
 BASE = 0x555555554000
 KEY = "process.executable.build_id.gnu"
-
-
-@pytest.fixture(scope="module")
-def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("otlp"))
 
 
 def samples_of(mine: dict[bytes, int]) -> int:

@@ -12,15 +12,10 @@ import hugealign
 from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError
 from hugealign.profile import counts
-from tests.commands.profiles import SAMPLES, addressed, arcs, build, functions_of, load, named
+from tests.commands.profiles import SAMPLES, addressed, arcs, functions_of, load, named
 from tests.support import HUGEALIGN, run
 
 PROFILES = sorted(path for path in SAMPLES.iterdir() if path.suffix in (".txt", ".fdata"))
-
-
-@pytest.fixture(scope="module")
-def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("profile"))
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda path: path.name)

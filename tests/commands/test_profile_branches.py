@@ -9,19 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.code.callsites import CallSites
 from hugealign.elf.symbols import read_functions
 from tests.commands import branchdata
-from tests.commands.profiles import arcs, build, functions_of, load, named
+from tests.commands.profiles import arcs, functions_of, load, named
 from tests.support import HUGEALIGN, run
 
 BASE = 0x5555_5555_4000
 pytestmark = pytest.mark.skipif(not shutil.which("perf"), reason="no perf")
-
-
-@pytest.fixture(scope="module")
-def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("prog"))
 
 
 def linked(prog: Path, directory: Path, build_id: str) -> Path:
@@ -58,12 +52,6 @@ def check(data: Path, program: Path) -> list[str]:
     assert profile.foreign == 7
     assert not profile.bad
     return profile.notes
-
-
-@pytest.fixture
-def any_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The callers of these chains are made up: no call is there."""
-    monkeypatch.setattr(CallSites, "possible", lambda _, __: True)
 
 
 def test_of_this_build(prog: Path, tmp_path: Path) -> None:

@@ -20,8 +20,6 @@ for module, word in ((test_profile_branches, "test_"), (test_profile_tools, "per
     for name, function in vars(module).items():
         if name.startswith("test_") and word in name:
             globals()[name] = function
-prog = test_profile_branches.prog
-any_caller = test_profile_branches.any_caller
 
 
 @pytest.fixture(scope="module", params=newer.SUITES, autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.profiles import build, functions_of
+from tests.commands.profiles import functions_of
 from tests.support import HUGEALIGN
 
 SIZE = int(os.environ.get("HUGEALIGN_TEST_STREAM", str(160 << 20)))  # bytes
@@ -25,11 +25,6 @@ with open(path, "wb") as out:
         out.write(again.encode() * at_once)
     out.write(again.encode() * (int(times) % at_once))
 """
-
-
-@pytest.fixture(scope="module")
-def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("prog"))
 
 
 def mapped(pid: int) -> str:

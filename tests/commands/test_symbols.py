@@ -8,15 +8,9 @@ import pytest
 
 from hugealign.elf.symbols import read_functions
 from hugealign.errors import MalformedElfError, NotElfError
-from tests.commands.profiles import build
 from tests.support import Elf, refused
 
 AARCH64 = "aarch64-linux-gnu-"
-
-
-@pytest.fixture(scope="module")
-def prog(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("symbols"))
 
 
 def output(*words: object) -> str:

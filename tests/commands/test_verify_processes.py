@@ -90,7 +90,7 @@ def test_interrupted(slow: Path, jobs: str) -> None:
     )
     until(lambda: busy(os.getpid()))
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate()
     assert (process.returncode, errors) == (130, b"")
     until(lambda: not session(process.pid))
 

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.strace import ERRORS, faulty
+
 ROOT = Path(__file__).parents[2]
 _PATIENCE = 60.0  # seconds until a command counts as hung
 _LINES = 4  # on standard error
@@ -31,71 +33,6 @@ int f(int x) { return x; }
 int main(void) { return f(puts("ran") < 0); }
 """
 
-#: System call -> errors that it can have here (its manual page, section 2).
-ERRORS = {
-    "openat": ("EMFILE", "ENFILE", "EACCES", "EIO", "ENOMEM"),
-    "openat2": ("EMFILE", "EACCES", "ENOSYS"),
-    "read": ("EIO", "EINTR"),
-    "pread64": ("EIO",),
-    "write": ("EIO", "ENOSPC", "EPIPE"),
-    "pwrite64": ("EIO", "ENOSPC", "EDQUOT"),
-    "newfstatat": ("EIO", "EACCES", "ENOMEM"),
-    "fstat": ("EIO", "ENOMEM"),
-    "statx": ("EIO", "ENOSYS"),
-    "lseek": ("EIO", "ESPIPE"),
-    "readlink": ("EACCES", "EIO"),
-    "getdents64": ("EIO", "ENOMEM"),
-    "memfd_create": ("EMFILE", "EPERM", "ENOMEM"),
-    "mmap": ("ENOMEM",),
-    "madvise": ("EINVAL", "ENOMEM", "EAGAIN", "EBUSY"),
-    "ioctl": ("EIO", "ENOTTY", "EPERM"),
-    "fcntl": ("EMFILE", "EINVAL"),
-    "flock": ("EIO", "ENOLCK"),
-    "pipe2": ("EMFILE", "ENFILE"),
-    "fork": ("EAGAIN", "ENOMEM"),
-    "vfork": ("EAGAIN", "ENOMEM"),
-    "clone": ("EAGAIN", "ENOMEM"),
-    "clone3": ("EAGAIN", "ENOMEM"),
-    "wait4": ("ECHILD", "EINTR"),
-    "prctl": ("EINVAL", "EPERM"),
-    "unshare": ("EPERM", "ENOSPC"),
-    "setns": ("EPERM",),
-    "mount": ("EPERM", "EACCES", "ENOMEM"),
-    "open_tree": ("EPERM", "ENOSYS"),
-    "move_mount": ("EPERM", "EINVAL"),
-    "fadvise64": ("EINVAL",),
-    "fsync": ("EIO", "ENOSPC"),
-    "ftruncate": ("EIO", "ENOSPC"),
-    "copy_file_range": ("EIO", "ENOSPC"),
-    "fchmod": ("EPERM", "EIO"),
-    "fchown": ("EPERM", "EIO"),
-    "utimensat": ("EPERM", "EIO"),
-    "linkat": ("EIO", "EPERM", "EEXIST"),
-    "symlink": ("EIO", "ENOSPC"),
-    "rename": ("EIO", "ENOSPC"),
-    "renameat": ("EIO", "ENOSPC"),
-    "renameat2": ("EIO", "EINVAL", "ENOSYS"),
-    "unlink": ("EIO",),
-    "unlinkat": ("EIO",),
-    "mkdir": ("EIO", "ENOSPC"),
-    "perf_event_open": ("EACCES", "ENOSYS", "EMFILE"),
-    "process_madvise": ("EPERM", "EINVAL"),
-    "pidfd_open": ("EMFILE", "EPERM"),
-    "sched_setaffinity": ("EINVAL",),
-    "sched_getaffinity": ("EINVAL",),
-    "uname": ("EFAULT",),
-    "sysinfo": ("EFAULT",),
-    "getxattr": ("EIO", "EOPNOTSUPP"),
-    "flistxattr": ("EIO", "EOPNOTSUPP"),
-    "fgetxattr": ("EIO",),
-    "fsetxattr": ("ENOSPC", "EPERM"),
-    "fstatfs": ("EIO",),
-    "poll": ("ENOMEM", "EINTR"),
-    "epoll_create1": ("EMFILE",),
-    "epoll_ctl": ("ENOMEM",),
-    "epoll_wait": ("EINTR",),
-    "socketpair": ("EMFILE",),
-}
 #: What only the interpreter does with its own files.
 _LOADING = re.compile(
     r"/lib/python|\.pyc?\b|\.so\b|\.so\.|ld\.so|/usr/lib/locale|pyvenv"
@@ -213,28 +150,20 @@ def faults(name: str, count: int, seed: int) -> list[str]:
     return result
 
 
-def _python(work: Work, command: Command, trace: str, *options: str) -> list[str]:
-    words = [
-        "strace",
-        "-f",
-        "-qq",
-        "-o",
-        trace,
-        *options,
-        "-E",
-        f"PYTHONPATH={ROOT}",
-        "-E",
-        "PYTHONDONTWRITEBYTECODE=1",
-    ]
-    return [*words, sys.executable, "-m", "hugealign", *work.words(command.words)]
+def _run(work: Work, command: Command, *prefix: str) -> "subprocess.CompletedProcess[str]":
+    words = [*prefix, sys.executable, "-m", "hugealign", *work.words(command.words)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        words, cwd=work.top, env=env, capture_output=True, text=True, check=False, timeout=_PATIENCE, errors="replace"
+    )
 
 
 def _cases(work: Work, command: Command) -> Iterator[Fault]:
     """Yield a fault for each call of the command's first process up to its end, or until it becomes another program."""
     trace = work.top / "trace"
-    done = subprocess.run(_python(work, command, str(trace), "-y"), cwd=work.top, capture_output=True, check=False)
+    done = _run(work, command, "strace", "-f", "-y", "-o", str(trace))
     if done.returncode not in command.statuses or done.returncode == 3:
-        raise AssertionError(f"{command.words}: fails without a fault: {done.stderr.decode()}")
+        raise AssertionError(f"{command.words}: fails without a fault: {done.stderr}")
     lines = [match for line in trace.read_text(errors="replace").splitlines() if (match := _CALL.match(line))]
     # strace counts the calls of each process on their own, so those of children are out of reach.
     first = [match for match in lines if match[1] == lines[0][1]]
@@ -252,10 +181,9 @@ def _cases(work: Work, command: Command) -> Iterator[Fault]:
 
 def _problem(work: Work, command: Command, fault: Fault, contents: tuple[str, str]) -> str:
     """Return what is wrong with the outcome of the command with *fault*; empty if nothing is."""
-    inject = f"inject={fault.call}:error={fault.error}:when={fault.number}"
-    words = _python(work, command, str(work.top / "trace"), "-e", f"trace={fault.call}", "-e", inject)
+    prefix = faulty(fault.call, f"error={fault.error}:when={fault.number}", work.top / "trace")
     try:
-        done = subprocess.run(words, cwd=work.top, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+        done = _run(work, command, *prefix)
     except subprocess.TimeoutExpired:
         return "it hangs"
     if "Traceback" in done.stderr:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support import ROOT
+from tests.support import ROOT, MissingError
 
 BUILD = ROOT / "build" / "kernels"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -24,7 +24,7 @@ MODULES = ("virtio_pci", "virtio_blk", "ext4", "xfs", "crypto-crc32c", "btrfs")
 SYSTEM = ("python3-minimal", "libpython3-stdlib", "dash", "coreutils", "mount", "util-linux", "busybox-static")
 
 
-class Unavailable(Exception):  # noqa: N818
+class Unavailable(MissingError):  # noqa: N818
     """A kernel, or a tool, cannot be had here; the message says why."""
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.link.bulk import MAIN, bulk_object
+from tests.link.bulk import LARGE, MAIN, bulk_object
 from tests.support import SRC, TOOLCHAINS, Toolchain, run
 
 
@@ -21,6 +21,12 @@ def no_plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def bulk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An object with 2.9 MiB of text."""
     return bulk_object(tmp_path_factory.mktemp("bulk"))
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An object with 4.4 MiB of text: its links are started before Python has loaded."""
+    return bulk_object(tmp_path_factory.mktemp("large"), LARGE)
 
 
 @pytest.fixture(scope="session")

@@ -14,23 +14,14 @@ from pathlib import Path
 import pytest
 
 from tests.link.bulk import bulk_object
+from tests.strace import ERRORS
 from tests.support import HUGEALIGN, ROOT, environment, need, need_compiler, run
 
-#: The errors that each call can have, by its manual page.
-ERRORS = {
-    **dict.fromkeys(("openat", "open"), ("EMFILE", "ENFILE", "EACCES", "EIO", "ENOMEM")),
-    **dict.fromkeys(("read", "pread64", "getdents64"), ("EIO",)),
-    **dict.fromkeys(("write", "pwrite64", "ftruncate"), ("ENOSPC", "EIO")),
-    **dict.fromkeys(("newfstatat", "fstat", "stat", "statx", "readlink"), ("EACCES", "ENOMEM")),
-    "memfd_create": ("ENOSYS", "EPERM", "EMFILE", "ENOMEM"),
-    **dict.fromkeys(("vfork", "clone", "clone3", "fork"), ("EAGAIN", "ENOMEM")),
-    "execve": ("ENOMEM", "EAGAIN"),
-    "mmap": ("ENOMEM",),
-    "fallocate": ("EOPNOTSUPP", "ENOSPC"),
-    **dict.fromkeys(("pipe2", "dup", "dup2", "fcntl"), ("EMFILE",)),
-    "lseek": ("EINVAL",),
-    "unlink": ("EACCES",),
-}
+#: The calls that are refused, if a link makes them.
+CALLS = (
+    "openat open read pread64 getdents64 write pwrite64 ftruncate newfstatat fstat stat statx readlink memfd_create "
+    "vfork clone clone3 fork execve mmap fallocate pipe2 dup dup2 fcntl lseek unlink"
+).split()
 #: Links that take different ways: compiler words, KiB of text, settings.
 WAYS: dict[str, tuple[str, int, dict[str, str]]] = {
     "started": ("gcc -fuse-ld=bfd", 4500, {}),
@@ -74,7 +65,7 @@ def link(prefix: Path, way: str, log: Path, inject: str = "") -> tuple[int, str,
     out = log.with_name("out")
     out.unlink(missing_ok=True)
     words = (*compiler.split(), f"-B{shims}/", "main.o", f"{size}.o", "-o", out)
-    calls = ",".join(f"?{name}" for name in ERRORS)
+    calls = ",".join(f"?{name}" for name in CALLS)
     done = run(*words, cwd=prefix, env=environment(LOG=str(log), CALLS=calls, INJECT=inject, **settings))
     return done.returncode, done.stderr, run(out).returncode if out.exists() else -1
 

@@ -1,4 +1,4 @@
-"""Large links, which sh/shim.sh starts before Python has loaded: the same promises."""
+"""Large links, which sh/shim.sh starts before Python has loaded: the same promises (test_faults.py has more)."""
 
 import shutil
 import subprocess
@@ -9,17 +9,10 @@ import pytest
 
 from hugealign.elf.machines import X86_64
 from hugealign.elf.objectfile import Pad, pad_object
-from tests.link.bulk import bulk_object
+from tests.link.bulk import LARGE
 from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, environment, need, run
 
 LINKERS = ("gcc-bfd", "gcc-lld14", "gcc-lld19", "clang19-lld19", "gcc-mold")
-FUNCTIONS = 4500  # more than 4 MiB
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An object of 4.4 MiB."""
-    return bulk_object(tmp_path_factory.mktemp("large"), FUNCTIONS)
 
 
 @pytest.fixture(params=LINKERS)
@@ -29,7 +22,7 @@ def linker(request: pytest.FixtureRequest, toolchains: dict[str, Toolchain]) -> 
 
 @pytest.fixture
 def main(tmp_path: Path) -> Path:
-    total = FUNCTIONS * (FUNCTIONS - 1) // 2 % (1 << 32)
+    total = LARGE * (LARGE - 1) // 2 % (1 << 32)
     (tmp_path / "main.c").write_text(f"unsigned big_sum(void); int main(void) {{ return big_sum() != {total}u; }}\n")
     run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
     return tmp_path / "main.o"
@@ -69,28 +62,6 @@ def test_linker_has_our_descriptors(main: Path, large: Path, tmp_path: Path) -> 
     assert (tmp_path / "third").read_text() == f"{main}\n"
 
 
-def test_errors_are_the_plain_ones(linker: Toolchain, large: Path, tmp_path: Path) -> None:
-    (tmp_path / "bad.c").write_text("int nowhere(void); int main(void) { return nowhere(); }\n")
-    run("gcc", "-c", tmp_path / "bad.c", "-o", tmp_path / "bad.o", check=True)
-    words = linker.command(tmp_path / "bad.o", large, "-o", tmp_path / "out")
-    plain, wrapped = run(*words), run(HUGEALIGN, *words)
-    assert plain.returncode != 0
-    assert (wrapped.returncode, wrapped.stdout, wrapped.stderr) == (plain.returncode, plain.stdout, plain.stderr)
-
-
-def test_warnings_are_shown_once(main: Path, large: Path, tmp_path: Path) -> None:
-    (tmp_path / "warn.c").write_text(
-        'static const char text[] __attribute__((section(".gnu.warning.puts"), used)) = "puts is loud";\n'
-        '#include <stdio.h>\nvoid loud(void) { puts("x"); }\n'
-    )
-    run("gcc", "-c", tmp_path / "warn.c", "-o", tmp_path / "warn.o", check=True)
-    words = ("gcc", main, tmp_path / "warn.o", large, "-o", tmp_path / "out")
-    plain, wrapped = run(*words), run(HUGEALIGN, *words)
-    assert "puts is loud" in plain.stderr
-    assert (wrapped.returncode, wrapped.stderr) == (0, plain.stderr)
-    assert Elf(tmp_path / "out").faults() == []
-
-
 def test_large_objects_and_little_text(linker: Toolchain, tmp_path: Path) -> None:
     """Five megabytes of data and a hello: started with the layout, seen to be small, linked again without it."""
     (tmp_path / "data.c").write_text("char data[5 << 20] = {1}; int main(void) { return data[1]; }\n")
@@ -111,20 +82,6 @@ def test_links_to_keep_out_of(words: tuple[str, ...], main: Path, large: Path, t
     if "/dev/null" not in words:
         assert (tmp_path / "plain").read_bytes() == (tmp_path / "out").read_bytes()
     assert Path("/dev/null").is_char_device()
-
-
-@pytest.mark.parametrize(
-    "end", ["kill -11 $$", "kill -15 $$", "kill -9 $$", "exit 200"], ids=["11", "15", "9", "exit-200"]
-)
-def test_linker_killed_by_a_signal(end: str, main: Path, large: Path, tmp_path: Path) -> None:
-    """Or with a status beyond those that shells have for signals."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "ld.bfd").write_text(f"#!/bin/sh\n{end}\n")
-    (tmp_path / "bin" / "ld.bfd").chmod(0o755)
-    (tmp_path / "bin" / "ld").hardlink_to(tmp_path / "bin" / "ld.bfd")
-    words = ("gcc", f"-B{tmp_path / 'bin'}", main, large, "-o", tmp_path / "out")
-    plain, wrapped = run(*words), run(HUGEALIGN, *words)
-    assert (wrapped.returncode, wrapped.stderr) == (plain.returncode, plain.stderr)
 
 
 def test_installation_that_does_not_load(main: Path, large: Path, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.live.filesystems import MissingError
 from tests.live.programs import ROOT
+from tests.support import MissingError
 
 #: Makes what systemd wants to find, and becomes it.
 _BOOT = r"""

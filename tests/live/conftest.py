@@ -1,6 +1,5 @@
 """The programs of tests.live.programs, built once."""
 
-import contextlib
 import os
 import subprocess
 import tempfile
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.live import stock as stocks
-from tests.live.filesystems import MissingError
 from tests.live.programs import WINDOW, Programs
 
 
@@ -41,14 +39,10 @@ def stock(built: Programs) -> Iterator[Path]:
     """A file system that keeps no huge folios, with the programs; the test is skipped without root."""
     if os.geteuid():
         pytest.skip("root is needed to mount a file system without huge folios")
-    with contextlib.ExitStack() as stack:
-        try:
-            # Not pytest's own directory, which an ordinary user could not enter.
-            work = built.directory / "stock"
-            work.mkdir()
-            at = stack.enter_context(stocks.stock(built, work))
-        except MissingError as error:
-            pytest.skip(str(error))
+    # Not pytest's own directory, which an ordinary user could not enter.
+    work = built.directory / "stock"
+    work.mkdir()
+    with stocks.stock(built, work) as at:
         if subprocess.run([built.directory / "probe", at / "good"], check=False).returncode == 0:
             pytest.skip("btrfs keeps huge folios on this kernel")
         yield at

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, huge_kib, hugealign, running
+from tests.support import MissingError
 
 ALL = WINDOWS * WINDOW >> 10
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -31,10 +32,6 @@ WRITERS = {
     "dpkg": "dpkg-deb -x {deb} {directory}",
     "tar": "tar -xf {tar} -C {directory}",
 }
-
-
-class MissingError(Exception):
-    """Something that is needed cannot be had here; the message is a reason to skip."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.live.filesystems import MissingError
+from tests.support import MissingError
 
 #: crun wants control groups of version 2 alone, where this machine may have both.
 _UNIFIED = 'umount --recursive --lazy /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; exec "$@"'

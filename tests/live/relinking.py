@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.support import LLVM
+from tests.support import LLVM, MissingError
 
 PHASES, FUNCTIONS, PER_PHASE, ROUNDS = 12, 2400, 220, 400
 ALIGNED = ("-Wl,-z,separate-code", "-Wl,-z,max-page-size=0x200000")
@@ -81,7 +81,7 @@ def generated(directory: Path) -> list[str]:
     return ["functions.o", "driver.o"]
 
 
-class UnavailableError(Exception):
+class UnavailableError(MissingError):
     """A part cannot be had here; the text says which, and why."""
 
 

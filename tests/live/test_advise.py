@@ -347,7 +347,7 @@ def test_signal_ends_the_command_and_the_answer_is_printed(spread: Path, number:
         try:
             time.sleep(0.2)
             process.send_signal(number)
-            process.wait(20)
+            process.wait()
             with pytest.raises(ProcessLookupError):
                 os.kill(command, 0)
         except BaseException:

@@ -68,7 +68,7 @@ def test_address_space_that_is_small(cold: Path) -> None:
     def limited(mib: int, *words: object) -> subprocess.CompletedProcess[str]:
         # By a shell: ours would need the memory between fork and exec.
         command = ["sh", "-c", f'ulimit -v {mib << 10} && exec "$0" "$@"', sys.executable, *map(str, words)]
-        return subprocess.run(command, check=False, capture_output=True, cwd=ROOT, text=True, timeout=30)
+        return subprocess.run(command, check=False, capture_output=True, cwd=ROOT, text=True)
 
     # Python's compiler takes a want of memory for a syntax error: everything is to be compiled before.
     assert hugealign("warm", "--libs", cold).returncode == 0
@@ -191,9 +191,7 @@ def touch(*arguments):
 warming.touch = touch
 sys.exit(cli.main({[*words, str(path)]!r}))
 """
-    return subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT, timeout=30
-    )
+    return subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT)
 
 
 def test_signals_in_the_middle(cold: Path) -> None:

@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from tests.live import filesystems
-from tests.live.filesystems import MissingError
 from tests.live.podman import huge_kib
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs
-from tests.support import HUGEALIGN, need
+from tests.support import HUGEALIGN, MissingError, need
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(300)]
 ALL = WINDOWS * WINDOW >> 10
@@ -91,23 +90,20 @@ def place(built: Programs) -> Iterator[Path]:
     need("containerd", "ctr", "runc")
     work = built.directory / "containerd"
     work.mkdir()
-    try:
-        with filesystems.mounted("ext4", work, size=1 << 30) as at, contextlib.ExitStack() as stack:
-            for name in ("lower", "upper", "work", "merged"):
-                (at / name).mkdir()
-            image = at / "lower"
-            for name in ("proc", "sys", "dev", "usr/local/bin"):
-                (image / name).mkdir(parents=True)
-            shutil.copy(built.good, image / SERVER.lstrip("/"))
-            listed = subprocess.run(["ldd", built.good], capture_output=True, text=True, check=True).stdout
-            libraries = [word for word in listed.split() if word.startswith("/")]
-            subprocess.run(["cp", "--parents", *libraries, image], check=True)
-            options = f"lowerdir={image},upperdir={at}/upper,workdir={at}/work"
-            subprocess.run(["mount", "-t", "overlay", "-o", options, "none", at / "merged"], check=True)
-            stack.callback(lambda: subprocess.run(["umount", "--lazy", at / "merged"], check=False))
-            yield at
-    except MissingError as error:
-        pytest.skip(str(error))
+    with filesystems.mounted("ext4", work, size=1 << 30) as at, contextlib.ExitStack() as stack:
+        for name in ("lower", "upper", "work", "merged"):
+            (at / name).mkdir()
+        image = at / "lower"
+        for name in ("proc", "sys", "dev", "usr/local/bin"):
+            (image / name).mkdir(parents=True)
+        shutil.copy(built.good, image / SERVER.lstrip("/"))
+        listed = subprocess.run(["ldd", built.good], capture_output=True, text=True, check=True).stdout
+        libraries = [word for word in listed.split() if word.startswith("/")]
+        subprocess.run(["cp", "--parents", *libraries, image], check=True)
+        options = f"lowerdir={image},upperdir={at}/upper,workdir={at}/work"
+        subprocess.run(["mount", "-t", "overlay", "-o", options, "none", at / "merged"], check=True)
+        stack.callback(lambda: subprocess.run(["umount", "--lazy", at / "merged"], check=False))
+        yield at
 
 
 def test_hook_in_the_base_specification(place: Path) -> None:

@@ -16,7 +16,6 @@ from tests.build.test_containers import manifest
 from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import debian
-from tests.live.filesystems import MissingError
 from tests.live.podman import Podman, huge_kib
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
 from tests.live.test_trees import linked
@@ -45,33 +44,25 @@ class Engine(Podman):
 
 @pytest.fixture(scope="module")
 def engine(built: Programs) -> Iterator[Engine]:
+    """Yield an engine with the images that the files in examples/containers are about."""
     if os.geteuid():
         pytest.skip("root is needed")
     need("podman", "crun")
     work = built.directory / "containers"
     work.mkdir()
     # In a place of its own: podman wants a name of 50 characters at most.
-    with tempfile.TemporaryDirectory(prefix="huge-") as state:
-        yield from _engine(built, work, state)
-
-
-def _engine(built: Programs, work: Path, state: str) -> Iterator[Engine]:
-    """Yield an engine with the images that the files in examples/containers are about."""
-    try:
-        with filesystems.mounted("btrfs", work, size=4 << 30) as at:
-            podman = Engine(at, state)
-            podman.run("import", "--quiet", debian(()), "debian:12-slim")
-            shutil.copy(built.good, work / "server")
-            (work / "plain").write_text(f"FROM debian:12-slim\nCOPY server {SERVER}\n")
-            for tag, file, context in (
-                ("hugealign:1", FILES / "Dockerfile", ROOT),
-                ("server-hugealign:1", FILES / "server.Dockerfile", work),
-                ("server:1", work / "plain", work),
-            ):
-                podman.run("build", "--quiet", "--isolation=chroot", "--network=host", "-t", tag, "-f", file, context)
-            yield podman
-    except MissingError as error:
-        pytest.skip(str(error))
+    with tempfile.TemporaryDirectory(prefix="huge-") as state, filesystems.mounted("btrfs", work, size=4 << 30) as at:
+        podman = Engine(at, state)
+        podman.run("import", "--quiet", debian(()), "debian:12-slim")
+        shutil.copy(built.good, work / "server")
+        (work / "plain").write_text(f"FROM debian:12-slim\nCOPY server {SERVER}\n")
+        for tag, file, context in (
+            ("hugealign:1", FILES / "Dockerfile", ROOT),
+            ("server-hugealign:1", FILES / "server.Dockerfile", work),
+            ("server:1", work / "plain", work),
+        ):
+            podman.run("build", "--quiet", "--isolation=chroot", "--network=host", "-t", tag, "-f", file, context)
+        yield podman
 
 
 def test_one_line_of_a_dockerfile(engine: Engine) -> None:

@@ -16,8 +16,8 @@ from hugealign.services import dropins, enable
 from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import System, booted
-from tests.live.filesystems import MissingError
-from tests.live.programs import ROOT, Programs, fault_happened, huge_kib, hugealign, running
+from tests.live.programs import ROOT, Programs, huge_kib, hugealign, running
+from tests.strace import each, faulty, needs_strace
 from tests.support import advised, need, worded
 
 NAME = "/opt/a b/100% demo"
@@ -35,11 +35,8 @@ def system(built: Programs) -> Iterator[System]:
         pytest.skip("root is needed to boot a system")
     work = built.directory / "booted"
     work.mkdir()
-    try:
-        with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
-            yield up
-    except MissingError as error:
-        pytest.skip(str(error))
+    with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
+        yield up
 
 
 @pytest.fixture
@@ -182,27 +179,24 @@ def test_mariadb_of_debian(built: Programs) -> None:
         assert system.run("mariadb", "-N", "-e", "select 6 * 7").stdout == "42\n"
         assert system.run("dpkg", "--verify", "mariadb-server-core").stdout == ""
 
-    try:
-        with filesystems.mounted("btrfs", work, size=4 << 30) as at:
-            with booted(at, ("mariadb-server",)) as system:
-                checked(system, "no window can be huge")
-                assert system.hugealign("enable", "--fix", "mariadb").returncode == 0
-                assert system.run("systemctl", "restart", "mariadb").returncode == 0
-                checked(system, "all 5 windows are huge")
-                before = system.pid("mariadb")
-                shutil.copy("/etc/resolv.conf", at / "etc/resolv.conf")
-                install = "DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --reinstall mariadb-server{,-core}"
-                if system.run("bash", "-c", f"apt-get -qq update && {install}").returncode == 0:
-                    assert system.pid("mariadb") != before  # the package restarts it
-                checked(system, "all 5 windows are huge")
-                assert "current, fixed" in system.hugealign("status").stdout
-            with booted(at) as system:
-                checked(system, "all 5 windows are huge")
-                assert system.hugealign("disable", "mariadb").returncode == 0
-                assert system.run("systemctl", "restart", "mariadb").returncode == 0
-                checked(system, "no window can be huge")
-    except MissingError as error:
-        pytest.skip(str(error))
+    with filesystems.mounted("btrfs", work, size=4 << 30) as at:
+        with booted(at, ("mariadb-server",)) as system:
+            checked(system, "no window can be huge")
+            assert system.hugealign("enable", "--fix", "mariadb").returncode == 0
+            assert system.run("systemctl", "restart", "mariadb").returncode == 0
+            checked(system, "all 5 windows are huge")
+            before = system.pid("mariadb")
+            shutil.copy("/etc/resolv.conf", at / "etc/resolv.conf")
+            install = "DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --reinstall mariadb-server{,-core}"
+            if system.run("bash", "-c", f"apt-get -qq update && {install}").returncode == 0:
+                assert system.pid("mariadb") != before  # the package restarts it
+            checked(system, "all 5 windows are huge")
+            assert "current, fixed" in system.hugealign("status").stdout
+        with booted(at) as system:
+            checked(system, "all 5 windows are huge")
+            assert system.hugealign("disable", "mariadb").returncode == 0
+            assert system.run("systemctl", "restart", "mariadb").returncode == 0
+            checked(system, "no window can be huge")
 
 
 @pytest.mark.matrix
@@ -248,7 +242,7 @@ mount --bind {units} /etc/systemd/system
 exec "$@"
 """
     command = ["unshare", "--mount", "sh", "-ec", line, "sh", *words]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
     return done
 
@@ -423,7 +417,7 @@ def test_a_service_that_gains_nothing_is_told_nothing(units: Path) -> None:
 
 
 @needs_root
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@needs_strace
 @pytest.mark.parametrize(
     "fault", [*(pytest.param(f"error={name}", marks=pytest.mark.matrix) for name in ("EIO", "ENOSPC")), "signal=KILL"]
 )
@@ -443,36 +437,30 @@ def test_enable_that_fails_or_dies(
     units: Path, calls: tuple[str, ...], numbers: tuple[int, ...], fault: str, tmp_path: Path
 ) -> None:
     """A drop-in is whole, and never without the service that renews its copy; what is left can be undone."""
-    hit = set()
-    for words in (("enable", "demo"), ("disable", "demo")):
-        for call in calls:
-            for number in numbers:
-                assert offline(units, "enable", "demo").returncode == 0
-                whole = {name: (units / name).read_text() for name in (DROP_IN, HELPER)}
-                if words[0] == "enable":
-                    assert offline(units, "disable", "demo").returncode == 0
-                prefix = ["strace", "-f", "-o", str(tmp_path / "calls"), "-e", f"trace={call}"]
-                done = offline(units, *words, prefix=[*prefix, "-e", f"inject={call}:{fault}:when={number}"])
-                if fault_happened(tmp_path / "calls"):
-                    hit.add(call)
-                left = [name for name in written(units) if not Path(name).name.startswith(".hugealign-")]
-                assert left in ([], [HELPER], [DROP_IN, HELPER]), (words, call, number)
-                assert all((units / name).read_text() == whole[name] for name in left)
-                assert done.stderr.count("\n") <= 1
-                if left:
-                    assert offline(units, "disable", "demo").returncode == 0
+    hit: set[str] = set()
+    for word in ("enable", "disable"):
+        for _, prefix in each(calls, numbers, fault, tmp_path / "calls", hit):
+            assert offline(units, "enable", "demo").returncode == 0
+            whole = {name: (units / name).read_text() for name in (DROP_IN, HELPER)}
+            if word == "enable":
+                assert offline(units, "disable", "demo").returncode == 0
+            done = offline(units, word, "demo", prefix=prefix)
+            left = [name for name in written(units) if not Path(name).name.startswith(".hugealign-")]
+            assert left in ([], [HELPER], [DROP_IN, HELPER]), (word, prefix)
+            assert all((units / name).read_text() == whole[name] for name in left)
+            assert done.stderr.count("\n") <= 1
+            if left:
+                assert offline(units, "disable", "demo").returncode == 0
     assert hit == set(calls)
 
 
 @needs_root
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@needs_strace
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_service_stays_enabled_if_that_fails_when_it_is_done_again(units: Path, number: int) -> None:
     assert offline(units, "enable", "demo").returncode == 0
     before = {name: (units / name).read_bytes() for name in (DROP_IN, HELPER)}
-    prefix = ["strace", "-f", "-o", "/dev/null", "-e", "trace=renameat"]
-    prefix += ["-e", f"inject=renameat:error=EIO:when={number}"]
-    done = offline(units, "enable", "--fix", "demo", prefix=prefix)
+    done = offline(units, "enable", "--fix", "demo", prefix=faulty("renameat", f"error=EIO:when={number}"))
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
     assert {name: (units / name).read_bytes() for name in written(units)} == before
 

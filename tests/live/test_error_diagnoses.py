@@ -15,6 +15,7 @@ import pytest
 
 from tests.live import stock as stocks
 from tests.live.programs import NOBODY, ROOT, Programs, running
+from tests.strace import faulty
 from tests.support import need
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for most situations")
@@ -80,10 +81,6 @@ Situation = Callable[[Programs, Path], Iterator[Question]]
 def only(*questions: Question) -> Situation:
     """Nothing has to be made."""
     return lambda _programs, _place: iter(questions)
-
-
-def failing(call: str, error: str) -> tuple[str, ...]:
-    return "strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={call}:error={error}"
 
 
 def gone(_: Programs, __: Path) -> Iterator[Question]:
@@ -159,7 +156,7 @@ ROWS: dict[str, tuple[Situation, str | None]] = {
     "file.locked": (file_locked, "advice"),
     "file.others-may-write": (in_the_way("mkdir store", "chmod 777 store"), None),
     "machine.no-advice": (
-        only(Question(_ADVISE, (HERE,), failing("process_madvise", "ENOSYS")), Question(_ADVISE, (HERE,))), None
+        only(Question(_ADVISE, (HERE,), faulty("process_madvise", "error=ENOSYS")), Question(_ADVISE, (HERE,))), None
     ),
     "machine.sample-rate": (sampled_often, "frequency"),
     "process.forbidden": (
@@ -178,7 +175,7 @@ ROWS: dict[str, tuple[Situation, str | None]] = {
         "as-root",
     ),
     "process.refused": (
-        only(Question(_ADVISE, (HERE,), failing("pidfd_open", "EMFILE")), Question(_ADVISE, (HERE,))), None
+        only(Question(_ADVISE, (HERE,), faulty("pidfd_open", "error=EMFILE")), Question(_ADVISE, (HERE,))), None
     ),
     "process.short-lived": (only(Question(_LATE, ("true",)), Question(_LATE, ("sleep", "0.3"))), None),
     "process.unknown-name": (misnamed, None),

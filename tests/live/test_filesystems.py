@@ -17,7 +17,6 @@ from tests.live.filesystems import (
     USERS,
     WRITERS,
     Cell,
-    MissingError,
     kernel,
     measure,
     mounted,
@@ -52,13 +51,10 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
         pytest.skip("nobody has looked at btrfs on this kernel yet")
     with tempfile.TemporaryDirectory(prefix="hugealign-mounts-") as work:
         Path(work).chmod(0o755)
-        try:
-            with mounted(name, Path(work)) as at:
-                # What a write makes huge depends on free memory in pieces of that size, too.
-                Path("/proc/sys/vm/compact_memory").write_text("1", encoding="ascii")
-                yield name, at
-        except MissingError as error:
-            pytest.skip(str(error))
+        with mounted(name, Path(work)) as at:
+            # What a write makes huge depends on free memory in pieces of that size, too.
+            Path("/proc/sys/vm/compact_memory").write_text("1", encoding="ascii")
+            yield name, at
 
 
 def check(name: str, writer: str, cell: Cell, what: object) -> None:
@@ -71,17 +67,10 @@ def check(name: str, writer: str, cell: Cell, what: object) -> None:
         assert f"{worded('file-system.no-huge-pages', file_system=name)}" in cell.said
 
 
-def cell_of(programs: Programs, at: Path, writer: str, user: str) -> Cell:
-    try:
-        return measure(programs, at, writer, user)
-    except MissingError as error:
-        pytest.skip(str(error))
-
-
 def test_short(programs: Programs, place: tuple[str, Path]) -> None:
     name, at = place
     for writer in ("cp", "dd bs=8M"):
-        check(name, writer, cell_of(programs, at, writer, "nobody"), writer)
+        check(name, writer, measure(programs, at, writer, "nobody"), writer)
 
 
 @pytest.mark.matrix
@@ -91,7 +80,7 @@ def test_every_writer(programs: Programs, place: tuple[str, Path], mode: str, us
     name, at = place
     with thp(mode):
         for writer in WRITERS:
-            check(name, writer, cell_of(programs, at, writer, user), (writer, mode, user))
+            check(name, writer, measure(programs, at, writer, user), (writer, mode, user))
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -99,11 +88,8 @@ def test_thp_mode_does_not_matter_where_the_programs_lie(programs: Programs, mod
     at = programs.directory / f"thp-{mode}"
     at.mkdir()
     before = THP.read_text(encoding="ascii")
-    try:
-        with thp(mode):
-            assert f"[{mode}]" in THP.read_text(encoding="ascii")
-            cell = cell_of(programs, at, "cp", "nobody")
-    except MissingError as error:
-        pytest.skip(str(error))
+    with thp(mode):
+        assert f"[{mode}]" in THP.read_text(encoding="ascii")
+        cell = measure(programs, at, "cp", "nobody")
     assert (cell.warmed, cell.disabled) == (ALL, 0)
     assert THP.read_text(encoding="ascii") == before

@@ -19,6 +19,7 @@ from hugealign.process import starts
 from tests.live.programs import NO_THP, ROOT, WINDOW, Programs, chill, hugealign, running
 from tests.live.test_ps_own_text import SOURCE, TEXT
 from tests.live.test_trees import linked
+from tests.strace import faulty
 from tests.support import need
 
 #: Touches the text while huge pages are disabled for it, and allows them afterwards.
@@ -417,7 +418,6 @@ def test_a_kernel_that_only_counts(programs: Programs, place: Path) -> None:
     """As before Linux 6.7, which has no PAGEMAP_SCAN."""
     need("strace")
     path = copied(programs, place, "fixed")  # its text has a head and a tail, which are in small pages
-    prefix = ("strace", "-f", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:error=ENOTTY")
     with running(path, "1") as child:
-        (result,) = process(child.pid, prefix=prefix)["diagnoses"]
+        (result,) = process(child.pid, prefix=faulty("ioctl", "error=ENOTTY"))["diagnoses"]
     assert (result["code"], result["remedy"]) == ("process.counts-only", None)

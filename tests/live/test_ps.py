@@ -222,7 +222,7 @@ def test_signal_ends_the_command_and_the_table_is_printed(warmed: Path, number: 
         else:
             ps.send_signal(number)
         try:
-            ps.wait(20)
+            ps.wait()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(ps.pid, signal.SIGKILL)  # should the command be left

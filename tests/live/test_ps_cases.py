@@ -83,7 +83,7 @@ def test_watch_appends_until_the_process_ends(warmed: Path) -> None:
                 child.wait()
                 break
         rest = ps.stdout.read()
-        ps.wait(20)
+        ps.wait()
     assert ps.returncode == 0  # the last look's
     assert f"{warmed.name}[{child.pid}]: all 3 windows are huge\n" in rest
     assert "\x1b" not in rest
@@ -95,7 +95,7 @@ def test_watch_ends_the_command_when_interrupted(warmed: Path) -> None:
         while "windows are huge" not in ps.stdout.readline():
             pass
         os.killpg(ps.pid, signal.SIGINT)
-        assert ps.wait(20) == 130
+        assert ps.wait() == 130
     assert subprocess.run(["pgrep", "-x", warmed.name], check=False, stdout=subprocess.DEVNULL).returncode == 1
 
 
@@ -105,7 +105,7 @@ def test_watch_ends_when_its_reader_has_gone(warmed: Path) -> None:
         assert ps.stderr
         ps.stdout.readline()
         ps.stdout.close()
-        assert ps.wait(20) == 141
+        assert ps.wait() == 141
         assert ps.stderr.read() == ""
 
 

@@ -31,7 +31,8 @@ from tests.live.programs import (
     hugealign,
     running,
 )
-from tests.support import diagnoses, need
+from tests.strace import faulty, needs_strace
+from tests.support import diagnoses
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for most situations")
 
@@ -158,7 +159,8 @@ def on_tmpfs(programs: Programs, _: Path) -> Iterator[Made]:
     path = Path(f"/dev/shm/hugealign-remedy-{os.getpid()}")
     path.write_bytes(programs.good.read_bytes())
     try:
-        assert hugealign("warm", path).returncode == 0
+        # The kernel does not collapse pages that another processor is still looking at.
+        assert any(hugealign("warm", path).returncode == 0 for _ in range(3))
         yield Made(path, ("warm", "--undo", path))
     finally:
         path.unlink()
@@ -288,11 +290,9 @@ def not_replaced(programs: Programs, _: Path) -> Iterator[Made]:
 @contextlib.contextmanager
 def copied(programs: Programs, _: Path) -> Iterator[Made]:
     """The copy has the name, but the disk did not take that."""
-    need("strace")
     path = held_in_small_pages(programs)
-    fault = ("strace", "-f", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=3")
     with running(path, "5"):
-        yield Made(path, ("warm", "--replace", path), fault)
+        yield Made(path, ("warm", "--replace", path), faulty("fsync", "error=EIO:when=3"))
 
 
 #: Becomes a command that is ended as soon as it calls unshare.
@@ -321,12 +321,6 @@ def missing(_: Programs, tmp_path: Path) -> AbstractContextManager[Made]:
 def fine(programs: Programs, _: Path) -> AbstractContextManager[Made]:
     """Nothing is in the way: what there is is said, and nothing recommended."""
     return nullcontext(Made(programs.good, ("doctor", programs.directory)))
-
-
-def faulty(calls: str, fault: str) -> tuple[str, ...]:
-    """Return what starts a command whose system *calls* have a *fault*."""
-    need("strace")
-    return "strace", "-f", "-o", "/dev/null", "-e", f"trace={calls}", "-e", f"inject={calls}:{fault}"
 
 
 def mounted(script: str) -> tuple[str, ...]:
@@ -476,6 +470,7 @@ def windows_of(path: Path) -> int:
     return int(seen["files"][0]["coverage"]["windows"])
 
 
+@needs_strace
 @pytest.mark.parametrize("code", ROWS)
 def test_the_remedy_helps(programs: Programs, tmp_path: Path, code: str) -> None:
     tmp_path.chmod(0o755)

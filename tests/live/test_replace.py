@@ -23,11 +23,11 @@ from tests.live.programs import (
     WINDOWS,
     Programs,
     chill,
-    fault_happened,
     huge_kib,
     hugealign,
     running,
 )
+from tests.strace import each, faulty, needs_strace
 from tests.support import need, refused, worded
 
 ALL = WINDOWS * WINDOW >> 10
@@ -228,7 +228,6 @@ print(os.stat({path!r}).st_ino == old, sorted(os.listdir(os.path.dirname({path!r
         capture_output=True,
         text=True,
         cwd=place,
-        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -282,7 +281,7 @@ def test_file_that_changes_meanwhile_is_left_alone(place: Path) -> None:
     change(lambda: path.chmod(0o700))
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@needs_strace
 def test_upgrade_at_the_last_moment_stays(place: Path) -> None:
     """The copy has a name, but not yet that of the file, when a package manager renames its own file to it."""
     path, fresh = place / "good", place / "other"
@@ -290,8 +289,7 @@ def test_upgrade_at_the_last_moment_stays(place: Path) -> None:
     with fresh.open("ab") as file:
         file.write(b"upgraded")
     code = f"from hugealign.io import replacing\nreplacing.replace({str(path)!r}, lambda _: True)"
-    slowly = ("-e", "trace=linkat", "-e", "inject=linkat:delay_exit=2000000")
-    words = ["strace", "-f", "-o", "/dev/null", *slowly, sys.executable, "-c", code]
+    words = [*faulty("linkat", "delay_exit=2000000"), sys.executable, "-c", code]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as child:
         while not any(name.startswith(".hugealign-") for name in names(place)) and child.poll() is None:
             time.sleep(0.01)
@@ -345,7 +343,7 @@ def test_replace_and_check_exclude_each_other(built: Programs) -> None:
 _CALLS = ("copy_file_range", "ftruncate", "fsync", "fchown", "fchmod", "utimensat", "linkat", "rename,renameat")
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@needs_strace
 @pytest.mark.parametrize(
     ("fault", "calls", "numbers"),
     [
@@ -362,27 +360,22 @@ def test_fault_at_each_system_call(place: Path, fault: str, calls: tuple[str, ..
     path = place / "good"
     content = path.read_bytes()
     seen = set()
-    for call in calls:
-        for number in numbers:  # the trial file is synced, too
-            chill(path)
-            old = path.stat()
-            inject = ("-e", f"trace={call}", "-e", f"inject={call}:{fault}:when={number}")
-            words = ["strace", "-f", "-o", str(place / "trace"), *inject, sys.executable, "-m", "hugealign"]
-            with running(path, "5"):
-                words += ["warm", "--replace", str(path)]
-                done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
-            new = path.stat()
-            assert path.read_bytes() == content
-            assert (new.st_mode, new.st_uid, new.st_mtime_ns) == (old.st_mode, old.st_uid, old.st_mtime_ns)
-            replaced = new.st_ino != old.st_ino
-            seen.add((call, replaced))
-            if done.returncode == -signal.SIGKILL:
-                assert sum(name.startswith(".hugealign-") for name in names(place)) <= 1
-                continue
-            assert (worded("cache.copied") in done.stdout) == replaced, done
-            assert "Traceback" not in done.stderr
-            assert names(place) == ["good", "trace"]
-            if not fault_happened(place / "trace"):
-                break
+    for call, prefix in each(calls, numbers, fault, place / "trace", set()):  # the trial file is synced, too
+        chill(path)
+        old = path.stat()
+        words = (*prefix, sys.executable, "-m", "hugealign", "warm", "--replace", str(path))
+        with running(path, "5"):
+            done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True)
+        new = path.stat()
+        assert path.read_bytes() == content
+        assert (new.st_mode, new.st_uid, new.st_mtime_ns) == (old.st_mode, old.st_uid, old.st_mtime_ns)
+        replaced = new.st_ino != old.st_ino
+        seen.add((call, replaced))
+        if done.returncode == -signal.SIGKILL:
+            assert sum(name.startswith(".hugealign-") for name in names(place)) <= 1
+            continue
+        assert (worded("cache.copied") in done.stdout) == replaced, done
+        assert "Traceback" not in done.stderr
+        assert names(place) == ["good", "trace"]
     assert ("copy_file_range", False) in seen
     assert ("fsync", True) in seen

@@ -17,9 +17,10 @@ import pytest
 
 from hugealign.diagnosis.catalogue import REMEDIES
 from tests.live import stock as stocks
-from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, fault_happened, huge_kib
+from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, huge_kib
 from tests.live.stock import USER, command, mounts
 from tests.live.test_bad_input import in_group
+from tests.strace import each, needs_strace
 from tests.support import advised, environment, need, refused, worded
 
 ALL = WINDOWS * WINDOW >> 10
@@ -56,9 +57,7 @@ def running(words: list[str], **settings: Any) -> Iterator[subprocess.Popen[str]
 
 def message(words: list[str], **settings: Any) -> subprocess.CompletedProcess[str]:
     settings.setdefault("env", environment())
-    return subprocess.run(
-        words, check=False, capture_output=True, text=True, errors="surrogateescape", timeout=30, **settings
-    )
+    return subprocess.run(words, check=False, capture_output=True, text=True, errors="surrogateescape", **settings)
 
 
 def one_line(done: subprocess.CompletedProcess[str], *parts: str) -> None:
@@ -151,7 +150,7 @@ def test_script_status_signal_and_closed_streams(stock: Path, user: bool) -> Non
     with running(command("run", "--", script, user=user)) as child:
         assert huge_kib(child.pid, stock / "good") == ALL
         child.send_signal(signal.SIGTERM)
-        assert child.wait(10) == -signal.SIGTERM
+        assert child.wait() == -signal.SIGTERM
     shell = stock / "shell"
     shutil.copy("/bin/sh", shell)
     for redirection in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
@@ -433,7 +432,7 @@ def test_fixed_copy(stock: Path, user: bool) -> None:
 _CALLS = "unshare mount umount2 copy_file_range pwrite64 ftruncate fchown fchmod utimensat clone".split()
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@needs_strace
 @pytest.mark.parametrize("fault", ["error=EIO", "signal=KILL"])
 @pytest.mark.parametrize(
     ("calls", "numbers"),
@@ -446,20 +445,15 @@ _CALLS = "unshare mount umount2 copy_file_range pwrite64 ftruncate fchown fchmod
 def test_run_that_fails_or_dies(stock: Path, calls: tuple[str, ...], numbers: Any, fault: str, tmp_path: Path) -> None:
     program = stock / "good"
     content, before = program.read_bytes(), mounts()
-    hit = set()
-    for call in calls:
-        for number in numbers:
-            inject = f"inject={call}:{fault}:when={number}"
-            words = ["strace", "-f", "-o", str(tmp_path / "trace"), "-e", f"trace={call}", "-e", inject]
-            done = message([*words, *stocks.module("run", "--how=stage", "--", program)])
-            if fault_happened(tmp_path / "trace"):
-                hit.add(call)
-            if fault.startswith("error"):
-                assert done.returncode == 0, (call, number, done)
-                assert done.stderr.count("\n") <= 1
-            assert "Traceback" not in done.stderr
-            assert mounts() == before, (call, number)
-            assert program.read_bytes() == content
+    hit: set[str] = set()
+    for _, prefix in each(calls, numbers, fault, tmp_path / "trace", hit):
+        done = message([*prefix, *stocks.module("run", "--how=stage", "--", program)])
+        if fault.startswith("error"):
+            assert done.returncode == 0, (prefix, done)
+            assert done.stderr.count("\n") <= 1
+        assert "Traceback" not in done.stderr
+        assert mounts() == before, prefix
+        assert program.read_bytes() == content
     assert hit == set(calls)
 
 

@@ -15,11 +15,11 @@ from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Remedy
 from tests.live import filesystems
 from tests.live.booted import HUGEALIGN, System, booted
-from tests.live.filesystems import MissingError
-from tests.live.programs import ROOT, Programs, fault_happened, hugealign, running
+from tests.live.programs import ROOT, Programs, hugealign, running
 from tests.live.stock import USER
 from tests.live.stock import module as module_words
-from tests.support import need, worded
+from tests.strace import faulty, happened, needs_strace
+from tests.support import worded
 
 SCHEMA = json.loads((ROOT / "hugealign/changes/status-1.schema.json").read_text(encoding="utf-8"))
 CONFIGURATION = """\
@@ -38,13 +38,10 @@ def system(built: Programs) -> Iterator[System]:
         pytest.skip("root is needed to boot a system")
     work = built.directory / "booted-status"
     work.mkdir()
-    try:
-        with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
-            for name in ("good", "plain"):
-                shutil.copy(built.directory / name, at / "opt" / name)
-            yield up
-    except MissingError as error:
-        pytest.skip(str(error))
+    with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
+        for name in ("good", "plain"):
+            shutil.copy(built.directory / name, at / "opt" / name)
+        yield up
 
 
 def ours(system: System, *words: str) -> subprocess.CompletedProcess[str]:
@@ -261,13 +258,13 @@ def test_a_file_is_listed_as_long_as_it_is_fixed(built: Programs, state: Path, t
     assert not state.exists()
 
 
+@needs_strace
 def test_a_note_whose_change_was_never_made_is_taken_out(built: Programs, state: Path, tmp_path: Path) -> None:
-    need("strace")
     path = tmp_path / "plain"
     shutil.copy(built.plain, path)
-    words = ["strace", "-o", str(tmp_path / "calls"), "-e", "trace=linkat", "-e", "inject=linkat:signal=KILL:when=1"]
-    subprocess.run([*words, *module_words("fix", "--in-place", path)], check=False, capture_output=True)
-    assert fault_happened(tmp_path / "calls")
+    prefix = faulty("linkat", "signal=KILL:when=1", tmp_path / "calls")
+    subprocess.run([*prefix, *module_words("fix", "--in-place", path)], check=False, capture_output=True)
+    assert happened(tmp_path / "calls")
     assert str(path) in (state / "journal").read_text()
     assert files() == {}
     assert not state.exists()

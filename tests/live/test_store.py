@@ -1,6 +1,5 @@
 """``hugealign stage``: the store that services share, which nobody else may change."""
 
-import contextlib
 import json
 import os
 import shutil
@@ -15,8 +14,9 @@ import jsonschema
 import pytest
 
 from tests.live import stock as stocks
-from tests.live.programs import ROOT, WINDOW, WINDOWS, fault_happened, huge_kib, hugealign, running
+from tests.live.programs import ROOT, WINDOW, WINDOWS, huge_kib, hugealign, running
 from tests.live.stock import USER, command, mounts
+from tests.strace import each, needs_strace
 from tests.support import advised, need, worded
 
 ALL = WINDOWS * WINDOW >> 10
@@ -359,7 +359,7 @@ def test_starters_at_once_make_one_copy(store: Path, program: Path) -> None:
     words = stocks.module("stage", "--store", store, program)
     children = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True) for _ in range(20)]
     for child in children:
-        _, errors = child.communicate(timeout=120)
+        _, errors = child.communicate()
         assert (child.returncode, errors) == (0, "")
     assert len(copies(store)) == 1
     assert mounts().count(f" {store} ") == 1
@@ -428,7 +428,7 @@ def started(code: str, *words: object) -> "subprocess.Popen[str]":
 
 def ended(*children: "subprocess.Popen[str]") -> None:
     """Wait for the *children*; none may have failed, even once."""
-    errors = [child.communicate(timeout=280)[1] for child in children]
+    errors = [child.communicate()[1] for child in children]
     assert [(child.returncode, text) for child, text in zip(children, errors, strict=True)] == [(0, "")] * len(children)
 
 
@@ -459,14 +459,14 @@ def test_all_are_dropped_while_others_stage(store: Path, program: Path, rounds: 
 def test_a_hundred_starters_at_once(store: Path, program: Path) -> None:
     words = stocks.module("stage", "--store", store, program)
     children = [subprocess.Popen(words) for _ in range(100)]
-    assert {child.wait(300) for child in children} == {0}
+    assert {child.wait() for child in children} == {0}
     assert (len(copies(store)), mounts().count(f" {store} ")) == (1, 1)
 
 
 _CALLS = "mkdir mount flock copy_file_range pwrite64 ftruncate fchown fchmod utimensat linkat symlink rename unlinkat"
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@needs_strace
 @pytest.mark.parametrize(
     "fault", [*(pytest.param(f"error={name}", marks=pytest.mark.matrix) for name in ("EIO", "ENOSPC")), "signal=KILL"]
 )
@@ -489,39 +489,29 @@ def test_stage_that_fails_or_dies(
 ) -> None:
     """Under the name there is a whole copy of the file as it is now, or none; and the next one puts all in order."""
     old, new = (stock / "good").read_bytes(), (stock / "state").read_bytes()
-    hit = set()
-    for call in calls:
-        for number in numbers:
-            for upgraded in (False, True):
-                with contextlib.suppress(FileNotFoundError):
-                    program.unlink()
-                shutil.copy(stock / "good", program)
-                if upgraded:
-                    assert stage(store, program).returncode == 0
-                    program.unlink()
-                    shutil.copy(stock / "state", program)
-                content = new if upgraded else old
-                inject = f"inject={call}:{fault}:when={number}"
-                words = ["strace", "-f", "-o", str(tmp_path / "calls"), "-e", f"trace={call}", "-e", inject]
-                done = subprocess.run(
-                    [*words, *stocks.module("stage", "--store", store, program)],
-                    check=False,
-                    capture_output=True,
-                    text=True,
-                )
-                if fault_happened(tmp_path / "calls"):
-                    hit.add(call)
-                assert "Traceback" not in done.stderr, (call, number)
-                assert done.returncode in (0, 1, 3, -9, 137), done
-                assert program.read_bytes() == content
-                path = link(store, program)
-                if path.exists():
-                    kept = path.read_bytes()
-                    # Killed before it could look: then `enable` has removed the name before (see there).
-                    assert kept == content or (fault == "signal=KILL" and kept in (old, new)), (call, number)
-                assert stage(store, program).returncode == 0, (call, number)
-                assert path.read_bytes() == content
-                assert len(copies(store)) == 1
-                if upgraded:  # so that the next one has to mount it
-                    subprocess.run(["umount", "--lazy", store], check=False, capture_output=True)
+    hit: set[str] = set()
+    for upgraded in (False, True):
+        content = new if upgraded else old
+        for _, prefix in each(calls, numbers, fault, tmp_path / "calls", hit):
+            program.unlink(missing_ok=True)
+            shutil.copy(stock / "good", program)
+            if upgraded:
+                assert stage(store, program).returncode == 0
+                program.unlink()
+                shutil.copy(stock / "state", program)
+            words = [*prefix, *stocks.module("stage", "--store", store, program)]
+            done = subprocess.run(words, check=False, capture_output=True, text=True)
+            assert "Traceback" not in done.stderr, prefix
+            assert done.returncode in (0, 1, 3, -9, 137), done
+            assert program.read_bytes() == content
+            path = link(store, program)
+            if path.exists():
+                kept = path.read_bytes()
+                # Killed before it could look: then `enable` has removed the name before (see there).
+                assert kept == content or (fault == "signal=KILL" and kept in (old, new)), prefix
+            assert stage(store, program).returncode == 0, prefix
+            assert path.read_bytes() == content
+            assert len(copies(store)) == 1
+            # The next one has to mount it.
+            subprocess.run(["umount", "--lazy", store], check=False, capture_output=True)
     assert hit == set(calls)

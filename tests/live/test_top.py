@@ -18,9 +18,9 @@ import pytest
 
 import hugealign as api
 from tests.live import filesystems
-from tests.live.filesystems import MissingError
 from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.test_hung import Hung, hung  # noqa: F401 - a fixture
+from tests.strace import faulty
 from tests.support import advised, need
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "top-1.schema.json").read_text(encoding="utf-8"))
@@ -134,7 +134,7 @@ def test_code_without_a_file_and_100_000_mappings(arena: Path) -> None:
 
 def test_without_the_ioctls_of_newer_kernels_the_numbers_are_the_same(program: Path) -> None:
     need("strace")
-    without = ("strace", "-f", "-o", "/dev/null", "-e", "trace=ioctl", "-e", "inject=ioctl:error=ENOTTY")
+    without = faulty("ioctl", "error=ENOTTY")
     assert hugealign("warm", "--windows", "1", program).returncode == 0
     with running(program, "5") as child:
         (new,), (old,) = (rows(top(prefix=prefix), child.pid) for prefix in ((), without))
@@ -165,11 +165,8 @@ def stock(built: Programs) -> Iterator[Path]:
     """A directory on btrfs, which keeps no huge folios."""
     work = built.directory / "btrfs"
     work.mkdir()
-    try:
-        with filesystems.mounted("btrfs", work, 1 << 30) as at:
-            yield at
-    except MissingError as error:
-        pytest.skip(str(error))
+    with filesystems.mounted("btrfs", work, 1 << 30) as at:
+        yield at
 
 
 @pytest.fixture(scope="module")
@@ -471,7 +468,7 @@ def test_terminal_is_drawn_again() -> None:
             assert select.select([controller], [], [], 20)[0]
             seen += os.read(controller, 4096)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait() == 130
     os.close(controller)
     assert b"PROCS" in seen
     first = seen.partition(b"\x1b[?7h")[0]  # no line wraps, however wide the characters of a name are

@@ -1,13 +1,10 @@
 """``hugealign warm --undo``: a later process has its text in small pages again."""
 
-import contextlib
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from hugealign.diagnosis.catalogue import REMEDIES
 from hugealign.io.regular import opened
 from hugealign.pagecache import measure as pagecache
 from hugealign.pagecache import warming
@@ -22,7 +19,7 @@ ALL = WINDOWS * WINDOW >> 10
 def warmed(programs: Programs, request: pytest.FixtureRequest) -> Path:
     path = programs.copy(f"cool-{request.node.name}")
     if kernel.file_system(path.stat().st_dev) == "tmpfs":
-        pytest.skip("tmpfs keeps its pages; it has a test of its own")
+        pytest.skip("tmpfs keeps its pages; test_remedies.py has a row for it")
     assert hugealign("warm", path).returncode == 0
     return path
 
@@ -74,24 +71,6 @@ def test_windows_with_only_some_text(programs: Programs) -> None:
         assert all(warming.warm(fd, offsets, WINDOW).huge)
         assert hugealign("warm", "--undo", programs.plain).returncode == 0
         assert not any(pagecache.measure(fd, offsets, WINDOW))
-
-
-def test_tmpfs_keeps_its_pages(programs: Programs) -> None:
-    if not os.access("/dev/shm", os.W_OK) or os.statvfs("/dev/shm").f_flag & os.ST_NOEXEC:
-        pytest.skip("no /dev/shm where programs may run")
-    path = Path(f"/dev/shm/hugealign-cool-{os.getpid()}")
-    try:
-        path.write_bytes(programs.good.read_bytes())
-        if subprocess.run([programs.directory / "probe", path], check=False).returncode:
-            pytest.skip("this kernel does not collapse pages of tmpfs")
-        # The kernel does not collapse pages that another processor is still looking at.
-        assert any(hugealign("warm", path).returncode == 0 for _ in range(3))
-        done = hugealign("warm", "--undo", path)
-        assert done.returncode == 1
-        assert f"{worded('file-system.keeps-pages', file_system='tmpfs')}; {REMEDIES['copy-elsewhere']}" in done.stdout
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
 
 
 def test_what_is_no_program(tmp_path: Path, built: Programs) -> None:

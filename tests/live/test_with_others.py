@@ -108,7 +108,7 @@ def row(record_property: Callable[[str, object], None]) -> Row:
 
 
 def output(*words: str | Path, **variables: str) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True, env=os.environ | variables)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=os.environ | variables)
     return done.stdout
 
 
@@ -209,7 +209,7 @@ def test_gdb(subject: Path, row: Row) -> None:
     commands = ["break work3000", "ignore 1 1", "run", "bt", look, "info symbol $pc", "delete", "continue"]
     done = subprocess.run(
         ["gdb", "-q", "-batch", *(word for text in commands for word in ("-ex", text)), subject],
-        capture_output=True, text=True, timeout=120, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
     ).stdout  # fmt: skip
     stack = r"#0  .*work3000 \(\) at work\.s:\d+\n#1  \S+ in spin_here \(.*\) at main\.c:\d+\n#2  \S+ in main "
     assert re.search(stack, done), done
@@ -244,7 +244,7 @@ def test_uftrace(row: Row, tmp_path: Path) -> None:
         program = tmp_path / name
         subprocess.run([*compiler, *patched, "-o", program], check=True, env=environment())
         words: list[str | Path] = ["uftrace", "record", "-d", tmp_path / "data", "-P", ".", program]
-        done = subprocess.run(words, capture_output=True, check=False, timeout=120)
+        done = subprocess.run(words, capture_output=True, check=False)
         kept[name] = b"constants" in done.stdout
     assert kept == {"plain": True, "ours": False}
     row(

@@ -47,14 +47,6 @@ def do(*words: object, seconds: int = debian.SECONDS) -> str:
     return done.stdout
 
 
-def archived(release: str) -> Path:
-    """Return the archive of a fresh *release*, or skip."""
-    try:
-        return debian.archived(release)
-    except debian.UnavailableError as why:
-        pytest.skip(f"cannot be downloaded: {why}")
-
-
 @pytest.fixture
 def work() -> Iterator[Path]:
     """A directory on the disk, which the one for temporary files may not be."""
@@ -71,7 +63,7 @@ def checkout(place: Path) -> None:
 
 @pytest.mark.parametrize("release", ["bookworm", "trixie"])
 def test_what_is_typed_from_apt_install_to_huge_text(release: str, work: Path) -> None:
-    archived(release)
+    debian.archived(release)
     debian.unpacked(release, work)
     checkout(work / "opt" / "hugealign")
     (work / "usr/local/bin/systemctl").write_text('#!/bin/sh\nexec service "$2" "$1"\n')
@@ -140,7 +132,7 @@ def test_what_fix_misses_until_it_is_installed(work: Path) -> None:
     need("llvm-objcopy-19")
     write(work / "made", {"m.c": "int f(void); int main(void) { return f(); }", "m.s": _TEXT})
     do("sh", "-ec", f"cd {work}/made; {_COMPRESSED}")
-    archived("bookworm")
+    debian.archived("bookworm")
     root = work / "root"
     debian.unpacked("bookworm", root)
     checkout(root / "opt/hugealign")
@@ -180,7 +172,7 @@ def test_a_decoder_that_pip_installs(work: Path) -> None:
 
 def test_a_loader_that_ignores_the_alignment_of_libraries(work: Path) -> None:
     for release, expected in (("bullseye", ["glibc 2.31"]), ("bookworm", [])):
-        archived(release)
+        debian.archived(release)
         root = work / release
         debian.unpacked(release, root)
         checkout(root / "opt/hugealign")
@@ -198,7 +190,7 @@ def buildah(work: Path) -> Iterator[tuple[str, ...]]:
     words = ("buildah", "--root", str(work / "storage"), "--runroot", str(work / "run"))
     try:
         container = do(*words, "from", "scratch").strip()
-        do(*words, "add", container, archived("bookworm"), "/")
+        do(*words, "add", container, debian.archived("bookworm"), "/")
         for name in BASES:
             do(*words, "commit", container, name)
         yield words

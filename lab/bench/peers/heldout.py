@@ -22,7 +22,7 @@ from elftools.elf.elffile import ELFFile
 from lab.bench.peers import llvm
 from lab.bench.peers.program import WORK, Program, compiled, printed, unpacked
 from lab.bench.peers.units import divisible
-from tests.configure import sources
+from lab.bench.sources import sources
 from tests.support import ROOT
 
 _HERE = Path(__file__).parent

@@ -26,7 +26,7 @@ from lab.bench.peers import builds, measure
 from lab.bench.peers.figures import most
 from lab.bench.peers.program import WORK, Program, fingerprint, record, recorded
 from lab.bench.peers.units import divisible, units
-from tests.configure import sources
+from lab.bench.sources import sources
 from tests.support import HUGEALIGN
 
 # The shares of the first run in the recompiled members.

@@ -1,6 +1,7 @@
 """`hugealign doctor` without a machine: facts in, checks out."""
 
 import dataclasses
+import json
 import os
 import re
 import signal
@@ -98,6 +99,17 @@ def test_exit_status() -> None:
     unknown, bad = Place("/x", error="EIO"), NO_FOLIOS
     assert checks.exit_status(list(result(places=(unknown,)).values())) == 3
     assert checks.exit_status(checks.check(dataclasses.replace(GOOD, places=(unknown, bad)))) == 1
+
+
+def test_json_follows_its_schema() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "hugealign" / "doctor" / "doctor-1.schema.json").read_text())
+    every = result(places=(NO_FOLIOS,), no_mounts=REFUSED, variables={"HUGEALIGN_X": ""})
+    document = json.loads(report.to_json([*every.values()]))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(document, schema)
+    assert document["summary"]["obstacle"] == 2
+    assert sum(document["summary"].values()) == len(document["checks"])
 
 
 def test_hostile_text_is_escaped() -> None:

@@ -1,10 +1,10 @@
-"""What a server.toml means, and servers that are stopped and started."""
+"""What a server.toml means, what its test suite said, and servers that are started anew."""
 
 from pathlib import Path
 
 import pytest
 
-from examples.servers.server import VARIANTS, Example, Instance, read, start_anew
+from examples.servers.server import Example, Instance, read, start_anew
 from examples.servers.steps import Failed, Steps
 
 
@@ -36,15 +36,6 @@ def test_every_template_has_what_it_names(tmp_path: Path, name: str) -> None:
     assert not [command for command in commands if "{" in "".join(command)]
     with pytest.raises(KeyError):
         result.words("{unheard-of}")
-
-
-def test_words_with_blanks_stay_whole(tmp_path: Path) -> None:
-    result = example("postgres", tmp_path)
-    build = result.server.builds[0]
-    words = result.words(build["steps"]["configure"][0], variant="hugealign", compiler=build["variants"]["hugealign"])
-    place = f"{tmp_path}/install/postgres-hugealign"
-    assert words == [f"{tmp_path}/source/current/configure", f"--prefix={place}", "CC=hugealign gcc"]
-    assert result.program("hugealign") == Path(place, "bin", "postgres")
 
 
 def test_sources(tmp_path: Path) -> None:
@@ -120,31 +111,3 @@ def test_no_server_keeps_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for name, data in done[4:]:
             seen[name].append(data)
     assert {name: sorted(data) for name, data in seen.items()} == {name: list("ABCD") for name in "abcd"}
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_text_is_warmed_before_each_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variant: str) -> None:
-    """As docs/measured/staying-huge.md says; the promise is broken if that fails, and the server ends with SIGINT."""
-    ran: list[list[str]] = []
-
-    def run(self: Steps, command: list[object], *, log: str, **_: object) -> int:
-        ran.append([str(word) for word in command])
-        self.log(log).write_text("small as before")
-        return int("warm" in command)
-
-    (tmp_path / "logs").mkdir()
-    tmp_path.chmod(0o755)
-    monkeypatch.setattr(Steps, "run", run)
-    monkeypatch.setattr(Steps, "output", lambda *_: "")
-    result = example("postgres", tmp_path)
-    monkeypatch.setattr(Instance, "words", lambda _, template: ["sleep", "60"] if "-D" in template else [template])
-    item = Instance(result, variant, tmp_path / "data", tmp_path / "socket")
-    for _ in range(2):
-        item.start()
-        process = item.process
-        item.stop()
-        assert process
-        assert process.returncode == -2
-    warmed = [words for words in ran if words[:2] == ["hugealign", "warm"]]
-    assert warmed == ([] if variant == "plain" else [["hugealign", "warm", str(result.program(variant))]] * 2)
-    assert result.steps.broken == [f"hugealign warm {variant}: small as before"] * len(warmed)

@@ -1,7 +1,5 @@
-"""Steps run once, as an ordinary user, and what they gave is kept."""
+"""What steps gave is kept, and belongs to one version."""
 
-import os
-import subprocess
 import time
 from pathlib import Path
 
@@ -16,38 +14,7 @@ def steps(tmp_path: Path) -> Steps:
     """A run in a directory of its own."""
     for name in ("stamps", "logs"):
         (tmp_path / name).mkdir()
-    tmp_path.chmod(0o755)
-    user = "nobody" if os.geteuid() == 0 else subprocess.check_output(["id", "-un"], text=True).strip()
-    return Steps(tmp_path, user)
-
-
-def test_steps_run_once(steps: Steps, capsys: pytest.CaptureFixture[str]) -> None:
-    ran: list[int] = []
-
-    def count() -> dict[str, int]:
-        ran.append(1)
-        return {"ran": len(ran)}
-
-    assert [steps.step("count", "counting", count) for _ in range(2)] == [{"ran": 1}] * 2
-    assert "done before" in capsys.readouterr().out
-    assert steps.seconds() == {"count": 0}
-    with pytest.raises(ZeroDivisionError):
-        steps.step("fails", "failing", lambda: 1 // 0)
-    assert list(steps.seconds()) == ["count"]
-
-
-def test_commands_run_as_the_user_and_their_log_tells_why_they_failed(steps: Steps) -> None:
-    for append in (False, True):
-        assert steps.run(["sh", "-c", "id -un"], log="who", append=append, cwd=Path("/")) == 0
-    assert steps.log("who").read_text().split() == [steps.user] * 2
-    assert (
-        steps.output(["sh", "-c", "id -u; exit 3"], accept=(3,))
-        == f"{subprocess.check_output(['id', '-u', steps.user], text=True)}"
-    )
-    with pytest.raises(Failed, match=r"reason\n.*status 4"):
-        steps.run(["sh", "-c", "echo reason; exit 4"], log="fails", cwd=Path("/"))
-    with pytest.raises(Failed, match=r"reason\n.*status 5"):
-        steps.output(["sh", "-c", "echo reason >&2; exit 5"])
+    return Steps(tmp_path, "nobody")
 
 
 def test_a_broken_promise_is_kept_for_the_report(steps: Steps, capsys: pytest.CaptureFixture[str]) -> None:

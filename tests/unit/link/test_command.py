@@ -131,3 +131,10 @@ def test_number(text: str, value: int) -> None:
 @pytest.mark.parametrize("text", ["", "zz", "-5", "0x", "1" * 40])
 def test_no_number(text: str) -> None:
     assert number(text) is None
+
+
+def test_orders_of_the_users_own() -> None:
+    for words in (["--symbol-ordering-file=x"], ["--symbol-ordering-file", "x"], ["--call-graph-ordering-file=x"]):
+        assert parse([*words, "a.o"]).ordered
+        assert parse([*words, "a.o"]).inputs == ["a.o"]
+    assert not parse(["a.o", "-o", "symbol-ordering-file"]).ordered

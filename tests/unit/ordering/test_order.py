@@ -1,5 +1,8 @@
 """Orders, windows and order files of programs that are made up."""
 
+from dataclasses import replace
+from itertools import accumulate
+
 import pytest
 
 from hugealign.code.calls import Calls
@@ -9,10 +12,12 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.orderfile import COLD, FILL, HOT, Entry, OrderFile
 from hugealign.ordering import diff, knapsack, sorting, unseen
 from hugealign.ordering.compose import compose, symbol_list
+from hugealign.ordering.order import ThinError, check_evidence, check_names
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.sorting import Sorted, sort
 from hugealign.ordering.windows import WindowPlan, WindowRoom, ends_of
-from hugealign.profile.match import Matched
+from hugealign.profile.match import Matched, placeable
+from hugealign.profile.ran import MismatchError, Ran
 from hugealign.system.budget import budget_of, of_entries
 
 PAGE = 1 << 16
@@ -21,7 +26,7 @@ PAGE = 1 << 16
 def program(sizes: list[int], names: list[str] | None = None, text: int | None = None) -> Functions:
     """Return functions one after the other, from address 4096 on."""
     names = names or [f"f{index}" for index in range(len(sizes))]
-    starts = [4096 + sum(sizes[:index]) for index in range(len(sizes))]
+    starts = list(accumulate(sizes, initial=4096))[:-1]
     by_name: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         by_name.setdefault(name, []).append(index)
@@ -521,3 +526,84 @@ def test_few_calls_do_not_make_those_of_the_code_small() -> None:
     assert not unseen.calls_throughout(Matched(many))
     assert unseen.incomplete(Matched(many, {(0, 1, 4): 900}))
     assert not unseen.incomplete(Matched(many, {(0, 1, 4): 1, (3, 2, 4): 1}))
+
+
+# Whether what ran is enough for an order: samples for the size of the program, names to place functions by.
+
+
+def nameless(count: int, without: int = 0) -> Functions:
+    """Return *count* functions of 64 bytes, the first *without* a name."""
+    return program([64] * count, ["" if index < without else f"f{index}" for index in range(count)])
+
+
+def ran(functions: Functions, samples: dict[int, int], form: str = "perf.data") -> Ran:
+    total = sum(samples.values())
+    matched = placeable(Matched(samples, {(0, 1, None): 1}, total, total), functions)
+    return Ran("program", functions, matched, [("p", form)])
+
+
+@pytest.mark.parametrize(
+    ("functions", "samples", "windows", "enough"),
+    [
+        (10, 100, 0, True),
+        (10, 99, 0, False),
+        (100_000, 300, 0, False),
+        (100_000, 1000, 0, True),
+        (100_000, 300, 7, True),
+    ],
+)
+def test_enough_samples_for_the_program(functions: int, samples: int, windows: int, enough: bool) -> None:
+    """The message has the number that is enough."""
+    budget = budget_of(windows=windows)
+    known = ran(nameless(functions), {0: samples})
+    output: list[str] = []
+    if enough:
+        check_evidence(known, budget, False, output.append)
+        assert not output
+        return
+    with pytest.raises(ThinError, match=f"record at least {max(100, functions // 100)},"):
+        check_evidence(known, budget, False, output.append)
+    check_evidence(known, budget, True, output.append)
+    assert len(output) == 1
+    check_evidence(ran(nameless(functions), {0: samples}, "gcda"), budget, False, output.append)
+    assert len(output) == 1
+
+
+def test_what_has_no_name_counts_as_missed() -> None:
+    """It is not placed, and its samples are in the share that was missed."""
+    functions = nameless(10, 2)
+    known = ran(functions, {0: 30, 1: 10, 2: 50, 3: 8, 4: 1, 5: 1})
+    assert {*known.matched.samples} == {2, 3, 4, 5}
+    assert known.matched.nameless == 40
+    assert not known.matched.arcs
+    missed = unseen.missed(known.matched)
+    assert missed is not None
+    assert missed.times is None
+    assert 0.4 <= missed.unseen.low <= missed.unseen.share <= missed.unseen.high
+    output: list[str] = []
+    check_names(known, False, output.append)
+    assert "40.0%" in output[0]
+
+
+def test_most_of_what_ran_has_no_name() -> None:
+    known = ran(nameless(10, 2), {0: 51, 2: 49})
+    with pytest.raises(MismatchError, match="without a name"):
+        check_names(known, False, lambda _: None)
+    output: list[str] = []
+    check_names(known, True, output.append)
+    assert len(output) == 1
+    check_names(ran(nameless(10), {0: 51, 2: 49}), False, output.append)
+    assert len(output) == 1
+
+
+def test_small_pages_get_no_more_than_was_probably_missed() -> None:
+    """A profile that missed 1 % gets a hundredth of its bytes, however large what it saw once is."""
+    functions = replace(nameless(1000), sizes=[64] * 900 + [6400] * 100)
+    often = dict.fromkeys(range(100), 100)
+    once = {900 + index: 1 for index in range(100)}
+    matched = ran(functions, often | once).matched
+    ran_bytes = sum(functions.sizes[index] for index in matched.samples)
+    assert unseen.room(matched, functions) > ran_bytes
+    assert 0 < unseen.small_room(matched, functions) < ran_bytes / 90
+    # One that missed most is bounded by what it saw, too.
+    assert unseen.small_room(ran(functions, dict.fromkeys(range(50), 1) | {60: 2}).matched, functions) > 0

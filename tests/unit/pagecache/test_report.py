@@ -1,7 +1,6 @@
 """What `warm` says of a file: pure functions."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +14,8 @@ from hugealign.pagecache.measure import CacheState
 from hugealign.pagecache.report import ranges, shortened, to_json, total
 from hugealign.pagecache.warm import CachedText
 from hugealign.pagecache.warming import Warmth
-from tests.support import advised, worded
+from tests.support import ROOT, advised, worded
 
-SCHEMA = json.loads((Path(report.__file__).with_name("warm-1.schema.json")).read_text(encoding="utf-8"))
 W = 2 << 20
 NOTE = Diagnosis("text.windows-meant", "f", {"windows": 1})
 IN_USE = Diagnosis("cache.in-use", "f", {"process": 7, "name": "x"}, Remedy("stop"))
@@ -84,3 +82,13 @@ def test_document() -> None:
     assert result["libraries_missing"] == [{"name": "lib\\n", "needed_by": "a"}]
     assert result["errors"] == [{"target": "c", "message": "message", "diagnosis": None}]
     assert json.loads(json.dumps(result)) == result
+
+
+def test_document_follows_the_schema() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "hugealign/pagecache/warm-1.schema.json").read_text())
+    result = documented()
+    jsonschema.validate(result, schema)
+    result["files"][0]["methods"] = ["magic"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(result, schema)

@@ -15,15 +15,6 @@ from hugealign.profile.merge import MergeOptions, merge_counts
 from hugealign.profile.model import ProfileError
 from tests.support import ROOT
 
-
-def _merged(directory: Path, *parts: Counts, options: MergeOptions | None = None) -> Counts:
-    paths = []
-    for number, part in enumerate(parts):
-        paths.append(str(directory / f"{number}.counts"))
-        Path(paths[-1]).write_bytes(counts.write(part))
-    return merge_counts(paths, options or MergeOptions()).counts
-
-
 _SMALL: Counts = {b"ab\tx": {b"f\t1\tmain\t\t": 7, b"hosts": 1}, b"-\tx": {b"f\t\tb\t\t": 0}}
 
 
@@ -172,10 +163,9 @@ _HONEST: Counts = {b"ab\tx": {_FUNCTION: 100, _CALL: 10, b"r\t1\t2": 100, b"host
 def test_a_cap_bounds_a_host_in_every_kind_of_line(tmp_path: Path, lies: Counts) -> None:
     """Over all builds and programs of its file, and a file without too much is not touched."""
     options = MergeOptions(cap=100)
-    assert _merged(tmp_path, _HONEST, options=options) == _HONEST
-    merged = _merged(tmp_path, lies, options=options)
+    assert merged(tmp_path, _HONEST, options=options) == _HONEST
     sums = Counter[bytes]()
-    for mine in merged.values():
+    for mine in merged(tmp_path, lies, options=options).values():
         for key, count in mine.items():
             sums[key.split(b"\t")[0]] += count
     assert sums[b"f"] + sums[b"outside"] <= 100

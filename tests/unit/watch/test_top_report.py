@@ -1,17 +1,21 @@
 """The table, the JSON document and the metrics of `hugealign top`."""
 
+import json
 import re
 from dataclasses import replace
 
+import pytest
+
 from hugealign.cli.output import plain
 from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.io.units import printable
 from hugealign.system.budget import Budget
 from hugealign.watch import adapt_report
 from hugealign.watch import top_report as report
 from hugealign.watch.adapt import Adapted
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.top import Machine, ProgramRow
-from tests.support import advised
+from tests.support import ROOT, advised
 
 M = 1 << 20
 HOSTILE = 'x"\\\n\x1b[2J{y="\udcff"} 1'
@@ -80,6 +84,15 @@ def test_table_of_hostile_names() -> None:
     assert len(text.splitlines()) == len(table(hostile()))
     assert "CONTAINER" in text
     assert "1 process skipped: no answer about 5" in text
+
+
+def test_document_follows_the_schema() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((ROOT / "hugealign/watch/top-1.schema.json").read_text())
+    for machine in (MACHINE, hostile()):
+        result = json.loads(report.to_json(machine))
+        jsonschema.validate(result, schema, cls=jsonschema.Draft202012Validator)
+    assert result["rows"][0]["program"] == printable(HOSTILE)
 
 
 def test_metrics_escape_what_the_format_and_a_terminal_need() -> None:

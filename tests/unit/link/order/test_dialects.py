@@ -1,29 +1,15 @@
 """An order in the words of linkers."""
 
 import hashlib
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from hugealign.elf.machines import X86_64
-from hugealign.elf.notes import BuildNote
-from hugealign.link import linkers
-from hugealign.link.command import parse
-from hugealign.link.job import Job
 from hugealign.link.order import dialects
-from hugealign.link.order.copies import group, is_hot
 from hugealign.link.order.dialects import Choices, LinkOrder
 from hugealign.link.order.inputs import Sections
-from hugealign.link.order.plan import OrderedLink, SecondProcess
-from hugealign.settings import PAGE_SIZE, Settings
-
-
-def job_of(words: list[str], profile: str = "") -> Job:
-    """A link of *words* for x86-64."""
-    return Job("ld", words, words, parse(words), X86_64, Settings(page_size=PAGE_SIZE, profile=profile))
 
 
 @pytest.mark.parametrize("lines", [1, 100_000], ids=["short", "long"])
@@ -165,42 +151,3 @@ def test_sections_that_are_not_known_before_the_link() -> None:
     assert choices.of(b"g") == [b".text.g", b".text.hot.g", b".text.startup.g", b".text.exit.g"]
     assert choices.of(b"h") == [b".text.unlikely.h"]
     assert choices.of(b"_ZN1AC1Ev") == [b".text._ZN1AC2Ev"]
-
-
-def test_work_beside() -> None:
-    """Of any size; what fails there is done here, and fails here."""
-    here = os.getpid()
-    beside = SecondProcess(lambda: (os.getpid(), bytes(5 << 20), [(b"a", 1)]))
-    pid, *rest = beside.result()
-    assert (pid != here, rest) == (True, [bytes(5 << 20), [(b"a", 1)]])
-    assert SecondProcess(lambda: "done" if os.getpid() == here else 1 // 0).result() == "done"
-    with pytest.raises(ZeroDivisionError):
-        SecondProcess(lambda: 1 // 0).result()
-    killed = SecondProcess(lambda: "done" if os.getpid() == here else os.kill(os.getpid(), 9))
-    assert killed.result() == "done"
-
-
-def test_parts_of_an_order() -> None:
-    assert [group(index, 2, 3) for index in range(3)] == [
-        b".Hugealign.hot.00",
-        b".Hugealign.hot.01",
-        b".Hugealign.rest.00",
-    ]
-    parts = [group(index, 1000, 3000) for index in range(3000)]
-    assert parts == sorted(parts)
-    assert len(set(parts)) == 128
-    assert sum(is_hot(part.decode()) for part in parts) == 1000
-
-
-def test_the_note_is_the_one_that_verify_reads() -> None:
-    order = LinkOrder([], 7, {}, windows=3, identity=b"i" * 20)
-    made = OrderedLink(order, linkers.SCRIPT, linkers.named("bfd"), job_of([]))
-    packed = BuildNote(1 << 21, 0, 0, 3, padded=True, profile=b"i" * 20, functions=7).pack()
-    assert made.note() == packed[:24] + bytes(4) + packed[28:]  # but for the version
-
-
-def test_orders_of_the_users_own() -> None:
-    for words in (["--symbol-ordering-file=x"], ["--symbol-ordering-file", "x"], ["--call-graph-ordering-file=x"]):
-        assert parse([*words, "a.o"]).ordered
-        assert parse([*words, "a.o"]).inputs == ["a.o"]
-    assert not parse(["a.o", "-o", "symbol-ordering-file"]).ordered

@@ -1,16 +1,15 @@
-"""The cure is named, found by trying: `fix` for a finished file if it gives windows, another link if it does not."""
+"""The remedy is named, found by trying: `fix` for a finished file if it gives windows, another link if it does not."""
 
-import json
+import os
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from hugealign.diagnosis.catalogue import REMEDIES
-from tests.support import HUGEALIGN, ROOT, advised, environment, run, worded
+from tests.support import HUGEALIGN, ROOT, advised, environment, run
 
 FIX = re.compile(r"(hugealign fix --in-place .*?) \(0 -> [1-9]\d* windows?\)")
 SOURCE = 'int main(int c, char **v) { (void)v; if (c > 9) __asm__(".skip 3000000, 0x90"); return 0; }'
@@ -32,20 +31,7 @@ def one_line(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return program(tmp_path_factory.mktemp("cure") / "it's a 'server'")
-
-
-@pytest.mark.parametrize("words", [["verify"], ["verify", "-q"], ["warm"]])
-def test_the_command_that_is_named_does_it(finished: Path, tmp_path: Path, words: list[str]) -> None:
-    copy = tmp_path / finished.name
-    copy.write_bytes(finished.read_bytes())
-    copy.chmod(0o755)
-    named = FIX.search(one_line(run(HUGEALIGN, *words, copy).stdout))
-    assert named
-    run("sh", "-c", named[1], check=True)
-    after = run(HUGEALIGN, *words, copy).stdout
-    assert "fix --in-place" not in after
-    assert "relink" not in after
+    return program(tmp_path_factory.mktemp("remedies") / "it's a 'server'")
 
 
 def test_a_fixed_file_is_not_told_to_link_again(finished: Path, tmp_path: Path) -> None:
@@ -67,28 +53,6 @@ def test_where_fix_refuses_the_link_is_named(tmp_path: Path) -> None:
         text = one_line(run(HUGEALIGN, command, place).stdout)
         assert "hugealign fix" not in text
         assert advised("relink") in text, text
-
-
-def test_a_refusal_without_a_cure_of_its_own_names_the_link(finished: Path, tmp_path: Path) -> None:
-    appended, small = tmp_path / "appended", tmp_path / "small"
-    appended.write_bytes(finished.read_bytes() + b"data")
-    small.write_bytes(Path(shutil.which("true") or "").read_bytes() + b"data")
-    refused = run(HUGEALIGN, "fix", "--dry-run", appended).stderr
-    assert f"{worded('file.appended', appended=4)}; {advised('make-again')}" in refused
-    assert refused.count("\n") == 1
-    assert "hugealign gcc" not in run(HUGEALIGN, "fix", "--dry-run", small).stderr
-
-
-def test_another_link_helps_only_where_we_lay_it_out(finished: Path, tmp_path: Path) -> None:
-    """The processor of a file is in two bytes of its header: 386, MIPS."""
-    for machine, name in ((3, "i386"), (8, "mips")):
-        data = bytearray(finished.read_bytes())
-        data[18:20] = machine.to_bytes(2, "little")
-        (tmp_path / "foreign").write_bytes(data)
-        refused = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "foreign")
-        line = worded("fix.other-processor", processor=f"{name}, 64-bit, little-endian")
-        assert refused.stderr == f"hugealign: error: {tmp_path}/foreign: {line}\n"
-        assert "relink" not in run(HUGEALIGN, "warm", tmp_path / "foreign").stdout
 
 
 def test_what_cannot_be_replaced_is_fixed_into_another_file(tmp_path: Path) -> None:
@@ -171,30 +135,15 @@ def test_a_running_program(finished: Path) -> None:
 
 
 def test_small_programs_get_no_hint() -> None:
-    with subprocess.Popen(["sleep", "60"]) as running:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         try:
-            time.sleep(0.2)
+            assert running.stdin
+            assert running.stdout
+            os.write(running.stdin.fileno(), b"r")
+            assert running.stdout.read(1) == b"r"  # its libraries are there
             assert "also: " not in run(HUGEALIGN, "ps", running.pid).stdout
         finally:
             running.kill()
-
-
-def test_little_text_needs_no_cure(tmp_path: Path) -> None:
-    (tmp_path / "small.c").write_text("int main(void) { return 0; }")
-    run("gcc", tmp_path / "small.c", "-o", tmp_path / "small", check=True)
-    warmed = json.loads(run(HUGEALIGN, "warm", "--json", tmp_path / "small").stdout)["files"][0]["diagnosis"]
-    assert (warmed["code"], warmed["facts"]["least"], warmed["remedy"]) == ("text.small", 256 << 10, None)
-    done = run(HUGEALIGN, "fix", "--dry-run", tmp_path / "small")
-    assert done.returncode == 1
-    assert done.stderr == f"hugealign: error: {tmp_path}/small: {warmed['message']}\n"
-    # Large data do not make it large; the variable decides.
-    (tmp_path / "data.s").write_text('.section .rodata\n.fill 8 << 20, 1, 7\n.section .note.GNU-stack,"",@progbits\n')
-    run("gcc", tmp_path / "small.c", tmp_path / "data.s", "-o", tmp_path / "large", check=True)
-    assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "large").returncode == 1
-    assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "large", HUGEALIGN_MIN_TEXT="100").returncode == 0
-    done = run(HUGEALIGN, "run", "--fix", "--store", tmp_path / "none", "--", tmp_path / "large")
-    assert done.returncode == 0
-    assert f"{tmp_path}/large: {worded('program.small', text=300)}" in done.stderr
 
 
 def test_a_refusal_names_the_link_that_can(tmp_path: Path) -> None:
@@ -204,8 +153,3 @@ def test_a_refusal_names_the_link_that_can(tmp_path: Path) -> None:
     assert f"; {advised('relink')}" in done.stderr
     run(HUGEALIGN, "gcc", tmp_path / "m.c", "-o", tmp_path / "again", check=True)
     assert "in 1 window" in run(HUGEALIGN, "verify", tmp_path / "again", check=True).stdout
-
-
-@pytest.mark.parametrize("rule", ["HA001", "HA003", "HA004"])
-def test_pages_name_it(rule: str) -> None:
-    assert "hugealign fix --dry-run FILE" in run(HUGEALIGN, "explain", rule).stdout
