@@ -156,6 +156,8 @@ def test_each_command_that_is_listed_undoes_its_change(changed: System) -> None:
     for change in status(changed)["changes"]:
         remedy = change["diagnosis"]["remedy"]
         argv = remedy["argv"]
+        if key(change) not in left:
+            continue
         if not argv:
             assert (key(change), remedy["kind"]) == (("change.runtime", CONTAINERD), "remove-runtime")
             put(changed, CONTAINERD, "version = 2\n")
