@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Self
 
 from hugealign.diagnosis.refusal import DiagnosedError, error_name
@@ -16,6 +15,7 @@ from hugealign.io.units import nearest
 from hugealign.process import codefiles, groups, pagemap, procfs, smaps, starts
 from hugealign.process.codefiles import Code
 from hugealign.process.procfs import GONE, PROC, FileId
+from hugealign.records import Record
 
 _LEAST_HUGE = 64 << 10  # bytes: the smallest huge page of any kernel (hugetlb on arm64, which smaps counts)
 _COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
@@ -37,8 +37,7 @@ class GoneError(ProcessError):
         return cls.of(about("process.gone", pid))
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Record):
     """One process at one moment.  *comm*, *exe* and all paths are as the kernel gives them: untrusted text.
 
     *exe* is the program's own file, *exe_id* its ``(st_dev, st_ino)``.  *mappings* are executable ones, with their
@@ -139,7 +138,7 @@ def look_large(pid: int, page_size: int, codes: dict[FileId, Code] | None = None
         files = tuple(os.fsdecode(path).removesuffix(GONE) for path in sizes if path)
         process = Process(pid, stat.comm, exe, exe_id, mappings, files, stat.used, stat.started)
         mappings = _with_windows(process, mappings, page_size, directory, codes)
-    return replace(process, mappings=mappings, called=starts.called(pid, exe_id, exe))
+    return process.changed(mappings=mappings, called=starts.called(pid, exe_id, exe))
 
 
 def with_windows(process: Process, mappings: Sequence[smaps.Mapping], page_size: int) -> tuple[smaps.Mapping, ...]:
@@ -325,7 +324,7 @@ def _read(process: Process, directory: int, libraries: bool, anonymous: bool) ->
             gone.add(at)
     kept = tuple(m for at, m in enumerate(mappings) if at not in gone)
     files = tuple(dict.fromkeys(m.path for m in kept if m.is_file))
-    return replace(process, mappings=kept, files=files), steady and not gone
+    return process.changed(mappings=kept, files=files), steady and not gone
 
 
 def _needs_counts(mapping: smaps.Mapping, pages: tuple[pagemap.Region, ...] | None) -> bool:

@@ -9,12 +9,12 @@ import re
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from hugealign.io import mounts
 from hugealign.io.descriptors import using
 from hugealign.process import smaps
+from hugealign.records import Record
 
 PROC = "/proc"
 GONE = " (deleted)"  # d_path appends it to the name of a file that is gone; a name may also end like this by itself
@@ -42,8 +42,7 @@ _INO, _BTIME, _MAJOR, _MINOR, _SIZE = 0x20, 0x50, 0x88, 0x8C, 0x100
 FileId = tuple[int, int]  # st_dev, st_ino
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(Record):
     """What /proc/PID/stat says of a process or thread: its untrusted name *comm*, and its *parent*'s PID.
 
     *used* is the processor time in seconds since it *started*, seconds after boot, which also tells a process from an

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 from hugealign.errors import HugealignError
 from hugealign.pagecache import measure
@@ -35,7 +34,7 @@ def observe(process: Process, mappings: Sequence[Mapping], page_size: int, check
         missing = list(itertools.islice(mapping.missing(page_size), CHECKED))
         if some := _cached(process, mapping, missing[:checked], page_size):
             cached |= dict.fromkeys(missing, all(some.values())) | some
-    return replace(observed, cached=cached, staged=staged.states(process.pid, mappings))
+    return observed.changed(cached=cached, staged=staged.states(process.pid, mappings))
 
 
 def _cached(process: Process, mapping: Mapping, addresses: Sequence[int], page_size: int) -> dict[int, bool]:

@@ -1,10 +1,10 @@
 """Split the code of a process into parts: its program, each library, and code without a file.  Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from hugealign.process.smaps import Mapping
+from hugealign.records import Record
 
 
 class CodeKind(StrEnum):
@@ -15,8 +15,7 @@ class CodeKind(StrEnum):
     CODE = "code"  # without a file
 
 
-@dataclass(frozen=True, slots=True)
-class CodePart:
+class CodePart(Record):
     """The executable *mappings* of one file, or of code without a file; then *path* is empty."""
 
     kind: CodeKind

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
@@ -11,6 +10,7 @@ from hugealign.process import processes as proc
 from hugealign.process import running, starts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
+from hugealign.records import Record
 from hugealign.system import kernel
 from hugealign.watch import observing, staged
 from hugealign.watch.parts import CodeKind, CodePart, split
@@ -21,8 +21,7 @@ _PAUSE = 0.1  # seconds between looks while waiting
 Errors = tuple[tuple[str, HugealignError], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PsOptions:
+class PsOptions(Record):
     """What counts as text, and how much of it has to be huge.
 
     Attributes:
@@ -38,11 +37,10 @@ class PsOptions:
         process = proc.look(pid, self.all, self.all)
         coded = proc.with_code(process, process.text(self.all, self.all), kernel.huge_page_size())
         by_start = {mapping.start: mapping for mapping in coded}
-        return replace(process, mappings=tuple(by_start.get(m.start, m) for m in process.mappings))
+        return process.changed(mappings=tuple(by_start.get(m.start, m) for m in process.mappings))
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Record):
     """The *verdicts* on the processes that were found, and in *errors* each target that failed, with the reason."""
 
     verdicts: tuple[Verdict, ...]
@@ -133,7 +131,7 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     if general and not options.all and not mappings:
         look = Remedy("look", ("hugealign", "ps", "--all", str(process.pid)))
         general[0] = general[0].changed(remedy=look)
-    verdict = replace(verdict, others=others, general=tuple(general))
+    verdict = verdict.changed(others=others, general=tuple(general))
     return _remedied(verdict)
 
 
@@ -143,7 +141,7 @@ def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> 
     parts = split(process.exe, [mapping for mapping in process.mappings if mapping.start not in starts_shown])
     large = [part for part in parts if part.kind != CodeKind.PROGRAM and part.text >= page_size]
     with suppress(OSError, HugealignError):
-        return [replace(part, mappings=proc.with_windows(process, part.mappings, page_size)) for part in large]
+        return [part.changed(mappings=proc.with_windows(process, part.mappings, page_size)) for part in large]
     return []
 
 
@@ -155,7 +153,7 @@ def _remedied(verdict: Verdict) -> Verdict:
     from hugealign.watch.remedies import Owner, Remedies, together  # only if a window is missing
 
     process = verdict.process
-    owner = Owner.of(replace(process, called=starts.called(process.pid, process.exe_id)))
+    owner = Owner.of(process.changed(called=starts.called(process.pid, process.exe_id)))
     remedies = Remedies(verdict.page_size)
     lacks, kept = [], []
     for each in all_parts:
@@ -164,7 +162,7 @@ def _remedied(verdict: Verdict) -> Verdict:
         lacks += some
         kept += [start] if start else []
     remedied = iter(together(lacks, kept))
-    parts = [replace(each, diagnoses=tuple(next(remedied).diagnosis for _ in each.diagnoses)) for each in all_parts]
+    parts = [each.changed(diagnoses=tuple(next(remedied).diagnosis for _ in each.diagnoses)) for each in all_parts]
     count = len(verdict.parts)
     general = tuple(
         remedies.find(owner, verdict.parts[0].part, diagnosis, 0).diagnosis
@@ -172,7 +170,7 @@ def _remedied(verdict: Verdict) -> Verdict:
         else diagnosis
         for diagnosis in verdict.general
     )
-    return replace(verdict, parts=tuple(parts[:count]), others=tuple(parts[count:]), general=general)
+    return verdict.changed(parts=tuple(parts[:count]), others=tuple(parts[count:]), general=general)
 
 
 def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:

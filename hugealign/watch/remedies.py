@@ -4,7 +4,6 @@ import os
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Self
 
 from hugealign.diagnosis.values import ARGUMENTS, ROOT, Diagnosis, Remedy
@@ -20,6 +19,7 @@ from hugealign.pagecache import diagnose
 from hugealign.process import groups, procfs, starts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
+from hugealign.records import Record
 from hugealign.system import kernel
 from hugealign.watch import staged
 from hugealign.watch.parts import CodeKind, CodePart
@@ -31,8 +31,7 @@ _ADAPT = ("runtime.small-pages", "process.text-copied")
 _OF_FILE = ("cache.small-pages", "text.no-window")
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Record):
     """The process of a part: how to start its *program*, and the system *service* that does, empty if none.
 
     *adapt* is the PID or name by which `hugealign adapt` finds it.
@@ -51,8 +50,7 @@ class Owner:
         return cls(process.pid, process.exe, process.program, service, service or adapt or str(process.pid))
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Record):
     """A start from huge text: of the *service* if there is one, else of the *program*, in its container if *inside*.
 
     *fix*: from files with edited headers; *files*: with these libraries.
@@ -92,8 +90,7 @@ class Start:
         return Remedy("start", argv, ARGUMENTS, before, after)
 
 
-@dataclass(frozen=True, slots=True)
-class Remedied:
+class Remedied(Record):
     """A *diagnosis* with its remedy; *start* is set if that is a start."""
 
     diagnosis: Diagnosis
@@ -109,9 +106,9 @@ def together(remedied: Sequence[Remedied], kept: Sequence[Start] = ()) -> list[R
     for start in (*kept, *(item.start for item in remedied if item.start)):
         known = starts.get(start.owner, start)
         files = tuple(dict.fromkeys((*known.files, *start.files)))
-        starts[start.owner] = replace(known, fix=known.fix or start.fix, files=files)
+        starts[start.owner] = known.changed(fix=known.fix or start.fix, files=files)
     return [
-        replace(item, diagnosis=item.diagnosis.changed(remedy=starts[item.start.owner].remedy(old.before, old.after)))
+        item.changed(diagnosis=item.diagnosis.changed(remedy=starts[item.start.owner].remedy(old.before, old.after)))
         if item.start and (old := item.diagnosis.remedy)
         else item
         for item in remedied

@@ -5,13 +5,12 @@ The statements about each runtime were measured (docs/guides/compiled-code.md), 
 
 import functools
 import re
-from dataclasses import dataclass
 
 from hugealign.io.units import printable
+from hugealign.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Record):
     """A *name*, and the *programs* and *libraries* that reveal it: patterns of whole base names.
 
     *option* makes its code huge from the start of the process.  *room* is an option that gives the code whole windows,

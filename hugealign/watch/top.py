@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.process import groups, processes
@@ -249,7 +249,7 @@ def _lack(
     elif remedy and remedy.after is not None:
         remedy = remedy.changed(before=huge, after=remedy.after * count)
     kept = None if lack.start else remedies.kept(owner, part)
-    return replace(lack, diagnosis=diagnosis.changed(remedy=remedy)), kept
+    return lack.changed(diagnosis=diagnosis.changed(remedy=remedy)), kept
 
 
 def _with_advice(pid: int, part: CodePart, page_size: int) -> CodePart:
@@ -262,7 +262,7 @@ def _with_advice(pid: int, part: CodePart, page_size: int) -> CodePart:
     with suppress(OSError):
         if processes.no_huge(pid, worst.start):
             marked = [mapping.changed(no_huge=True) if mapping == worst else mapping for mapping in part.mappings]
-            return replace(part, mappings=tuple(marked))
+            return part.changed(mappings=tuple(marked))
     return part
 
 

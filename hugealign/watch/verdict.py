@@ -3,23 +3,25 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
 
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.process.pagemap import State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, coverage
+from hugealign.records import Record
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.runtimes import Runtime
 from hugealign.watch.staged import CURRENT
 
 #: The path of a file that never had a name (mm/memfd.c), as `hugealign run --how=copy` makes one.
 _IN_MEMORY = "/memfd:"
+_NOTHING: MappingOf[int, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Record):
     """What was looked up about the process of the program *exe* besides its mappings.
 
     By address, *cached* says whether the page cache has a window huge, *wanted* how many leading windows of a mapping
@@ -29,14 +31,13 @@ class Observed:
 
     exe: str
     thp_disabled: bool = False
-    cached: MappingOf[int, bool] = field(default_factory=dict)
-    wanted: MappingOf[int, int] = field(default_factory=dict)
-    staged: MappingOf[int, str] = field(default_factory=dict)
+    cached: MappingOf[int, bool] = _NOTHING
+    wanted: MappingOf[int, int] = _NOTHING
+    staged: MappingOf[int, str] = _NOTHING
     runtime: Runtime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WindowRun:
+class WindowRun(Record):
     """Adjacent windows that are alike: *count* of them from the address *start*.
 
     *diagnosis* says why they are not huge.  *wanted*: the build of the file requests these windows.
@@ -49,8 +50,7 @@ class WindowRun:
     wanted: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PartVerdict:
+class PartVerdict(Record):
     """The state of one *part* of a process.
 
     *windows* is the number of huge windows and *possible* that of all; *wanted* is the number that the build of the
@@ -68,8 +68,7 @@ class PartVerdict:
     runs: tuple[tuple[WindowRun, ...] | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Record):
     """The state of one process: of the requested *parts*, its program first.
 
     *min_coverage* is the share in per cent of the text bytes that has to be huge; without it, all windows have to be.
@@ -82,7 +81,7 @@ class Verdict:
     page_size: int
     min_coverage: float | None = None
     general: tuple[Diagnosis, ...] = ()
-    staged: MappingOf[int, str] = field(default_factory=dict)
+    staged: MappingOf[int, str] = _NOTHING
     others: tuple[PartVerdict, ...] = ()
 
     @property
@@ -210,10 +209,10 @@ def _runs(mapping: Mapping, known: MappingOf[int, State], page_size: int, observ
         address, state = first + index * page_size, known.get(index, State.UNTOUCHED)
         run = WindowRun(address, end - index, state, wanted=behind is None or index < behind or state == State.HUGE)
         if run.wanted and state != State.HUGE:
-            run = replace(run, diagnosis=_why_small(mapping, state, observed.cached.get(address), observed))
+            run = run.changed(diagnosis=_why_small(mapping, state, observed.cached.get(address), observed))
         adjacent = runs and runs[-1].start + runs[-1].count * page_size == address
-        if adjacent and replace(run, start=runs[-1].start, count=runs[-1].count) == runs[-1]:
-            runs[-1] = replace(runs[-1], count=runs[-1].count + run.count)
+        if adjacent and run.changed(start=runs[-1].start, count=runs[-1].count) == runs[-1]:
+            runs[-1] = runs[-1].changed(count=runs[-1].count + run.count)
         else:
             runs.append(run)
     return tuple(runs)

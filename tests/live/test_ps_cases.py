@@ -118,12 +118,11 @@ def test_watch_in_json_is_a_line_for_each_look(warmed: Path) -> None:
 
 
 def test_number_that_another_process_got_is_not_watched_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dataclasses import replace
 
     from hugealign.watch import ps
 
     real = processes.look(os.getpid())
-    looks = iter([real, real, replace(real, started=real.started + 1), real])
+    looks = iter([real, real, real.changed(started=real.started + 1), real])
     monkeypatch.setattr(processes, "look", lambda *_: next(looks))
     monkeypatch.setattr(processes, "find", lambda target: [int(target)])
     assert len(list(ps.watch([str(os.getpid())], 0))) == 2

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import pty
 import select
 import shutil
@@ -436,7 +437,7 @@ def test_watch_has_a_time_for_each_look(program: Path) -> None:
         times: list[str] = []
         while len(times) < 2:
             line = process.stdout.readline()
-            if line[:2] == "20":
+            if re.match(r"\d{4}-\d\d-\d\dT", line):
                 times.append(line.split()[0])
         process.send_signal(signal.SIGINT)
         process.stdout.read()

@@ -29,7 +29,7 @@ def ranked() -> object:
 
 def grouped() -> object:
     """`top` and `ps`: one command for all parts of a service."""
-    starts = SERVICE, replace(SERVICE, files=("/lib/a.so",)), replace(SERVICE, service="other.service")
+    starts = SERVICE, SERVICE.changed(files=("/lib/a.so",)), SERVICE.changed(service="other.service")
     result = [Remedied(Diagnosis("cache.small-pages", "/f", {}, start.remedy(0, 3)), start) for start in starts]
     return [item.diagnosis for item in together(result)]
 

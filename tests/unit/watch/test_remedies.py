@@ -1,6 +1,5 @@
 """What is recommended about a running process: values, and one start for all parts of a program."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,21 +23,21 @@ def test_start_is_a_command_that_a_shell_takes(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("PATH", str(tmp_path))
     restart = "systemctl restart mariadb.service"
     assert argv(SERVICE) == ("sh", "-c", f"hugealign enable --fix mariadb.service && {restart}")
-    escaped = replace(SERVICE, service=r"a\x2db.service", fix=False)  # a-b, as systemd-escape(1) writes it
+    escaped = SERVICE.changed(service=r"a\x2db.service", fix=False)  # a-b, as systemd-escape(1) writes it
     assert argv(escaped)[2] == r"hugealign enable 'a\x2db.service' && systemctl restart 'a\x2db.service'"
-    start = replace(SERVICE, service="", fix=False, files=("/lib/a b.so",))
+    start = SERVICE.changed(service="", fix=False, files=("/lib/a b.so",))
     front = ("hugealign", "run", "--file", "/lib/a b.so", "--")
     assert start.remedy(0, 3) == Remedy("start", (*front, "/usr/sbin/mariadbd"), ARGUMENTS, 0, 3)
     for place in ("elsewhere", "sbin"):
         (tmp_path / place).mkdir()
         (tmp_path / place / "mariadbd").write_text("")
         (tmp_path / place / "mariadbd").chmod(0o755)
-    here = replace(start, program=str(tmp_path / "sbin/mariadbd"))
+    here = start.changed(program=str(tmp_path / "sbin/mariadbd"))
     monkeypatch.setenv("PATH", f"{tmp_path}/sbin")
     assert argv(here)[-1] == "mariadbd"
     monkeypatch.setenv("PATH", f"{tmp_path}/elsewhere:{tmp_path}/sbin")
     assert argv(here)[-1] == f"{tmp_path}/sbin/mariadbd"
-    inside = replace(SERVICE, inside=True).remedy(0, 3)
+    inside = SERVICE.changed(inside=True).remedy(0, 3)
     assert (inside.kind, inside.argv) == ("start-inside", ("hugealign", "run", "--fix", "--", "mariadbd"))
 
 
@@ -47,11 +46,11 @@ def remedied(start: Start) -> Remedied:
 
 
 def test_parts_of_a_service_have_one_command_in_whatever_order_they_come() -> None:
-    libs = replace(SERVICE, fix=False, files=("/lib/a.so",))
-    other, inside = replace(SERVICE, service="nginx.service"), replace(libs, inside=True)
+    libs = SERVICE.changed(fix=False, files=("/lib/a.so",))
+    other, inside = SERVICE.changed(service="nginx.service"), libs.changed(inside=True)
     plain = Remedied(Diagnosis("file.replaced", "/f", {}, Remedy("restart")))
     result = together([remedied(SERVICE), plain, *map(remedied, (libs, other, inside))])
-    both = replace(SERVICE, files=("/lib/a.so",))
+    both = SERVICE.changed(files=("/lib/a.so",))
     assert result[1] == plain
     assert [one.diagnosis.remedy and one.diagnosis.remedy.argv for one in (result[0], *result[2:])] == [
         argv(both), argv(both), argv(other), argv(inside)
@@ -60,8 +59,8 @@ def test_parts_of_a_service_have_one_command_in_whatever_order_they_come() -> No
 
 def test_what_an_earlier_start_made_huge_is_in_the_next_command() -> None:
     """A library is huge by `run --file`; the command for another one names it too, or it would be small again."""
-    program = replace(SERVICE, service="", fix=False)
-    done, lacking = replace(program, fix=True, files=("/lib/a.so",)), replace(program, files=("/lib/b.so",))
+    program = SERVICE.changed(service="", fix=False)
+    done, lacking = program.changed(fix=True, files=("/lib/a.so",)), program.changed(files=("/lib/b.so",))
     (result,) = together([remedied(lacking)], [done])
     assert result.diagnosis.remedy
     words = ("--fix", "--file", "/lib/a.so", "--file", "/lib/b.so", "--", "/usr/sbin/mariadbd")
@@ -98,7 +97,7 @@ def test_remedy_of_each_code(code: str, facts: dict[str, int | str], kind: str |
 
 
 def test_a_service_is_restarted_by_its_manager() -> None:
-    owner = replace(OWNER, service="a.service")
+    owner = OWNER.changed(service="a.service")
     result = Remedies(W).find(owner, PART, Diagnosis("file.replaced", "/srv/app", {}), 3).diagnosis
     assert result.remedy
     assert (result.remedy.kind, render.command(result.remedy).endswith("systemctl restart a.service")) == ("run", True)
@@ -123,6 +122,6 @@ def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch, 
         ("/srv/app", "site.service", "file.not-elf"),  # nothing makes such a file huge
         ("/lib/systemd/systemd", "", "service.starts-early"),
     ):
-        owner = replace(OWNER, exe=exe, service=service)
+        owner = OWNER.changed(exe=exe, service=service)
         results = Remedies(W).find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
         assert (results.code, results.remedy) == (code, None)

@@ -1,7 +1,6 @@
 """Judging a process: pure, on mappings made up here."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -88,7 +87,7 @@ def test_windows_that_a_build_does_not_ask_for(leading_huge: bool, exact: bool) 
         Region(place, place + 2 * M, huge=place == start, file=True) for place in range(APP.start, APP.end, 2 * M)
     )
     mapping = APP.changed(file_pmd=2 * M, pages=pages if exact else None)
-    verdict = judge(process(mapping), (mapping,), WINDOW, observed=replace(EXE, wanted={mapping.start: 1}))
+    verdict = judge(process(mapping), (mapping,), WINDOW, observed=EXE.changed(wanted={mapping.start: 1}))
     assert (verdict.windows, verdict.possible, verdict.wanted) == (1, 3, 1)
     good = leading_huge or not exact  # which one it is cannot be known from counts
     assert verdict.met is good
@@ -116,7 +115,7 @@ def test_windows_without_code_do_not_count() -> None:
     held = APP.changed(code=((third + 5, third + 6),))
     assert (held.windows_possible(WINDOW), held.windows_huge(WINDOW)) == (1, 1)
     assert held.whole(WINDOW) == (range(2, 3),)
-    verdict = judge(process(held), (held,), WINDOW, observed=replace(EXE, wanted={held.start: 1}))
+    verdict = judge(process(held), (held,), WINDOW, observed=EXE.changed(wanted={held.start: 1}))
     assert (verdict.met, verdict.wanted, verdict.wanted_huge, verdict.huge) == (True, 1, 1, APP.huge)
     nothing = APP.changed(code=())
     assert (nothing.windows_possible(WINDOW), list(nothing.missing(WINDOW))) == (0, [])
@@ -176,7 +175,7 @@ MEMORY = MIXED.changed(path="/memfd:app", deleted=True)
 def test_every_missing_window_has_its_reason(
     mapping: Mapping, observed: Observed, expected: list[tuple[int, str]]
 ) -> None:
-    of_program = replace(process(mapping), exe=observed.exe)
+    of_program = process(mapping).changed(exe=observed.exe)
     verdict = judge(of_program, (mapping,), WINDOW, observed=observed)
     assert codes(verdict) == expected
     if len(expected) > 1:
@@ -184,7 +183,7 @@ def test_every_missing_window_has_its_reason(
 
 
 def test_windows_one_by_one() -> None:
-    verdict = judge(process(MIXED), (MIXED,), WINDOW, observed=replace(EXE, cached={0x600000: True}))
+    verdict = judge(process(MIXED), (MIXED,), WINDOW, observed=EXE.changed(cached={0x600000: True}))
     assert list(MIXED.missing(WINDOW)) == [0x600000, 0x800000]
     (runs,) = verdict.parts[0].runs
     assert runs == (
@@ -243,7 +242,7 @@ def test_counts_alone_are_said_to_be_so() -> None:
 
 
 def test_code_of_a_runtime_has_its_name_and_option() -> None:
-    hotspot, jit = replace(EXE, runtime=RUNTIMES[0]), CodeKind.CODE
+    hotspot, jit = EXE.changed(runtime=RUNTIMES[0]), CodeKind.CODE
     facts = {"runtime": "HotSpot", "option": "-XX:+UseTransparentHugePages"}
     code = JIT.changed(pages=(Region(JIT.start, JIT.end, huge=False, file=False),))
     result = judge_part(CodePart(jit, "", (code, code)), WINDOW, hotspot)
@@ -256,7 +255,7 @@ def test_code_of_a_runtime_has_its_name_and_option() -> None:
 def test_large_parts_besides_the_program_count_for_nothing() -> None:
     library = LIBRARY.changed(start=0x7001000, pages=())
     beside = judge_part(CodePart(CodeKind.LIBRARY, library.path, (library,)), WINDOW, EXE)
-    verdict = replace(judge(process(APP), (APP,), WINDOW), others=(beside,))
+    verdict = judge(process(APP), (APP,), WINDOW).changed(others=(beside,))
     assert (verdict.met, codes(verdict)) == (True, [])
     assert lines(verdict)[1] == "  also: libc.so.6, 3.0 MiB: no window can be huge"
     (shown,) = json.loads(to_json([verdict], [], WINDOW))["processes"][0]["others"]
