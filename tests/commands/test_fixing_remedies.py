@@ -146,6 +146,14 @@ def test_small_programs_get_no_hint() -> None:
             running.kill()
 
 
+def test_large_data_do_not_make_a_program_large(tmp_path: Path) -> None:
+    (tmp_path / "small.c").write_text("int main(void) { return 0; }")
+    (tmp_path / "data.s").write_text('.section .rodata\n.fill 8 << 20, 1, 7\n.section .note.GNU-stack,"",@progbits\n')
+    run("gcc", tmp_path / "small.c", tmp_path / "data.s", "-o", tmp_path / "data", check=True)
+    assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "data").returncode == 1
+    assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "data", HUGEALIGN_MIN_TEXT="100").returncode == 0
+
+
 def test_a_refusal_names_the_link_that_can(tmp_path: Path) -> None:
     (tmp_path / "m.c").write_text('int main(void) { __asm__("jmp 1f\\n .skip 900000, 0x90\\n 1:"); return 0; }')
     run("gcc", "-no-pie", tmp_path / "m.c", "-o", tmp_path / "m", check=True)
