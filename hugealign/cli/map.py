@@ -2,7 +2,6 @@
 
 import argparse
 import gc
-import sys
 
 from hugealign.cli import messages, profiled
 from hugealign.cli.arguments import add_json, add_page_size, page_size
@@ -71,14 +70,5 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         output.write(report.to_json(shown), None, utf8=True)
     else:
-        output.write(report.text(shown, report.BLOCKS if _takes(report.BLOCKS) else report.ASCII), None)
+        output.write(report.text(shown, report.BLOCKS if output.encodes(report.BLOCKS) else report.ASCII), None)
     return 0
-
-
-def _takes(words: str) -> bool:
-    """Return whether standard output can encode *words*."""
-    try:
-        words.encode(sys.stdout.encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

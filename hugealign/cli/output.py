@@ -40,6 +40,15 @@ def plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
+def encodes(words: str) -> bool:
+    """Return whether standard output can encode *words*."""
+    try:
+        words.encode(sys.stdout.encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def show(lines: "Iterable[str]") -> None:
     """Print the *lines* of a report."""
     print(painted("\n".join(lines)), flush=True)

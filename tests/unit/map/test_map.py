@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from hugealign.cli import map as map_command
+from hugealign.cli import output
 from hugealign.elf.image import ET_EXEC, PF_R, PF_X, PT_LOAD, Image, Segment
 from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions
@@ -229,6 +229,6 @@ def test_printed_names_are_escaped() -> None:
 def test_a_terminal_without_block_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     for encoding, takes in (("utf-8", True), ("latin-1", False), ("ascii", False)):
         monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
-        assert map_command._takes(report.BLOCKS) is takes
+        assert output.encodes(report.BLOCKS) is takes
     shown = drawn(program([PAGE // 4] * 12), matched({5: 999, 10: 1}))
     assert report.text(shown, report.ASCII).isascii()
