@@ -59,7 +59,8 @@ def compiles(table: Table, work: Path) -> None:
     ):
         table.compare(title, ["gcc", *words], [*HUGEALIGN_GCC, *words], rounds, work)
     alone(table, "sh -c : (a compile and a link)", ["sh", "-c", ":"], work)
-    alone(table, "python3 -I -S -c '' (a large link)", ["python3", "-I", "-S", "-c", ""], work)
+    python = os.path.realpath(sys.executable)
+    alone(table, "python3 -I -S -c '' (a large link)", [python, "-I", "-S", "-c", ""], work)
     large = ROOT / "build" / "bench" / "large"
     words = ["g++", *large_program(large), "-o", str(work / "large")]
     table.compare("link C++, 8 MiB text, -g", words, [str(HUGEALIGN), *words], 15, large)
