@@ -39,13 +39,13 @@ def check_path(task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[Fil
         yield FileReport(path, problem=task.problem)
         return
     try:
-        file = using(_opened(path))
+        opened, regular = _opened(path)
     except (OSError, ValueError) as error:
         yield FileReport(path, problem=_cannot_open(path, error))
         return
-    with file as fd:
+    with using(opened) as fd:
         try:
-            head = os.pread(fd, kinds.HEAD, 0) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+            head = os.pread(fd, kinds.HEAD, 0) if regular else b""
         except OSError as error:
             yield FileReport(path, problem=diagnosed(path, error))
             return
@@ -62,19 +62,21 @@ def check_path(task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[Fil
             yield from _archive(fd, task, terms, passed)
 
 
-def _opened(path: str) -> int:
-    """Open the file at *path* for reading; of anything but a regular file, return a descriptor that cannot be read.
+def _opened(path: str) -> tuple[int, bool]:
+    """Open the file at *path* for reading, and return whether it is regular; if not, its descriptor cannot be read.
 
     Opening a device can do something, and opening a FIFO lets its writer go on.
     """
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(place).st_mode):
-        return place
-    with using(place):
-        try:
-            return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # without /proc
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return place, False
+    try:
+        return os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_CLOEXEC), True
+    except FileNotFoundError:  # without /proc
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return fd, stat.S_ISREG(os.fstat(fd).st_mode)
+    finally:
+        os.close(place)
 
 
 def _archive(fd: int, task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[FileReport]:

@@ -15,6 +15,8 @@ from tests.support import HUGEALIGN, environment
 
 _HEADER = f"{'milliseconds (medians)':34} {'plain':>9} {'hugealign':>9} {'more':>8} {'ratio':>8} {'of min':>8}  95 %"
 
+PROCESSOR_TIME = ", processor time"  # behind the title of a row
+
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
@@ -183,7 +185,7 @@ class Table:
     def both(self, title: str, plain: Sequence[Cost], ours: Sequence[Cost]) -> None:
         """Add two rows of *title*: time on the clock, and processor time."""
         self.show(title, *([item.wall * 1000 for item in side] for side in (plain, ours)))
-        self.show("  processor time", *([item.cpu * 1000 for item in side] for side in (plain, ours)))
+        self.show(f"{title}{PROCESSOR_TIME}", *([item.cpu * 1000 for item in side] for side in (plain, ours)))
 
     def alone(self, title: str, milliseconds: Sequence[float]) -> None:
         """Add a row without a comparison."""

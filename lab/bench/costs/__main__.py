@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from hugealign.system import this_processor
@@ -28,7 +28,7 @@ from lab.bench.costs.stage import starts
 from lab.bench.costs.top import many_processes
 from lab.bench.costs.verify import many_files
 from lab.bench.costs.warm import much_text
-from lab.bench.timing import Table, milliseconds
+from lab.bench.timing import PROCESSOR_TIME, Row, Table, milliseconds
 from lab.bench.trace import tracing
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT
@@ -140,20 +140,31 @@ PARTS: dict[str, Callable[[Table, Path], None]] = {
 }
 
 
+#: How the titles of rows begin that stand in the second table of the page, as those without a comparison do.
+DETAILS = ("order,", "trace", "verify 1500 files -j", "verify 10 files")
+
+
 def write(table: Table, page: Path) -> None:
-    """Replace the table of *page* by these rows, and the line that says when and where they were measured."""
-    lines = ["| milliseconds (medians) | plain | hugealign | ratio, 95 % interval |", "|---|--:|--:|--:|"]
-    for row in table.rows:
-        plain, versus = (f"{row.plain:,.1f}", row.versus.interval) if row.plain and row.versus else ("--", "--")
-        lines.append(f"| {row.title.strip()} | {plain} | {row.ours:,.1f} | {versus} |")
+    """Replace both tables of *page* by these rows, and the line that says when and where they were measured."""
+    compared = [row for row in table.rows if row.versus and not row.title.startswith(DETAILS)]
+    main = [row for row in compared if not row.title.endswith(PROCESSOR_TIME)]
+    tables = iter((_lines(main), _lines(row for row in table.rows if row not in main)))
     text = page.read_text(encoding="utf-8")
-    text, tables = re.subn(r"(?m)^\| milliseconds[^\n]*\n(?:\|[^\n]*\n)+", lambda _: "\n".join(lines) + "\n", text)
+    text, count = re.subn(r"(?m)^\| milliseconds[^\n]*\n(?:\|[^\n]*\n)+", lambda _: next(tables), text)
     machine = f"{os.cpu_count()} cores, {this_processor.from_files().brand}, Linux {platform.release()}"
     day = f"Measured on {time.strftime('%Y-%m-%d')}: {machine}."
     text, days = re.subn(r"(?m)^Measured on [^\n]*$", lambda _: day, text)
-    if (tables, days) != (1, 1):
-        raise SystemExit(f"cannot write {page}: it has {tables} tables and {days} lines of where they are from")
+    if (count, days) != (2, 1):
+        raise SystemExit(f"cannot write {page}: it has {count} tables and {days} lines of where they are from")
     page.write_text(text, encoding="utf-8")
+
+
+def _lines(rows: Iterable[Row]) -> str:
+    lines = ["| milliseconds (medians) | plain | hugealign | ratio, 95 % interval |", "|---|--:|--:|--:|"]
+    for row in rows:
+        plain, versus = (f"{row.plain:,.1f}", row.versus.interval) if row.plain and row.versus else ("--", "--")
+        lines.append(f"| {row.title} | {plain} | {row.ours:,.1f} | {versus} |")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def main() -> None:

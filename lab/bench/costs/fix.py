@@ -53,7 +53,7 @@ def large_programs(table: Table) -> None:
         both = f"{HUGEALIGN} fix --in-place {bfd} && {HUGEALIGN} fix --undo {bfd}"
         (times,) = in_turn([lambda: cost(["sh", "-c", both], work)], ROUNDS)
         table.alone("fix and undo 1 GiB in place", [item.wall * 1000 for item in times])
-        table.alone("  processor time", [item.cpu * 1000 for item in times])
+        table.alone("fix and undo 1 GiB in place, processor time", [item.cpu * 1000 for item in times])
         for title, program in (("move", lld), ("stay", bfd)):
             plain = ["sh", "-c", f"cp --sparse=always {program} out && sync out"]
             commands = [fresh(plain, work), fresh([*fix, str(program), "-o", "out"], work)]

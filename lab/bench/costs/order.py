@@ -115,7 +115,7 @@ def compare_orders(
     links = [[str(HUGEALIGN), *words], [str(HUGEALIGN), f"--profile={order}", *words]]
     links += [[words[0], *hand, *words[1:]] for hand in (layout, [*ordered, *layout])] if ordered else []
     costs = in_turn([partial(cost, link, directory) for link in links], rounds)
-    for name, without, with_order in zip((title, "  by hand"), costs[::2], costs[1::2], strict=False):
+    for name, without, with_order in zip((title, f"{title}, by hand"), costs[::2], costs[1::2], strict=False):
         table.both(name, without, with_order)
 
 
