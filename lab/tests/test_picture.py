@@ -9,6 +9,7 @@ import pytest
 from hugealign.io.units import printable
 from hugealign_lab import picture
 from tests.commands.profiles import SAMPLES, build
+from tests.commands.test_manners import callgrind
 from tests.support import HUGEALIGN, run
 from tests.unit.map.test_map import HOSTILE, PAGE, drawn, matched, program
 
@@ -30,7 +31,11 @@ def test_command(tmp_path: Path) -> None:
         done = run(*words, "-o", out, cwd=tmp_path)
         assert (done.returncode, done.stderr.count("\n")) == (3, 1)
         assert done.stderr.startswith(f"hugealign: error: {out}: cannot be written")
-    assert run(*words, "-o", prog).returncode == 2
+    # The program is read as well, whether it is named by an option or by the profile.
+    before = prog.read_bytes()
+    for inputs in (words[2:], [callgrind(tmp_path, prog)]):
+        assert run(HUGEALIGN, "draw-map", *inputs, "-o", prog).returncode == 2
+        assert prog.read_bytes() == before
 
 
 def _luminance(colour: str) -> float:

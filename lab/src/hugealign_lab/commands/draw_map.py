@@ -32,5 +32,7 @@ def run(args: argparse.Namespace) -> int:
     output.keep_apart({"-o": args.output}, [*args.profiles, args.binary, args.order])
     from hugealign_lab import picture
 
-    output.write(picture.svg(map_command.mapped(args, "draw-map")), args.output)
+    shown = map_command.mapped(args, "draw-map")
+    output.keep_apart({"-o": args.output}, [shown.ran.binary])  # that the profiles name, too
+    output.write(picture.svg(shown), args.output)
     return 0
