@@ -98,7 +98,8 @@ def find(named: Sequence[str] = ()) -> tuple[list[Change], list[tuple[str, Excep
     if named:
         chosen = {what: list(_named(changes, what)) for what in named}
         errors |= {what: RefusalError("machine.unchanged") for what in named if not chosen[what]}
-        changes = [change for each in chosen.values() for change in each]
+        once = {id(change): change for each in chosen.values() for change in each}
+        changes = sorted(once.values(), key=lambda change: [*KINDS].index(change.diagnosis.code))
     return changes, list(errors.items())
 
 

@@ -182,6 +182,7 @@ def test_copies_are_removed_one_by_one_and_all_together(store: Path, program: Pa
         expected = f"hugealign: error: {what}: {worded('machine.unchanged')}\n"
         assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)
     assert len(copies(store)) == 1
+    assert len(listed(store, f"{store}/")) == 1  # a change that two words name is one
     with running(link(store, stock / "good"), "5") as child:
         assert drop(store).stdout.endswith(f": undone\n  {stock}/good: 10.0 MiB, current\n")
         assert gone(store)
