@@ -57,7 +57,7 @@ class Attempt(Record):
 
 def plain(job: "Job", capture: bool = False) -> "LinkerRun":
     """Link with the user's arguments alone."""
-    return running.spawn([job.real, *job.arguments], capture, _load)
+    return running.spawn([job.real, *job.arguments], capture, load_checks)
 
 
 def read_output(job: "Job") -> Output | None:
@@ -85,7 +85,7 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
     words = recipe.order.words(memory) if recipe.order else None
 
     def meanwhile() -> str | None:
-        _load()
+        load_checks()
         return recipe.order.complaint(words) if recipe.order and words else None
 
     sizes = (0, 1)
@@ -96,7 +96,7 @@ def laid_out(job: "Job", recipe: Recipe, run: "LinkerRun | None" = None) -> Atte
         if not output or not (needed := _missing_pads(job, recipe, output.image, sizes[0])):
             break
         sizes = needed
-        run = _run(job, recipe, words, memory, sizes, _load)
+        run = _run(job, recipe, words, memory, sizes, load_checks)
         output = read_output(job) if run.status == 0 else None
     if output is None:
         return Attempt(run)
@@ -237,7 +237,7 @@ def _grow_text(job: "Job", image: "Image") -> str | None:
     return ""
 
 
-def _load() -> None:
+def load_checks() -> None:
     """Load the modules needed after the linker is done."""
     import hugealign.elf.edit
     import hugealign.elf.guards

@@ -9,7 +9,7 @@ import os
 from hugealign.environment import die_of_pipes, reserve_standard_descriptors
 from hugealign.errors import HugealignError
 from hugealign.link import estimate, linkers, running
-from hugealign.link.attempt import Attempt, Output, Recipe, laid_out, plain, read_output
+from hugealign.link.attempt import Attempt, Output, Recipe, laid_out, load_checks, plain, read_output
 from hugealign.link.job import Job, understand
 from hugealign.records import Record
 from hugealign.settings import Settings, from_environ
@@ -65,6 +65,7 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
     progress.output = job.output
     voice = Voice(job.output, settings.debug)
     if started:
+        load_checks()  # while the linker runs
         first = running.started()
         if isinstance(job, Job):
             job = job.changed(before=())  # the linker had begun before we looked

@@ -5,6 +5,7 @@ applies.
 """
 
 import itertools
+from bisect import bisect_left
 
 from hugealign.elf.coverage import code_size, coverage
 from hugealign.elf.image import PF_W, PF_X, PT_GNU_RELRO, SHF_ALLOC, SHF_EXECINSTR
@@ -189,7 +190,6 @@ def _data_sections(image: "Image") -> "list[Section]":
 def _among(segment: "Segment", data: "list[Section]") -> "Iterator[Diagnosis]":
     """Name the *data* sections, which are sorted by address, that lie in *segment*."""
     # Sorted and searched, not filtered: a hostile file has 1,170 segments and 262,144 sections.
-    from bisect import bisect_left
 
     first, last = (
         bisect_left(data, at, key=lambda section: section.sh_addr)
