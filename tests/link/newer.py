@@ -1,11 +1,13 @@
 """Newer linkers than this system has, newer perfs, and LoongArch: unpacked under build/newer, not installed.
 
-Wild is built by cargo from its registry, once. The others come from the Debian mirror that apt uses; by hand:
-``.venv/bin/python -m tests.link.newer``. What a suite's index names is trusted because Debian's keys sign the index's
-checksum, and the index holds each package's. One past its ``Valid-Until`` is taken too: a mirror that stands still is
-no reason not to test. patchelf makes every program run with its own suite's C library.
+``.venv/bin/python -m tests.link.newer`` fetches all of them, and ``make test-links`` begins so: building wild takes
+longer than a test may. Cargo builds it from its registry, once. The others come from the Debian mirror that apt uses.
+What a suite's index names is trusted because Debian's keys sign the index's checksum, and the index holds each
+package's. One past its ``Valid-Until`` is taken too: a mirror that stands still is no reason not to test. patchelf
+makes every program run with its own suite's C library.
 """
 
+import fcntl
 import hashlib
 import json
 import lzma
@@ -156,8 +158,8 @@ def build_wild() -> dict[str, str]:
             raise UnavailableError(f"wild: cargo says: {done.stderr.strip().splitlines()[-1]}")
     for name in ("ld", "ld.wild"):
         link = place / name
-        link.unlink(missing_ok=True)
-        link.symlink_to("wild")
+        if not link.is_symlink():  # another test may be linking with it
+            link.symlink_to("wild")
     done = subprocess.run((place / "wild", "--version"), capture_output=True, text=True, check=True)
     return {"bin/ld.wild": done.stdout.splitlines()[0]}
 
@@ -212,8 +214,15 @@ def unpack_loongarch() -> dict[str, str]:
 def fetch(suite: str) -> dict[str, str]:
     """Have the programs of *suite*: by the link's name in build/newer/SUITE, what it calls itself.
 
-    Raises UnavailableError; what has been unpacked once is kept.
+    Raises UnavailableError; what has been unpacked once is kept.  One process at a time, since tests run in several.
     """
+    (TARGET / suite).mkdir(parents=True, exist_ok=True)
+    with open(TARGET / suite / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _fetched(suite)
+
+
+def _fetched(suite: str) -> dict[str, str]:
     versions = TARGET / suite / "versions.json"
     makers = {CARGO: build_wild, EXPERIMENTAL: unpack_libc, LOONGARCH: unpack_loongarch}
     if suite in makers:
@@ -243,7 +252,7 @@ def main() -> None:
             for name, version in fetch(suite).items():
                 print(f"{TARGET / suite / name}: {version}")
         except UnavailableError as error:
-            sys.exit(str(error))
+            print(f"{suite}: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":
