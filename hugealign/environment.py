@@ -4,7 +4,8 @@ Not all of it reaches Python.  dash imports only variables with names that it ca
 functions of bash are gone, and it exports some of its own (``PWD``, ``OPTIND``, ``PPID``).  The loader's variables
 would give Python libraries of another program.  Python ignores two signals, and forgets whether they were ignored.
 sh/given.sh tells us of all that in variables: names of the shell's and the loader's variables, a colon, and base64 of
-those that it was given, with the nameless ones; a mask of signals.
+those that it was given, with the nameless ones; a mask of signals.  sh/shim.sh, which may take no time, tells us of
+``LD_LIBRARY_PATH`` alone.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -14,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ENVIRON, _IGNORED = b"_HUGEALIGN_ENVIRON", b"_HUGEALIGN_IGNORED"
+_ENVIRON, _IGNORED, _LIBRARIES = b"_HUGEALIGN_ENVIRON", b"_HUGEALIGN_IGNORED", b"_HUGEALIGN_LIBRARIES"
 SIGPIPE = 13  # the module costs a third of a link's startup time
 _IGNORED_BY_PYTHON = (SIGPIPE, 25)  # and SIGXFSZ
 
@@ -28,6 +29,8 @@ def as_given() -> dict[bytes, bytes]:
     current = _inherited()
     shells, options, encoded = current.pop(_ENVIRON, b"").partition(b":")
     current.pop(_IGNORED, None)
+    if _LIBRARIES in current:
+        current[b"LD_LIBRARY_PATH"] = current.pop(_LIBRARIES)
     if not options:
         return current
     from binascii import Error, a2b_base64

@@ -6,7 +6,7 @@
 
 shims=${0%/*}
 name=${_HUGEALIGN_NAME:-${0##*/}} # clang was given another name than ours
-unset _HUGEALIGN_NAME
+unset _HUGEALIGN_NAME _HUGEALIGN_LIBRARIES
 package=${shims%/libexec}
 prefix= # of the linker's name if clang compiles for another target: aarch64-linux-gnu-
 real=
@@ -262,11 +262,19 @@ if ! find_python "$package"; then
     exec "$real" "$@"
 fi
 
-# The environment can give Python libraries that it cannot use.
-if [ -n "${LD_LIBRARY_PATH-}${LD_PRELOAD-}" ] && ! "$python" -I -S -c '' 2>/dev/null; then
-    printf 'hugealign: warning: %s does not start with this LD_LIBRARY_PATH: linked without hugealign\n' "$python" >&2
-    exec "$real" "$@"
-fi
+# The environment can give Python libraries that it cannot use.  The system's Python needs none of LD_LIBRARY_PATH, so
+# only the linker gets it (run_python below); whether another Python starts costs a start.  What LD_PRELOAD names may
+# change paths for all of a build (fakechroot), and what it needs comes from LD_LIBRARY_PATH.
+case ${LD_PRELOAD:+preloaded}$python in
+    /usr/bin/*) libraries=${LD_LIBRARY_PATH-} ;;
+    *)
+        libraries=
+        if [ -n "${LD_LIBRARY_PATH-}${LD_PRELOAD-}" ] && ! "$python" -I -S -c '' 2>/dev/null; then
+            printf 'hugealign: warning: %s does not start with this LD_LIBRARY_PATH: linked without hugealign\n' "$python" >&2
+            exec "$real" "$@"
+        fi
+        ;;
+esac
 
 # Python does not start where standard input is a directory (init_sys_streams in its pylifecycle.c).
 [ ! -d /dev/stdin ] || exec </dev/null
@@ -275,6 +283,7 @@ fi
 # -I -S: no site packages, no user site, no PYTHON* variables; half the startup time, and no code from elsewhere.
 # The package's own directory is appended, so nothing beside it can shadow the standard library.
 run_python() {
+    [ -z "$libraries" ] || { export _HUGEALIGN_LIBRARIES="$libraries" && unset LD_LIBRARY_PATH; }
     exec "$python" -I -S -c '
 import gc, os, sys
 gc.disable() # a process of milliseconds has no garbage to look for
@@ -290,6 +299,8 @@ except Exception as error:
     os.write(2, message.encode())
     while sys.argv[2] and os.read(0, 65536):
         pass # the linker that was started must not write beside the one that we become
+    if "_HUGEALIGN_LIBRARIES" in os.environ:
+        os.environ["LD_LIBRARY_PATH"] = os.environ.pop("_HUGEALIGN_LIBRARIES")
     os.execv(sys.argv[3], sys.argv[3:])
 main(sys.argv[2:])
 ' "${package%/*}" "$@"

@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -129,15 +128,36 @@ def test_ignored_signals_stay_ignored(linker: Toolchain, main: Path, large: Path
     assert fails("trap '' PIPE", HUGEALIGN) <= fails("trap '' PIPE")  # LLD takes it for an error of its own
 
 
-def test_a_python_that_does_not_start(main: Path, large: Path, tmp_path: Path) -> None:
-    """As in environments whose LD_LIBRARY_PATH has an old library that Python needs."""
-    (tmp_path / "lib").mkdir()
-    run("gcc", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "lib" / "libexpat.so.1", check=True)
-    settings: dict[str, Any] = {"LD_LIBRARY_PATH": str(tmp_path / "lib")}
-    result = run("sh", "-c", f'. {ROOT}/hugealign/sh/python.sh; find_python /; echo "$python"').stdout.strip()
-    if run(result, "-c", "", **settings).returncode == 0:
-        pytest.skip(f"{result} does without libexpat")
-    done = run(HUGEALIGN, "gcc", main, large, "-o", tmp_path / "out", **settings)
-    output = f"hugealign: warning: {result} does not start with this LD_LIBRARY_PATH: linked without hugealign\n"
-    assert (done.returncode, done.stderr) == (0, output)
-    assert run(tmp_path / "out").returncode == 0
+def linking_python() -> str:
+    """Return the Python that links."""
+    return run("sh", "-c", f'. {ROOT}/hugealign/sh/python.sh; find_python /; echo "$python"').stdout.strip()
+
+
+def unusable_library(directory: Path) -> dict[str, str]:
+    """Return the setting that gives Python an empty library for one that it needs."""
+    directory.mkdir()
+    run("gcc", "-shared", "-x", "c", "/dev/null", "-o", directory / "libexpat.so.1", check=True)
+    settings = {"LD_LIBRARY_PATH": str(directory)}
+    if run(linking_python(), "-c", "", **settings).returncode == 0:
+        pytest.skip(f"{linking_python()} does without libexpat")
+    return settings
+
+
+@pytest.mark.parametrize("settings", [{}, {"HUGEALIGN_PAGE_SIZE": "2M"}], ids=["started early", "by Python"])
+def test_libraries_for_the_linker_alone(settings: dict[str, str], main: Path, large: Path, tmp_path: Path) -> None:
+    """LD_LIBRARY_PATH has an old library that Python needs, and a new one that GNU ld needs from there."""
+    settings = settings | unusable_library(tmp_path / "lib")
+    (tmp_path / "empty.c").touch()
+    run("gcc", "-shared", tmp_path / "empty.c", "-o", tmp_path / "lib" / "libinner.so", check=True)
+    outer = ("gcc", "-shared", "-Wl,--no-as-needed", tmp_path / "empty.c", f"-L{tmp_path / 'lib'}", "-linner")
+    run(*outer, "-o", tmp_path / "libouter.so", check=True)
+    words = ("gcc", "-Wl,--no-as-needed", main, large, tmp_path / "libouter.so", "-o", tmp_path / "out")
+    assert "libinner.so, needed by" in run(*words).stderr
+    done = run(HUGEALIGN, *words, **settings)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Elf(tmp_path / "out").faults() == []
+    # What is loaded before all other libraries may need some of these, so Python gets all.
+    done = run(HUGEALIGN, *words, **settings, LD_PRELOAD="libinner.so")
+    why = f"{linking_python()} does not start with this LD_LIBRARY_PATH"
+    assert (done.returncode, done.stderr) == (0, f"hugealign: warning: {why}: linked without hugealign\n")
+    assert run(tmp_path / "out", **settings).returncode == 0
