@@ -153,7 +153,7 @@ wheel: ## build the wheel, below dist
 	build/wheel/bin/python -m pip -q --disable-pip-version-check wheel --no-deps -w dist .
 	@echo dist/hugealign-*.whl
 
-setup: $(VENV)/installed
+setup: $(VENV)/installed ## .venv, and the Debian packages of the tests
 
 # Debian's packages and the Python packages of pyproject.toml's groups; installed again when either list changes.
 $(VENV)/installed: pyproject.toml tests/setup.sh tests/requirements.py

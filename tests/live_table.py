@@ -12,12 +12,12 @@ from pathlib import Path
 
 from tests.live.filesystems import ALL, FILE_SYSTEMS, MODES, WRITERS, Cell, measure, mounted, thp
 from tests.live.programs import Programs
-from tests.support import MissingError
+from tests.support import MissingError, page_to_write
 
 _HEAD = """\
 # What is huge where
 
-`warm` makes text huge on {able} of {all} file systems, whatever program wrote the file.
+`warm` makes text huge on {able} of {all} file systems, whatever program wrote the file; not on {unable}.
 
 KiB of text on huge pages before → after an ordinary user runs `hugealign warm`, by the program that wrote the file:
 
@@ -64,6 +64,7 @@ def tables() -> str:
 
     by_writer, by_mode = "", ""
     able = 0
+    unable: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hugealign-table-") as name:
         work = Path(name)
         work.chmod(0o755)
@@ -73,7 +74,8 @@ def tables() -> str:
             with mounted(system, work) as at:
                 cells = [cell(at, writer, "nobody") for writer in WRITERS]
                 by_writer += row(system, cells)
-                able += all(each and each.warmed for each in cells)
+                able += (warmed := all(each and each.warmed for each in cells))
+                unable += [] if warmed else [system]
                 modes = []
                 for mode in MODES:
                     with thp(mode):
@@ -81,6 +83,7 @@ def tables() -> str:
                 by_mode += row(system, modes)
     head = _HEAD.format(
         able=able,
+        unable=" or ".join(unable),
         all=len(FILE_SYSTEMS),
         writers=" | ".join(WRITERS),
         bars="---|" * len(WRITERS),
@@ -101,11 +104,12 @@ def tables() -> str:
 
 def main() -> None:
     """Write the page to the file named."""
+    target = page_to_write(__doc__)
     try:
         page = tables()
     except MissingError as error:
         sys.exit(f"live_table: {error}")
-    Path(sys.argv[1]).write_text(page, encoding="utf-8")
+    target.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

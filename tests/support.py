@@ -1,6 +1,9 @@
 """Shared by the tests: running commands, the available compilers and linkers, and an independent view of ELF files."""
 
+import argparse
+import datetime as dt
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -55,6 +58,20 @@ def run(
     )
     assert not check or done.returncode == 0, f"{argv}: status {done.returncode}\n{done.stdout}{done.stderr}"
     return done
+
+
+def made_here() -> str:
+    """Return when and where a page of figures is made."""
+    release = platform.release().partition("-")[0]
+    return f"{dt.datetime.now(tz=dt.UTC).date()}, Linux {release}, {os.cpu_count()} processors"
+
+
+def page_to_write(about: str | None) -> Path:
+    """Return the one word of the command line: the page that a script writes; *about* is its docstring."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
+    parser.add_argument("page", type=Path, metavar="FILE", help="the page to write")
+    page: Path = parser.parse_args().page
+    return page
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from pathlib import Path
 from hugealign.elf.machines import MACHINES
 from tests import sections
 from tests.link.newer import CARGO, SUITES, TARGET
+from tests.support import made_here
 
 #: The files of tests/link, all of them, with their headings.
 FILES = {
@@ -203,8 +204,8 @@ All {n} cases that ran passed; each table has the reasons of those that were ski
 `ok`: the program runs like the plain link and its text is in whole windows, or the link is unchanged where that is the
 promise. `--`: not tried with that linker. A number in brackets: skipped.
 
-Written by `make docs` from a run of the tests, and from one of `make test-links` if there is one; not by hand. Each
-table shows the last run that included its tests.
+Written by `make docs` from a run of the tests, and from one of `make test-links` if there is one; not by hand ({made}).
+Each table shows the last run that included its tests.
 """
 
 
@@ -215,7 +216,7 @@ def main() -> None:
     old = {title: _FOLDED.sub(r"\1", text) for title, text in old.items()}
     result = old | tables([case for junit in runs for case in cases(junit)])
     shown = {title: result[title] for title in FILES.values() if title in result}
-    head = _HEAD.format(n=f"{sum(map(passed, shown.values())):,}")
+    head = _HEAD.format(made=made_here(), n=f"{sum(map(passed, shown.values())):,}")
     target.write_text("\n".join((head, *(f"## {title}\n\n{folded(text)}" for title, text in shown.items()))))
 
 

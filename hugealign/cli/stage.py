@@ -10,7 +10,7 @@ from hugealign.io.progress import Progress
 from hugealign.io.units import printable
 
 EPILOG = """\
-Some file systems keep no huge pages (ext4 before Linux 6.16, btrfs, overlayfs).
+Some file systems keep no huge pages (ext4 before Linux 6.16, overlayfs on it, btrfs).
 For them stage copies each FILE once, for all processes, to a tmpfs with huge
 pages. The copy of /usr/sbin/mariadbd is then
 

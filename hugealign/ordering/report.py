@@ -52,7 +52,7 @@ def _lines(order: Order) -> Iterator[str]:
     budget = order.budget
     why = budget.why
     if budget.entries:
-        why = f"{budget.entries} 2 MiB instruction TLB entries ({why}), less one for other code"
+        why = f"{budget.entries} instruction TLB entries for 2 MiB pages ({why}), less one for other code"
     yield f"budget   {counted(plan.budget, 'window')}: {why}"
     why = order.simulated.why if order.simulated else _why(plan)
     yield f"huge     {counted(plan.count, 'window')} of {format_size(plan.page_size)}: {why}"
@@ -91,7 +91,7 @@ def _table(plan: WindowPlan, matched: Matched, missed: unseen.Missed | None) -> 
     )
     yield f"   all        {used:>9}  {filled:>9}  {len(plan.placed):9}  {_percent(so_far, matched.hits):>8}"
     if missed:
-        yield "samples are shares of the samples; estimate is the cumulative share of all that runs, at least"
+        yield "samples: share of all samples; estimate: at least this cumulative share of all that runs"
 
 
 def _elsewhere(matched: Matched) -> str:

@@ -12,7 +12,7 @@ from hugealign.io.numbers import decimal, hexadecimal
 Place = int | tuple[str, str]
 NOWHERE = -1
 #: The remark about a profile whose addresses say nothing.
-BY_NAME = "is of another build, or has no build-id: functions are matched by name (see order --old-binary)"
+BY_NAME = "of another build, or without a build ID: functions are matched by name (see order --old-binary)"
 
 _COUNT_LIMIT = (1 << 63) - 1  # a larger number is no count
 _FEW_DIGITS = 19  # numbers with fewer are always below that limit

@@ -55,7 +55,7 @@ def budget_of(cpu: str | None = None, windows: int | None = None) -> Budget:
         processor = cpus.find(cpu)
         if not processor.itlb_2m:
             raise UsageError(
-                f"--cpu: no source gives the 2 MiB instruction TLB entries of {processor.name}; use --windows"
+                f"--cpu: no source gives the instruction TLB entries of {processor.name} for 2 MiB pages; use --windows"
             )
         return of_entries(processor.itlb_2m, processor.name, processor.name)
     return of_this_machine(ask())

@@ -23,7 +23,7 @@ from hugealign.watch.advise import entries_of
 from hugealign.watch.advise_verdict import Judged
 from hugealign_lab.record import record
 from hugealign_lab.simulation import simulated
-from tests.support import ROOT
+from tests.support import ROOT, made_here
 
 CPUS = ("skylake", "zen3")
 SAMPLES, RUNS, FREQUENCY = 4000, 60, 3999
@@ -153,11 +153,11 @@ two says maybe.
 
 ## How it was made
 
-Written by `python -m lab.bench.advice --write docs/measured/advise.md`. The answers are for {cpus}, each
-program on both. *beyond* is the number in the answer: the share of the samples on 4 KiB pages beyond the entries of the
-first-level instruction TLB. The misses are per thousand instructions. They are from a trace of the same command under
-QEMU: with all text of the program on small pages, then with all of it on huge pages (its libraries stay small). From
-{much} on they mean yes, below {little} no.
+Written by `python -m lab.bench.advice --write docs/measured/advise.md` ({made}).
+The answers are for {cpus}, each program on both. *beyond* is the number in the answer: the share of the
+samples on 4 KiB pages beyond the entries of the first-level instruction TLB. The misses are per thousand instructions.
+They are from a trace of the same command under QEMU: with all text of the program on small pages, then with all of it
+on huge pages (its libraries stay small). From {much} on they mean yes, below {little} no.
 
 <details><summary>All answers</summary>
 
@@ -175,6 +175,7 @@ def page(lines: Sequence[str], answers: "Counter[tuple[str, str]]") -> str:
     matrix = (f"| {each} | {' | '.join(str(answers[each, other]) for other in ANSWERS)} |" for each in ANSWERS)
     return HEAD.format(
         all=answers.total(),
+        made=made_here(),
         wrong=answers["yes", "no"] + answers["no", "yes"],
         same=sum(answers[each, each] for each in ANSWERS),
         matrix="\n".join(matrix),

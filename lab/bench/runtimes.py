@@ -34,7 +34,7 @@ _PAGE = """\
 # What runtimes compile
 
 In {able} cases samples are in whole windows of compiled code, and in {done} of these huge pages cover them after
-`adapt`; in {none} cases there are none.
+`adapt` ({before} were huge without it); in {none} cases there are none.
 
 The shares are of all samples of a program: in whole windows of compiled code, in those that are huge, and in those that
 are huge after `adapt`.
@@ -178,6 +178,7 @@ def page(rows: Sequence[Sequence[str]], text: str) -> str:
     return _PAGE.format(
         able=len(able),
         done=sum(_huge(row)[1] for row in able),
+        before=sum(_huge(row)[0] for row in able),
         none=len(without),
         rows="\n".join(f"| {' | '.join(row)} |" for row in able),
         without="\n".join(f"| {' | '.join(row)} |" for row in without),

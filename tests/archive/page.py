@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.archive.packages import Package
+from tests.support import made_here
 
 _HEAD = """\
 # Debian's packages, built twice
 
 Of {built} source packages of Debian 12, built as they are and with hugealign, {different} {differs} in something; the
-other {same} are the same.
+other {same} are the same, {alike} of them with text that hugealign lays out. {missing} more of the list were not built.
 
 | source packages | |
 |---|--:|
@@ -25,7 +26,8 @@ _HOW = """
 ## How it was made
 
 `make test-archive` builds each package twice, as Debian's build machines do (`dpkg-buildpackage -B`, test suite on, no
-network, not as root), and writes this page. In packages without a large program, hugealign must change nothing.
+network, not as root), and writes this page
+({made}). In packages without a large program, hugealign must change nothing.
 
 - *how*: *sequence* is one line, `Build-Depends: dh-sequence-hugealign`; *shims* is
   `hugealign build -- dpkg-buildpackage`, for packages whose `debian/rules` does not use `dh`.
@@ -74,12 +76,14 @@ def page(packages: Sequence[Package], records: Mapping[str, Mapping[str, Any]]) 
         different=different,
         differs="differs" if different == 1 else "differ",
         laid_out=laid_out,
+        alike=sum(record["large"] > 0 and not record["differences"] for record in built),
         before=before,
         after=after,
         missing=len(packages) - len(built),
     )
+    how = _HOW.format(made=made_here())
     why = "".join(("\n## Differences and their causes\n" if causes else "", *causes))
-    return f"{head}{why}{_HOW}{''.join(rows)}\n</details>\n"
+    return f"{head}{why}{how}{''.join(rows)}\n</details>\n"
 
 
 def _cell(text: str) -> str:

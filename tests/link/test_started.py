@@ -138,7 +138,7 @@ def unusable_library(directory: Path) -> dict[str, str]:
     directory.mkdir()
     run("gcc", "-shared", "-x", "c", "/dev/null", "-o", directory / "libexpat.so.1", check=True)
     settings = {"LD_LIBRARY_PATH": str(directory)}
-    if run(linking_python(), "-c", "", **settings).returncode == 0:
+    if run(linking_python(), "-c", "", env=environment(**settings)).returncode == 0:
         pytest.skip(f"{linking_python()} does without libexpat")
     return settings
 
@@ -153,11 +153,11 @@ def test_libraries_for_the_linker_alone(settings: dict[str, str], main: Path, la
     run(*outer, "-o", tmp_path / "libouter.so", check=True)
     words = ("gcc", "-Wl,--no-as-needed", main, large, tmp_path / "libouter.so", "-o", tmp_path / "out")
     assert "libinner.so, needed by" in run(*words).stderr
-    done = run(HUGEALIGN, *words, **settings)
+    done = run(HUGEALIGN, *words, env=environment(**settings))
     assert (done.returncode, done.stderr) == (0, "")
     assert Elf(tmp_path / "out").faults() == []
     # What is loaded before all other libraries may need some of these, so Python gets all.
-    done = run(HUGEALIGN, *words, **settings, LD_PRELOAD="libinner.so")
+    done = run(HUGEALIGN, *words, env=environment(**settings, LD_PRELOAD="libinner.so"))
     why = f"{linking_python()} does not start with this LD_LIBRARY_PATH"
     assert (done.returncode, done.stderr) == (0, f"hugealign: warning: {why}: linked without hugealign\n")
-    assert run(tmp_path / "out", **settings).returncode == 0
+    assert run(tmp_path / "out", env=environment(**settings)).returncode == 0

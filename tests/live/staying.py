@@ -5,7 +5,6 @@ python -m tests.live.staying docs/measured/staying-huge.md      # root; writes t
 
 import contextlib
 import os
-import platform
 import re
 import shutil
 import signal
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.live.programs import WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.support import made_here, page_to_write
 
 PROCESSES = 200
 ALL_KIB = WINDOWS * WINDOW >> 10
@@ -190,6 +190,7 @@ def upgrade(path: Path) -> None:
 
 def main() -> None:
     """Measure, and write the document that the first argument names."""
+    target = page_to_write(__doc__)
     with tempfile.TemporaryDirectory(prefix="hugealign-live-") as name:
         programs = Programs(Path(name))
         programs.build()
@@ -229,11 +230,10 @@ def main() -> None:
         for text in takes
         for what, m in zip(("processes", "forked children"), takes[text], strict=True)
     ]
-    Path(sys.argv[1]).write_text(_document(lines, costs), encoding="utf-8")
+    target.write_text(_document(lines, costs), encoding="utf-8")
 
 
 def _document(lines: list[str], costs: list[str]) -> str:
-    release = platform.release().partition("-")[0]
     return f"""\
 # Staying huge
 
@@ -265,8 +265,8 @@ every process. The memory itself exists once, as PSS shows.
 
 ## How it was made
 
-Written by `python -m tests.live.staying docs/measured/staying-huge.md` on Linux {release}, with a program of 5 MiB of
-text in three windows. `tests/live/test_staying.py` tests the same cases.
+Written by `python -m tests.live.staying docs/measured/staying-huge.md` ({made_here()}),
+with a program of 5 MiB of text in three windows. `tests/live/test_staying.py` tests the same cases.
 """
 
 

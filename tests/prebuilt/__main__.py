@@ -305,11 +305,13 @@ def page(rows: list[str]) -> str:
     refused = [row for row in tried if "| refused: " in row]
     same = [row for row in tried if "| as before: " in row]
     done = [row for row in tried if row not in refused and row not in same]
+    grown = [row for row in done if row.split("|")[5].strip() != "0 B"]
     kernel = ".".join(platform.release().split(".")[:2])
     debian = Path("/etc/debian_version").read_text(encoding="ascii").strip()
     return f"""# Prebuilt programs and libraries
 
-`hugealign fix` fixed {len(done)} of {len(tried)} files of Debian, PyPI and npm.
+`hugealign fix` fixed {len(done)} of {len(tried)} files of Debian and PyPI, refused {len(refused)} and left {len(same)}.
+In {len(grown)} fixed files some data became executable as well.
 
 | | files |
 |---|--:|

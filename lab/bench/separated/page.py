@@ -26,11 +26,14 @@ def page(files: Sequence[Sequence["Result"]], suites: Sequence[dict[str, Any]]) 
     ways = {way: [next(r for r in results if r.way == way) for results in tried] for way in _WAYS}
     best = [shifted if r.refused else r for r, shifted in zip(ways["separate"], ways["shift"], strict=True)]
     ways = {_FIX: best, **ways}
+    moved = [r for r in ways["separate"] if r.refused]
+    executable = format_size(sum(max(0, r.executable) for r in best if r.same))
     suite_rows = "\n".join(_suite(item) for item in suites)
     file_rows = "\n".join(_row(result) for results in files for result in results)
     return f"""# fix against hugifyr
 
 Of {len(tried)} finished files, `hugealign fix` {_outcome(ways[_FIX])}; hugifyr {_outcome(ways["hugifyr"])}.
+`separate` alone refuses {len(moved)}; where `fix` shifts instead, it makes {executable} of data executable.
 
 {_summary(ways)}
 

@@ -118,7 +118,9 @@ def test_the_table_agrees_with_what_processors_say(name: str, leaf: Leaf) -> Non
 
 
 def test_every_x86_row_is_held_against_a_processor() -> None:
-    assert {*LEAF_2, *LEAF_18H, *AMD_LEAVES} == {cpu.name for cpu in CPUS if cpu.vendor in (INTEL, AMD)}
+    dumped = {*LEAF_2, *LEAF_18H, *AMD_LEAVES}
+    rows = {cpu.name for cpu in CPUS if cpu.vendor in (INTEL, AMD)}
+    assert rows == dumped, "a row needs the registers of a CPUID dump in LEAF_2, LEAF_18H or AMD_LEAVES"
 
 
 def test_details_of_decoding() -> None:
