@@ -128,7 +128,7 @@ def _unknown(head: bytes, packed: bool) -> str:
     if head.startswith(ELFMAG):
         return "is an executable, not a profile; pass it with -b"
     known = ", ".join(FORMATS)
-    return f"is of no known format; known are {known}; give --type if its first bytes do not tell"
+    return f"unknown format; known are {known}; pass --type if the first bytes do not identify it"
 
 
 def _read(form: Format, path: str, packed: bool, source: ProfileSource, profile: Profile) -> None:

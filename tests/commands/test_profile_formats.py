@@ -569,7 +569,7 @@ def test_packed(prog: Path, tmp_path: Path) -> None:
     [
         (b"", "empty"),
         (b"\n\n", "empty"),
-        (b"\0\1\2\3", "no known format"),
+        (b"\0\1\2\3", "unknown format"),
         (b"\x7fELF\2\1\1", "is an executable"),
         (b"PERFILE2" + bytes(200), "perf"),
         (b"\xfflprofi\x81" + bytes(200), "profdata"),

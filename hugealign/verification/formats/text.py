@@ -157,7 +157,7 @@ def summary(report: FileReport) -> str:
         return "no text"
     size = format_size(coverage.text)
     if report.small:
-        return f"{size} of text: small, {report.pages} pages serve it"
+        return f"{size} of text: small; {report.pages} pages are enough"
     page = report.policy.page_size
     other = f" of {format_size(page)}" if page != PAGE_SIZE else ""
     return f"{percent(coverage)} of {size} of text in {counted(coverage.windows, 'window')}{other}"

@@ -33,7 +33,7 @@ def test_an_unknown_text_is_no_list_of_symbols(data: bytes, tmp_path: Path) -> N
     (tmp_path / "p").write_bytes(data)
     with pytest.raises(ProfileError) as error:
         read.add(str(tmp_path / "p"), Profile(), FUNCTIONS, "/bin/p")
-    assert "no known format" in str(error.value)
+    assert "unknown format" in str(error.value)
     assert all(name in str(error.value) for name in FORMATS)
 
 
