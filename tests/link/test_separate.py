@@ -390,16 +390,25 @@ def test_refused(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert facts is None or seen == facts
 
 
-def test_damaged_dynamic_section(tmp_path: Path) -> None:
-    """Relocations of the PLT that are of another kind; commands/test_file_diagnoses.py has more."""
-    path = compiled(tmp_path, CALLS % KINDS["pointers"][0], "-Wl,-z,lazy")
+@pytest.mark.parametrize(
+    ("tag", "changed", "code"),
+    [
+        (20, (20, 17), "fix.unknown-relocations"),  # DT_PLTREL: relocations of another kind
+        (7, (21, 0), "fix.address-tables"),  # DT_RELA, DT_JMPREL, DT_RELR: sizes alone are left
+        (23, (21, 0), "fix.address-tables"),
+        (36, (21, 0), "fix.address-tables"),
+    ],
+)
+def test_damaged_dynamic_section(tag: int, changed: tuple[int, int], code: str, tmp_path: Path) -> None:
+    """Entries that the loader needs have become others; commands/test_file_diagnoses.py has more."""
+    path = compiled(tmp_path, CALLS % KINDS["pointers"][0], "-Wl,-z,lazy,-z,pack-relative-relocs")
     data = bytearray(path.read_bytes())
     section = Elf(path).sections[".dynamic"]
-    for at in range(section["sh_offset"], section["sh_offset"] + section["sh_size"], 16):
-        if struct.unpack_from("<Q", data, at) == (20,):  # DT_PLTREL
-            struct.pack_into("<Q", data, at + 8, 17)
+    places = range(section["sh_offset"], section["sh_offset"] + section["sh_size"], 16)
+    (at,) = (at for at in places if struct.unpack_from("<Q", data, at) == (tag,))
+    struct.pack_into("<QQ", data, at, *changed)
     path.write_bytes(data)
-    assert refusal(path)[0] == "fix.unknown-relocations"
+    assert refusal(path)[0] == code
 
 
 @pytest.mark.parametrize(

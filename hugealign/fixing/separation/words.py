@@ -97,13 +97,16 @@ class _Search:
         """Look at what the loader reads."""
         dynamic = self._dynamic()
         got = dynamic.get(_DT_PLTGOT, 0)
-        tables = [
-            (dynamic.get(_DT_RELA, 0), dynamic.get(_DT_RELASZ, 0)),
-            (dynamic.get(_DT_JMPREL, 0), dynamic.get(_DT_PLTRELSZ, 0)),
-        ]
-        self._relocations([(at, size) for at, size in tables if size])
-        if size := dynamic.get(_DT_RELRSZ, 0):
-            self._relr(dynamic.get(_DT_RELR, 0), size)
+        tables = {}
+        for at, of in ((_DT_RELA, _DT_RELASZ), (_DT_JMPREL, _DT_PLTRELSZ), (_DT_RELR, _DT_RELRSZ)):
+            if size := dynamic.get(of, 0):
+                if at not in dynamic:
+                    raise RefusalError("fix.address-tables", address="0x0")
+                tables[at] = dynamic[at], size
+        packed = tables.pop(_DT_RELR, None)
+        self._relocations([*tables.values()])
+        if packed:
+            self._relr(*packed)
         self._first_words([got] * (_DT_PLTGOT in dynamic))
 
     def _read(self, offset: int, size: int) -> bytes:
