@@ -394,12 +394,14 @@ def read_file(path: "str | bytes | os.PathLike[str]") -> Image:
 def _read(fd: int, offset: int, size: int, what: str, short_is_fine: bool = False) -> bytes:
     try:
         data = os.pread(fd, size, offset)
-    except (OverflowError, OSError) as error:
-        if isinstance(error, OSError) and offset == 0:
-            if error.errno == errno.ESPIPE:
-                raise NotElfError("not a regular file", "file.special") from error
-            raise
+    except OverflowError as error:  # no file is that long
         raise MalformedElfError(what) from error
+    except OSError as error:
+        if error.errno == errno.ESPIPE:
+            raise NotElfError("not a regular file", "file.special") from error
+        if error.errno in (errno.EINVAL, errno.EOVERFLOW) and offset:  # nor that (rw_verify_area in fs/read_write.c)
+            raise MalformedElfError(what) from error
+        raise
     if len(data) < size and not short_is_fine:
         raise MalformedElfError(what)
     return data
