@@ -41,7 +41,7 @@ test-links: setup ## the long link matrix
 	tests/setup.sh $(VENV) gcc-powerpc64le-linux-gnu g++-powerpc64le-linux-gnu g++-riscv64-linux-gnu g++-s390x-linux-gnu
 	$(call pip,matrix)
 	$(PYTHON) -m tests.link.newer
-	$(PYTEST) $(PARALLEL) -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
+	$(PYTEST) $(PARALLEL) --dist worksteal -m matrix $(or $(ARGS),$(JUNIT)build/matrix.xml)
 
 test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/measured/kernels.md
 	tests/setup.sh $(VENV) $(KERNEL_PACKAGES)

@@ -21,5 +21,6 @@ def test_some_lines_of_options() -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.timeout(1800)
 def test_many_lines_of_options() -> None:
     assert judged(1000) == []

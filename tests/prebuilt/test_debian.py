@@ -76,8 +76,7 @@ def test_what_is_typed_from_apt_install_to_huge_text(release: str, work: Path) -
         ANSWER,
         "dpkg -V mariadb-server-core || true\n",
         OVER,
-        looked,
-        OVER,
+        looked,  # ends with --undo
         diverted,
         "hugealign verify /usr/sbin/mariadbd\nservice mariadb start\n",
         ANSWER,
