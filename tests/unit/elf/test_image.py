@@ -1,5 +1,7 @@
 """The reader against pyelftools on real files, and against files that nobody would make on purpose."""
 
+import errno
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -100,3 +102,25 @@ def test_a_name_table_without_end_costs_no_time(tmp_path: Path) -> None:
     image = read_file(path)
     assert len(image.sections) == count
     assert max(len(s.name) for s in image.sections) <= 256
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(errno.EIO, OSError), (errno.EINVAL, MalformedElfError), (errno.EOVERFLOW, MalformedElfError)]
+)
+def test_a_read_that_fails_is_no_damage(
+    code: int, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only an offset that no file can have is: pread(2) calls it EINVAL or EOVERFLOW."""
+    path = tmp_path / "copy"
+    shutil.copy("/bin/true", path)
+    read = os.pread
+
+    def failing(fd: int, size: int, offset: int) -> bytes:
+        if offset:
+            raise OSError(code, os.strerror(code))
+        return read(fd, size, offset)
+
+    monkeypatch.setattr(os, "pread", failing)
+    with pytest.raises(error) as raised:
+        read_file(path)
+    assert isinstance(raised.value, OSError) == (error is OSError)
