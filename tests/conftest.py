@@ -6,7 +6,7 @@ import os
 import signal
 import zlib
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -65,23 +65,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("matrix")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Generator[None, object, object]:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_setup() -> Generator[None, Any, None]:
     """Skip a test whose fixtures cannot have what they need."""
-    return (yield from _skipped())
+    _skip_if_missing((yield))
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None, object, object]:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call() -> Generator[None, Any, None]:
     """Skip a test that cannot have what it needs."""
-    return (yield from _skipped())
+    _skip_if_missing((yield))
 
 
-def _skipped() -> Generator[None, object, object]:
+def _skip_if_missing(outcome: Any) -> None:
+    if not outcome.excinfo or not isinstance(outcome.excinfo[1], MissingError):
+        return
     try:
-        return (yield)
-    except MissingError as missing:
-        pytest.skip(str(missing))
+        pytest.skip(str(outcome.excinfo[1]))
+    except pytest.skip.Exception as skipped:
+        if hasattr(outcome, "force_exception"):
+            outcome.force_exception(skipped)
+        else:  # before pluggy 1.1
+            outcome._excinfo = type(skipped), skipped, skipped.__traceback__
 
 
 @pytest.hookimpl(optionalhook=True)  # `pytest` alone needs no xdist
