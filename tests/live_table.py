@@ -4,15 +4,13 @@ Run by ``make docs-live``, as root on a machine with loop devices.  The cells ar
 that makes no madvise call of its own.
 """
 
-import datetime as dt
-import platform
 import sys
 import tempfile
 from pathlib import Path
 
 from tests.live.filesystems import ALL, FILE_SYSTEMS, MODES, WRITERS, Cell, measure, mounted, thp
 from tests.live.programs import Programs
-from tests.support import MissingError, page_to_write
+from tests.support import MissingError, made_here, page_to_write
 
 _HEAD = """\
 # What is huge where
@@ -39,7 +37,7 @@ The mode is `/sys/kernel/mm/transparent_hugepage/enabled`. cp wrote the file, an
 _HOW = """
 ## How it was made
 
-`make docs-live` measures and writes this page: {date}, Linux {release}, {machine}.
+`make docs-live` measures and writes this page: {made}.
 """
 
 
@@ -94,12 +92,7 @@ def tables() -> str:
         bars="---|" * len(MODES),
         disabled=" or ".join(map(str, sorted(disabled))),
     )
-    made = _HOW.format(
-        date=dt.datetime.now(tz=dt.UTC).date(),
-        release=platform.release().partition("-")[0],
-        machine=platform.machine(),
-    )
-    return head + by_writer + middle + by_mode + made
+    return head + by_writer + middle + by_mode + _HOW.format(made=made_here())
 
 
 def main() -> None:

@@ -63,7 +63,7 @@ def run(
 def made_here() -> str:
     """Return when and where a page of figures is made."""
     release = platform.release().partition("-")[0]
-    return f"{dt.datetime.now(tz=dt.UTC).date()}, Linux {release}, {os.cpu_count()} processors"
+    return f"{dt.datetime.now(tz=dt.UTC).date()}, Linux {release}, {platform.machine()}, {os.cpu_count()} processors"
 
 
 def page_to_write(about: str | None) -> Path:

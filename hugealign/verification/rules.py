@@ -1,6 +1,6 @@
 """The rules that need no more than the headers.
 
-The check runs after every link: no imports but our own, no I/O.  ``examine`` holds the rules that only ``verify``
+The check runs after every link: no imports that take time, no I/O.  ``examine`` holds the rules that only ``verify``
 applies.
 """
 
@@ -190,7 +190,6 @@ def _data_sections(image: "Image") -> "list[Section]":
 def _among(segment: "Segment", data: "list[Section]") -> "Iterator[Diagnosis]":
     """Name the *data* sections, which are sorted by address, that lie in *segment*."""
     # Sorted and searched, not filtered: a hostile file has 1,170 segments and 262,144 sections.
-
     first, last = (
         bisect_left(data, at, key=lambda section: section.sh_addr)
         for at in (segment.p_vaddr, segment.p_vaddr + segment.p_memsz)

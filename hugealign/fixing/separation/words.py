@@ -97,16 +97,13 @@ class _Search:
         """Look at what the loader reads."""
         dynamic = self._dynamic()
         got = dynamic.get(_DT_PLTGOT, 0)
-        tables = {}
-        for at, of in ((_DT_RELA, _DT_RELASZ), (_DT_JMPREL, _DT_PLTRELSZ), (_DT_RELR, _DT_RELRSZ)):
-            if size := dynamic.get(of, 0):
-                if at not in dynamic:
-                    raise RefusalError("fix.address-tables", address="0x0")
-                tables[at] = dynamic[at], size
-        packed = tables.pop(_DT_RELR, None)
-        self._relocations([*tables.values()])
-        if packed:
-            self._relr(*packed)
+        sized = ((_DT_RELA, _DT_RELASZ), (_DT_JMPREL, _DT_PLTRELSZ), (_DT_RELR, _DT_RELRSZ))
+        if any(dynamic.get(size) and at not in dynamic for at, size in sized):
+            raise RefusalError("fix.address-tables")
+        rela, jmprel, relr = ((dynamic.get(at, 0), dynamic.get(size, 0)) for at, size in sized)
+        self._relocations([(at, size) for at, size in (rela, jmprel) if size])
+        if relr[1]:
+            self._relr(*relr)
         self._first_words([got] * (_DT_PLTGOT in dynamic))
 
     def _read(self, offset: int, size: int) -> bytes:
