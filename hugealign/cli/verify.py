@@ -230,7 +230,7 @@ def _with_edits(outcome: "Verification") -> "Verification":
         if id(file) not in tried:
             return file
         edit, link = remedies.edit(file.path, file.policy.page_size, ask_packages=True), remedies.relink(file.path)
-        remedy = edit.changed(kind=f"fix-or-{link.kind}") if edit and link else link
+        remedy = edit.changed(kind=f"{edit.kind}-or-{link.kind}") if edit and link else link
         return file.changed(
             diagnoses=tuple(
                 diagnosis.changed(remedy=remedy)

@@ -46,6 +46,10 @@ class Row(Record):
     page: str
 
 
+_RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
+_RELINK_GO = "build it with CC=hugealign-gcc and -ldflags=-linkmode=external"
+_FIX = "{command} ({effect})"
+_INSTALL_TO_FIX = "to fix it, install capstone[: {command}] (Debian: apt install python3-capstone)"
 #: The sentence for each kind of remedy: ``{command}`` is its command, ``{effect}`` its windows before and after, and
 #: other names are facts of the diagnosis.
 REMEDIES = {
@@ -57,12 +61,15 @@ REMEDIES = {
     "copy-elsewhere": "copy it to another file system",
     "fewer-windows": "request fewer with --windows",
     "find-holder": "look for the process as root[, or replace the file: {command}]",
-    "fix": "{command} ({effect})",
-    "fix-or-relink": '{command} ({effect}); or relink with CC="hugealign gcc" (or hugealign clang, …)',
-    "fix-or-relink-go": "{command} ({effect}); or build it with CC=hugealign-gcc and -ldflags=-linkmode=external",
+    "fix": _FIX,
+    "fix-or-relink": f"{_FIX}; or {_RELINK}",
+    "fix-or-relink-go": f"{_FIX}; or {_RELINK_GO}",
     "fix-program": "fix the program; --debug-file-of moves its debug file",
     "frequency": "use --frequency {most}",
     "install-decoder": "install capstone[: {command}]; Debian: apt install python3-capstone",
+    "install-to-fix": _INSTALL_TO_FIX,
+    "install-to-fix-or-relink": f"{_INSTALL_TO_FIX}; or {_RELINK}",
+    "install-to-fix-or-relink-go": f"{_INSTALL_TO_FIX}; or {_RELINK_GO}",
     "install-zstd": "install zstd; Debian: apt install zstd",
     "level": "use --level={higher}",
     "link": "link it first",
@@ -84,8 +91,8 @@ REMEDIES = {
     "process": "for the process with that number: {command}",
     "raise-limit": "raise the limit, then try again",
     "recurse": "check its contents with -r",
-    "relink": 'relink with CC="hugealign gcc" (or hugealign clang, …)',
-    "relink-go": "build it with CC=hugealign-gcc and -ldflags=-linkmode=external",
+    "relink": _RELINK,
+    "relink-go": _RELINK_GO,
     "remove-runtime": "remove the runtime {runtime} from it, then restart containerd",
     "restart": "restart it",
     "retry": "try again",

@@ -155,7 +155,9 @@ def _of_tree(top: str, texts: Sequence[TextResult], options: LaunchOptions) -> I
         from hugealign.fixing import remedies
 
         page_size, remedy = kernel.huge_page_size(), None
-        if not options.fix and any(remedies.edit(text.path, page_size) for text in none):
+        if not options.fix:
+            remedy = next(filter(None, (remedies.edit(text.path, page_size) for text in none)), None)
+        if remedy and remedy.kind == "fix":
             remedy = Remedy("run", ("hugealign", "run", "--fix", "--file", top, "--"), COMMAND)
         yield TextResult(top, IN_PLACE, diagnosis=Diagnosis("text.none-below", top, _counts(texts, none), remedy))
 

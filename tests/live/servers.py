@@ -35,6 +35,7 @@ PACKAGES = (
     "tomcat10-examples",
     "openjdk-17-jre-headless",
     "apache2-utils",
+    "python3-capstone",  # without it `fix` gives libcrypto no window
 )
 SERVICES = ("mariadb", "tomcat10", "php8.2-fpm", "nginx")
 #: Ports that nobody else should have: the network is that of the machine.
@@ -77,9 +78,10 @@ class Screen:
 
     @property
     def commands(self) -> list[str]:
-        """The commands that the rows name, each once, as words for a shell."""
+        """The commands that the rows name, each once, as somebody types them."""
         remedies = (row["diagnosis"]["remedy"] for row in self.rows if row["diagnosis"])
-        return list(dict.fromkeys(shlex.join(remedy["argv"]) for remedy in remedies if remedy and remedy["argv"]))
+        argvs = [remedy["argv"] for remedy in remedies if remedy and remedy["argv"]]
+        return list(dict.fromkeys(argv[2] if argv[:2] == ["sh", "-c"] else shlex.join(argv) for argv in argvs))
 
 
 @contextlib.contextmanager

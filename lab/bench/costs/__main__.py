@@ -89,7 +89,7 @@ def answers(table: Table, work: Path) -> None:
     alone(table, "help", [str(HUGEALIGN), "help"], work)
     alone(table, "help verify", [str(HUGEALIGN), "help", "verify"], work)
     for typed in ("hugealign ver", "hugealign order --cpu ", "hugealign ps ", "hugealign explain "):
-        alone(table, f"completion: {typed}", ["bash", "-c", TAB, str(COMPLETIONS), *typed.split(" ")], work)
+        alone(table, f"completion: {typed}".rstrip(), ["bash", "-c", TAB, str(COMPLETIONS), *typed.split(" ")], work)
 
 
 def alone(table: Table, title: str, argv: list[str], work: Path) -> None:
