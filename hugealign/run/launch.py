@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
-from hugealign.diagnosis.refusal import RefusalError, diagnosed
+from hugealign.diagnosis.refusal import RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy, unpacked
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import PT_INTERP, read_image
@@ -359,7 +359,8 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
     except (OSError, HugealignError) as error:
         with suppress(OSError):
             os.unlink(path)  # frees its memory
-        return _failed(TextResult(origin.path, IN_PLACE), error, origin.windows)
+        failed = _uncopied(error) if isinstance(error, OSError) else error
+        return _failed(TextResult(origin.path, IN_PLACE), failed, origin.windows)
 
 
 def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
@@ -396,14 +397,27 @@ def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
             copies.check(origin)
             if namespace.privileged(fd):
                 raise RefusalError("copy.privileges")
-            with using(_memory_file(os.path.basename(path))) as target:
-                copies.write(origin, target)
-                os.fchmod(target, 0o500)
-                # The command does not get the descriptor: the kernel opens the file before closing it.
-                copy = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
+            copy = _copy_in_memory(origin)
             return Launch([_measured(origin, copy, COPY)], f"/proc/self/fd/{copy}")
     except HugealignError as error:
         return Launch([_failed(text, error)])
+
+
+def _copy_in_memory(origin: copies.StagedFile) -> int:
+    """Return a copy that is open for reading.  Raises RefusalError."""
+    try:
+        with using(_memory_file(os.path.basename(origin.path))) as target:
+            copies.write(origin, target)
+            os.fchmod(target, 0o500)
+            # The command does not get the descriptor: the kernel opens the file before closing it.
+            return os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise _uncopied(error) from error
+
+
+def _uncopied(error: OSError) -> RefusalError:
+    """Return what the system's *error* says of the copy that was being made: it is not about the file."""
+    return RefusalError("copy.failed", error=error_name(error))
 
 
 def _memory_file(name: str) -> int:

@@ -168,3 +168,25 @@ def test_a_filter_is_not_taken_for_an_old_kernel(stock: Path, store: Path, error
     need("strace")
     (results,) = asked(Row("copy"), stock / "good", store, f"{_MADVISE}:error={error}").values()
     assert results["code"] == code
+
+
+#: No new file can be made; tests/kernels/test_denied.py has AppArmor refuse it.
+_NO_NEW_FILE = """
+import os
+plain = os.open
+def refused(path, flags, *more, **named):
+    if flags & os.O_EXCL:
+        raise PermissionError(13, "")
+    return plain(path, flags, *more, **named)
+os.open = refused
+"""
+
+
+def test_a_copy_that_cannot_be_made_is_not_taken_for_a_file_that_cannot_be_read(stock: Path, store: Path) -> None:
+    need("strace")
+    (result,) = asked(Row("stage"), stock / "good", store, before=_NO_NEW_FILE).values()
+    assert (result["code"], result["facts"]) == ("copy.failed", {"error": "EACCES"})
+    for call in ("memfd_create", "fchmod"):
+        refusing = f"strace -f -o /dev/null -e trace={call} -e inject={call}:error=EPERM"
+        (result,) = asked(Row("copy"), stock / "good", store, refusing).values()
+        assert (result["code"], result["facts"]) == ("copy.failed", {"error": "EPERM"}), call
