@@ -7,6 +7,7 @@ read from ``smaps`` while it runs, at the moment when it is about to exit.  As r
 
 import argparse
 import ctypes
+import json
 import os
 import platform
 import re
@@ -87,6 +88,16 @@ def main() -> int:
     return int(bool(failed))
 
 
+def unchanged(path: Path) -> str:
+    """Return why `fix` leaves the file at *path* as it is, and what would give it more windows."""
+    (file,) = json.loads(hugealign("fix", "--dry-run", "--json", path).stdout)["files"]
+    reasons = [way["refused"]["message"] for way in file["ways"] if way["refused"]]
+    if more := file["more"]:
+        size = format_size(more["facts"]["data"])
+        reasons.append(f"{more['remedy']['after']} windows if {size} of data become executable")
+    return "; ".join(reasons)
+
+
 def examine(case: Case) -> str:
     """Do all that there is to do with *case*; return its row of the table.  Raises SkipError, AssertionError."""
     path = fetched(case)
@@ -99,8 +110,7 @@ def examine(case: Case) -> str:
     assert done.returncode == 0, done.stderr
     if same := re.search(r": nothing to do: ([\d.]+) % of ([\d.]+ \w+)", done.stdout):
         assert path.read_bytes() == original
-        reason = done.stdout.rstrip("\n").rpartition(": ")[2]
-        return f"| {case.name} | {same[2]} | as before: {reason} | {same[1]} % | | | |"
+        return f"| {case.name} | {same[2]} | as before: {unchanged(path)} | {same[1]} % | | | |"
     try:
         fixed = path.read_bytes()
         after = job(case, path)
