@@ -281,7 +281,7 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
             for origin in origins:
                 path = origin.file.path
                 if path in texts and results[path].how == IN_PLACE:
-                    results[path] = _failed(results[path], error, origin.file.windows)
+                    results[path] = _failed(results[path], _uncopied(error), origin.file.windows)
     return results
 
 
@@ -359,8 +359,7 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
     except (OSError, HugealignError) as error:
         with suppress(OSError):
             os.unlink(path)  # frees its memory
-        failed = _uncopied(error) if isinstance(error, OSError) else error
-        return _failed(TextResult(origin.path, IN_PLACE), failed, origin.windows)
+        return _failed(TextResult(origin.path, IN_PLACE), _uncopied(error), origin.windows)
 
 
 def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
@@ -415,9 +414,12 @@ def _copy_in_memory(origin: copies.StagedFile) -> int:
         raise _uncopied(error) from error
 
 
-def _uncopied(error: OSError) -> RefusalError:
-    """Return what the system's *error* says of the copy that was being made: it is not about the file."""
-    return RefusalError("copy.failed", error=error_name(error))
+def _uncopied(error: OSError | HugealignError) -> HugealignError:
+    """Return what *error* says of the copy that was being made: an error of the system is not about the file.
+
+    AppArmor, for example, can deny even fstat of the file that is copied.
+    """
+    return RefusalError("copy.failed", error=error_name(error)) if isinstance(error, OSError) else error
 
 
 def _memory_file(name: str) -> int:
