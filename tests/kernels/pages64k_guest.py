@@ -5,15 +5,14 @@ entries with the contiguous bit map 2 MiB (PTE_CONT and CONT_PTE_SHIFT in
 arch/arm64/include/asm/pgtable-hwdef.h).
 """
 
-import contextlib
 import ctypes
 import functools
-import io
 import json
 import os
 import struct
 import subprocess
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import Any
@@ -30,11 +29,17 @@ READ_AHEAD = Path("/sys/block/vdb/queue/read_ahead_kb")
 
 
 def hugealign(*words: str) -> dict[str, Any]:
-    """Run our command, in this process: emulated, Python takes seconds to start."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        status = cli.main(list(words))
-    return {"status": status, "text": out.getvalue()}
+    """Run our command, in this process: emulated, Python takes seconds to start.  It writes to the descriptor."""
+    kept = os.dup(1)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            status = cli.main(list(words))
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
+        file.seek(0)
+        return {"status": status, "text": file.read().decode()}
 
 
 @functools.cache
@@ -137,12 +142,14 @@ def measure(program: str, directory: Path, fs: str, *, read: bool) -> dict[str, 
             while file.read(1 << 20):
                 pass
     with subprocess.Popen([path, "wait"], stdout=subprocess.PIPE) as child:
-        assert child.stdout
-        child.stdout.readline()
-        values = runs(child.pid, path)
-        ps = hugealign("ps", str(child.pid))
-        report = json.loads(hugealign("ps", "--json", str(child.pid))["text"])
-        child.kill()
+        try:
+            assert child.stdout
+            child.stdout.readline()
+            values = runs(child.pid, path)
+            ps = hugealign("ps", str(child.pid))
+            report = json.loads(hugealign("ps", "--json", str(child.pid))["text"])
+        finally:
+            child.kill()
     path.unlink()
     return {
         "fs": fs,
