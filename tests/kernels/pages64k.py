@@ -181,9 +181,9 @@ def section(measured: dict[str, Any]) -> str:
 The machine is an emulated aarch64 with Ubuntu's `{PACKAGE}`, {measured["date"]}. Debian's aarch64 kernels have pages
 of 4 or 16 KiB. Here a PMD maps {first["pmd"] >> 20} MiB, and 32 contiguous entries map 2 MiB if one folio holds all
 of it. The programs have 6 MiB of text, linked for a huge page of 2, 32 or 512 MiB, and all of it is touched. The
-table has the number of 2 MiB windows with code that `verify --kernels` allows (`linux-64k`), and the number that the page
-tables map contiguously, as read in physical memory (/proc/kcore). `read before`: the file was first read from end to
-end with 16 MiB of read-ahead; folios grow during the read, so early parts are small. `smaps` and PAGEMAP_SCAN show
+table has the number of 2 MiB windows with code that `verify --kernels` allows (`linux-64k`), and the number that the
+page tables map contiguously, as read in physical memory (/proc/kcore). `read before`: the file was first read from end
+to end with 16 MiB of read-ahead; folios grow during the read, so early parts are small. `smaps` and PAGEMAP_SCAN show
 nothing of this, and neither does `ps`, which says so. The machine has 1.5 GiB of memory; the last program leaves
 little of it.
 
