@@ -49,7 +49,7 @@ class Row(Record):
 _RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
 _RELINK_GO = "build it with CC=hugealign-gcc and -ldflags=-linkmode=external"
 _FIX = "{command} ({effect})"
-_INSTALL_TO_FIX = "to fix it, install capstone[: {command}] (Debian: apt install python3-capstone)"
+_INSTALL_TO_FIX = "install capstone for hugealign fix[: {command}] (Debian: apt install python3-capstone)"
 #: The sentence for each kind of remedy: ``{command}`` is its command, ``{effect}`` its windows before and after, and
 #: other names are facts of the diagnosis.
 REMEDIES = {
