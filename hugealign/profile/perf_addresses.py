@@ -31,6 +31,8 @@ _SAMPLE = re.compile(rb"\s*+(\d++)(?: .{0,512}?:)?(?:\s+([0-9a-f]{1,16}))?(?: \(
 _FRAME = re.compile(rb"\t\s*([0-9a-f]{1,16})(?: \((.*)\))?\Z")
 _BRANCH = re.compile(rb"\s*+(?:(\d++)\s++)?(?:.*: ++[0-9a-f]++ ++)?(0x[0-9a-f]+/0x[0-9a-f]+/.*)\Z")
 _INLINED = re.compile(rb"^\t[^\n]* \(inlined\)\n", re.MULTILINE)
+#: A frame of the kernel: in the upper half, as on x86-64 (Documentation/arch/x86/x86_64/mm.rst), AArch64 and RISC-V.
+_KERNEL = re.compile(rb"\t *[89a-f][0-9a-f]{15}\b")
 _KNOWN_LIMIT, _KNOWN_LENGTH = 64 << 20, 512  # bytes of the frames whose meaning is kept, and of one
 _PIDS_LIMIT, _PIDS_LENGTH = 100_000, 128  # texts before the addresses of samples, and bytes of one
 _KINDS_LIMIT, _KEPT = 128 << 20, 256  # bytes of samples that are looked up, and the overhead of one
@@ -59,6 +61,15 @@ def mapped(line: bytes) -> bytes:
     """Return the path of the file that the event in *line* maps, empty for other lines."""
     match = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
     return match.group(6).removesuffix(b" (deleted)") if match else b""
+
+
+def _kernel_frames(frames: Sequence[bytes]) -> int:
+    """Return how many of *frames*, innermost first, are the kernel's.
+
+    The next one is no caller: it is where the program was when it entered the kernel, at a page fault or an interrupt
+    anywhere in a function.
+    """
+    return next((count for count, frame in enumerate(frames) if not _KERNEL.match(frame)), len(frames))
 
 
 def _physical(block: bytes) -> bytes:
@@ -212,10 +223,12 @@ class AddressReader:
         caller, offset = FOREIGN, 0
         if chained:
             leaf, at = space.leaves.get(lines[1]) or self._frame(lines[1], space.leaves, caller=False)
-            if len(lines) > 2:
-                caller, offset = space.callers.get(lines[2]) or self._frame(lines[2], space.callers, caller=True)
-                if len(lines) > 3:
-                    self._later(space, lines[3:])
+            entered = _kernel_frames(lines[1:])
+            if above := lines[1 + (entered or 1) :]:
+                known = space.leaves if entered else space.callers
+                caller, offset = known.get(above[0]) or self._frame(above[0], known, caller=not entered)
+                if len(above) > 1:
+                    self._later(space, above[1:])
         else:
             try:
                 leaf, at = self.program.at_address(int(address, 16), space)
@@ -279,7 +292,13 @@ class AddressReader:
         space = self.space
         leaf = space.leaves.get(frames[0]) or self._frame(frames[0], space.leaves, caller=False)
         self._count(*leaf, 1)
-        if len(frames) > 1:
+        if entered := _kernel_frames(frames):
+            if above := frames[entered:]:
+                index, _ = space.leaves.get(above[0]) or self._frame(above[0], space.leaves, caller=False)
+                if index >= 0:
+                    self.profile.add(index)
+                self._later(space, above[1:])
+        elif len(frames) > 1:
             self._later(space, frames[1:])
             caller, offset = space.callers.get(frames[1]) or self._frame(frames[1], space.callers, caller=True)
             if 0 <= caller != leaf[0] >= 0:

@@ -290,6 +290,24 @@ def test_frames_that_no_call_returns_to(prog: Path, functions: Functions, tmp_pa
     assert "1 of 1 frames above the innermost are no callers" in profile.notes[0]
 
 
+@pytest.mark.parametrize("usual", [True, False], ids=["usual", "beside an event"])
+def test_where_the_program_entered_the_kernel(prog: Path, functions: Functions, tmp_path: Path, usual: bool) -> None:
+    """At a page fault, say: in a function that has made no call there, and all the same ran."""
+    starts = {name: functions.starts[functions.by_name[name][0]] for name in ("hot", "main")}
+    text = functions.image.text_segments[0]
+    code = prog.read_bytes()[text.p_offset : text.p_offset + text.p_filesz]
+    at = starts["main"] - text.p_vaddr
+    behind = starts["main"] + code.index(b"\xe8", at) - at + 5
+    kernel = "\tffffffff8158c5e7 ([kernel.kallsyms])\n\tffffffff81000c82 ([kernel.kallsyms])\n"
+    inside = f"\t          {starts['hot'] + 1:x} (/srv/prog)\n\t          {behind:x} (/srv/prog)\n"
+    samples = f" 7 e: \n{kernel}{inside}\n" + f" 7 e: \n{kernel}\n"
+    event = _mapped(0x5555_0000_1000)
+    (tmp_path / "p").write_text(event + samples if usual else samples.replace(" 7 e: \n", event + " 7 e: \n"))
+    profile, matched, _ = load(tmp_path / "p", prog)
+    assert (named(matched.samples, functions), matched.arcs) == ({"hot": 0, "main": 0}, {})
+    assert (profile.good, profile.foreign, profile.bad, profile.notes) == (2, 2, 0, [])
+
+
 def test_addresses_of_old_mappings(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """Linux 3.11 and before tells no device with what is mapped."""
     hot, base = functions.starts[functions.by_name["hot"][0]], 0x5555_0000_0000
