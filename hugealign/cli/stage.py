@@ -64,11 +64,12 @@ def run(args: argparse.Namespace) -> int:
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     done, errors, status, left_out = [], [], 0, 0
     chosen, _ = files.chosen(args, "stage")
+    kept = store.identities(chosen)
     for path, library in chosen.items():
         try:
             with Progress("hugealign: stage") as progress:
                 progress.phase(printable(path))
-                staged = store.stage(path, args.store, args.fix, owner=args.owner)
+                staged = store.stage(path, args.store, args.fix, args.owner, kept)
         except HugealignError as error:
             status = max(status, error.exit_status)
             errors.append((path, error))

@@ -17,7 +17,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
@@ -77,10 +77,12 @@ def stage(
     place: str = DEFAULT,
     fix: bool = False,
     owner: str = "",
+    kept: AbstractSet[str] = frozenset(),
 ) -> Staged:
     """Put a huge copy of the file *path* into the store at *place*; with *fix*, a fixed copy if the file has no window.
 
-    With an *owner*, the link belongs to that owner.  Raises HugealignError.
+    With an *owner*, the link belongs to that owner.  Copies that no link leads to are removed, except *kept*
+    (`identities`).  Raises HugealignError.
     """
     real, links = real_path(path), _tree(place, owner)
     fixes = copies.Fixes() if fix else None
@@ -89,11 +91,20 @@ def stage(
             if _origin(real, fd, fixes) is None:
                 return _nothing(real)
     with _opened(place, link=links + real) as store, _public(real) as fd:
-        _remove_stale(store, place, fd)
+        _remove_stale(store, place, kept | _identities(os.fstat(fd)))
         staged, copy = _staged(store, place, links, real, _origin(real, fd, fixes))
     if copy >= 0:
         os.close(copy)
     return staged
+
+
+def identities(paths: Iterable[str]) -> set[str]:
+    """Return the names that copies of the files at *paths* have, as they are now: of those that are staged together."""
+    result = set()
+    for path in paths:
+        with contextlib.suppress(OSError):
+            result |= _identities(os.stat(path))
+    return result
 
 
 def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, int]:
@@ -110,7 +121,7 @@ def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, i
         if origin is None and not os.path.ismount(place):
             return _nothing(real), -1
         with _opened(place, private=True) as store:
-            _remove_stale(store, place, fd)
+            _remove_stale(store, place, _identities(os.fstat(fd)))
             return _staged(store, place, _tree(place, ""), real, origin, private=True)
 
 
@@ -290,18 +301,22 @@ def _point(place: str, link: str, identity: str) -> None:
     os.rename(fresh, link)
 
 
-def _remove_stale(store: int, place: str, fd: int) -> None:
-    """Remove the copies of files that have changed, except of the open file *fd*, and links left by killed runs."""
+def _identities(info: os.stat_result) -> set[str]:
+    return {copies.identity(info, fixed) for fixed in (False, True)}
+
+
+def _remove_stale(store: int, place: str, kept: AbstractSet[str]) -> None:
+    """Remove the copies of files that have changed, except *kept*, and links left by killed runs."""
     for path, link in list(_links(place)):
         identity = os.path.basename(os.readlink(link))
         if not _exists(store, identity) or not _is_current(path, identity):
             _unlink(link)
-    _remove_unnamed(store, place, {copies.identity(os.fstat(fd), fixed) for fixed in (False, True)})
+    _remove_unnamed(store, place, kept)
 
 
-def _remove_unnamed(store: int, place: str, wanted: AbstractSet[str] = frozenset()) -> None:
-    """Remove the copies that no link leads to, except *wanted*."""
-    named = wanted | {os.path.basename(os.readlink(link)) for _, link in _links(place)}
+def _remove_unnamed(store: int, place: str, kept: AbstractSet[str] = frozenset()) -> None:
+    """Remove the copies that no link leads to, except *kept*."""
+    named = kept | {os.path.basename(os.readlink(link)) for _, link in _links(place)}
     for name in _copies(store):
         if name not in named:
             os.unlink(name, dir_fd=store)

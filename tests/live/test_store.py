@@ -112,6 +112,25 @@ def test_services_share_a_copy_and_take_away_their_own_name_alone(store: Path, s
     assert stage(store, "--owner", "../x", program).returncode == 2
 
 
+def test_a_service_that_starts_again_finds_all_of_its_copies(store: Path, stock: Path, program: Path) -> None:
+    """Its helper removes all names first, and stages all files; the process that runs from the copies may still run."""
+    others = [program.with_name(name) for name in ("one", "two")]
+    for other in others:
+        shutil.copy(stock / "state", other)
+    words = "--owner", "a.service", program, *others
+    assert stage(store, *words).returncode == 0
+    made = copies(store)
+    assert len(made) == 3
+    for path in program, *others:
+        Path(f"{store}/for/a.service{path}").unlink()
+    assert stage(store, *words).stdout.count("there already)\n") == 3
+    assert copies(store) == made
+    program.touch()  # an upgrade: its old copy, which no link leads to, goes
+    Path(f"{store}/for/a.service{program}").unlink()
+    assert stage(store, *words).stdout.count("there already)\n") == 2
+    assert len(copies(store)) == 3
+
+
 def test_run_takes_it(store: Path, program: Path) -> None:
     stage(store, program)
     inode = link(store, program).stat().st_ino
