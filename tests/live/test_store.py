@@ -117,7 +117,7 @@ def test_a_service_that_starts_again_finds_all_of_its_copies(store: Path, stock:
     others = [program.with_name(name) for name in ("one", "two")]
     for other in others:
         shutil.copy(stock / "state", other)
-    words = "--owner", "a.service", program, *others
+    words: list[str | Path] = ["--owner", "a.service", program, *others]
     assert stage(store, *words).returncode == 0
     made = copies(store)
     assert len(made) == 3
