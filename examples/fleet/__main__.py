@@ -135,7 +135,7 @@ def _linked(found: Releases, cpus: list[str]) -> str:
         ]
         for cpu in cpus
     ]
-    return table(["processor", "the linker's order", "predicted", "really linked"], rows)
+    return table(["processor", "the linker's order", "predicted", "linked and traced again"], rows)
 
 
 def _growth(rows: list[Row]) -> str:
@@ -164,7 +164,7 @@ def _paper(row: Row) -> str:
         f"Each host of the largest fleet took one machine {one / 1000:.2f} ms, and the two workers {two / 1000:.2f} "
         f"ms, their start included. On paper, at that rate, a million hosts, {size / 1e9:,.0f} GB, take one machine "
         f"{one / 3600:.1f} hours if the disk keeps up, and n workers {2 * two / 3600:.1f} / n hours. Memory grows with "
-        "what differs, not with the number of hosts."
+        "the number of distinct counts, not with the number of hosts."
     )
     return textwrap.fill(words, 120)
 
