@@ -271,13 +271,17 @@ def test_chain_addresses_are_offsets_in_the_file(prog: Path, functions: Function
     assert arcs(matched, functions) == {("hot", "helper@main.c"): 1}
 
 
+def _behind_the_first_call(prog: Path, functions: Functions, start: int) -> int:
+    """Return where the first call of the function at *start* returns to."""
+    text = functions.image.text_segments[0]
+    code = prog.read_bytes()[text.p_offset : text.p_offset + text.p_filesz]
+    return text.p_vaddr + code.index(b"\xe8", start - text.p_vaddr) + 5
+
+
 def test_frames_that_no_call_returns_to(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """As without frame pointers: left out, and said so if they are most."""
     starts = {name: functions.starts[functions.by_name[name][0]] for name in ("hot", "main")}
-    text = functions.image.text_segments[0]
-    code = prog.read_bytes()[text.p_offset : text.p_offset + text.p_filesz]
-    at = starts["main"] - text.p_vaddr
-    behind = starts["main"] + code.index(b"\xe8", at) - at + 5
+    behind = _behind_the_first_call(prog, functions, starts["main"])
     chains = f" 7 e: \n\t {starts['hot'] + 1:x} (/srv/prog)\n\t {behind:x} (/srv/prog)\n\n"
     chains += f" 7 e: \n\t {starts['hot'] + 1:x} (/srv/prog)\n\t {starts['main'] + 10:x} (/srv/prog)\n\n"
     (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains)
@@ -294,10 +298,7 @@ def test_frames_that_no_call_returns_to(prog: Path, functions: Functions, tmp_pa
 def test_where_the_program_entered_the_kernel(prog: Path, functions: Functions, tmp_path: Path, usual: bool) -> None:
     """At a page fault, say: in a function that has made no call there, and all the same ran."""
     starts = {name: functions.starts[functions.by_name[name][0]] for name in ("hot", "main")}
-    text = functions.image.text_segments[0]
-    code = prog.read_bytes()[text.p_offset : text.p_offset + text.p_filesz]
-    at = starts["main"] - text.p_vaddr
-    behind = starts["main"] + code.index(b"\xe8", at) - at + 5
+    behind = _behind_the_first_call(prog, functions, starts["main"])
     kernel = "\tffffffff8158c5e7 ([kernel.kallsyms])\n\tffffffff81000c82 ([kernel.kallsyms])\n"
     inside = f"\t          {starts['hot'] + 1:x} (/srv/prog)\n\t          {behind:x} (/srv/prog)\n"
     samples = f" 7 e: \n{kernel}{inside}\n" + f" 7 e: \n{kernel}\n"
