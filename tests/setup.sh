@@ -10,7 +10,7 @@ packages='gcc g++ binutils clang-14 clang-19 clang lld-14 lld-19 mold cmake ninj
     gcc-aarch64-linux-gnu g++-aarch64-linux-gnu gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
     gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user musl-tools dwz chrpath cpio
     libclang-rt-14-dev libclang-rt-19-dev llvm-19 ccache sccache distcc libtool libtool-bin autoconf automake
-    meson python3-setuptools python3-dev python3-pyelftools python3-capstone make git rpm zip zstd xz-utils bzip2 umoci skopeo checksec
+    meson python3-setuptools python3-dev python3-pyelftools make git rpm zip zstd xz-utils bzip2 umoci skopeo checksec
     gdb lldb python3-lldb linux-perf valgrind strace uftrace bpftrace debuginfod libc6-dbg systemd libhugetlbfs-bin libhugetlbfs0 bolt-19 libbolt-19-dev
     libgoogle-perftools4 build-essential debhelper dpkg-dev gpgv debian-archive-keyring e2fsprogs
     libjemalloc2 libtcmalloc-minimal4 xfsprogs btrfs-progs acl libcap2-bin tcl

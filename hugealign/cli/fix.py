@@ -22,9 +22,8 @@ levels, from the least invasive to the most:
             between become executable, at most --max-executable
   separate  move the text, and all that follows it, away from what only the
             loader reads, and fill the gap with traps; no data become
-            executable, and even text smaller than a window gets one.  Needs
-            capstone, to check that no code refers across the gap by a relative
-            address; changes the build ID
+            executable, and even text smaller than a window gets one.  Changes
+            the build ID
 
 Without --level, fix uses separate if nothing refers across the gap, else shift,
 and says which and why. Where shift would cost too much at one end of the text,

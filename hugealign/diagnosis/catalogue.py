@@ -49,7 +49,6 @@ class Row(Record):
 _RELINK = 'relink with CC="hugealign gcc" (or hugealign clang, …)'
 _RELINK_GO = "build it with CC=hugealign-gcc and -ldflags=-linkmode=external"
 _FIX = "{command} ({effect})"
-_INSTALL_TO_FIX = "install capstone for hugealign fix[: {command}] (Debian: apt install python3-capstone)"
 #: The sentence for each kind of remedy: ``{command}`` is its command, ``{effect}`` its windows before and after, and
 #: other names are facts of the diagnosis.
 REMEDIES = {
@@ -66,10 +65,6 @@ REMEDIES = {
     "fix-or-relink-go": f"{_FIX}; or {_RELINK_GO}",
     "fix-program": "fix the program; --debug-file-of moves its debug file",
     "frequency": "use --frequency {most}",
-    "install-decoder": "install capstone[: {command}]; Debian: apt install python3-capstone",
-    "install-to-fix": _INSTALL_TO_FIX,
-    "install-to-fix-or-relink": f"{_INSTALL_TO_FIX}; or {_RELINK}",
-    "install-to-fix-or-relink-go": f"{_INSTALL_TO_FIX}; or {_RELINK_GO}",
     "install-zstd": "install zstd; Debian: apt install zstd",
     "level": "use --level={higher}",
     "link": "link it first",

@@ -1,10 +1,9 @@
 """The functions of a linked file: from its symbol table, else from its unwind information and dynamic symbols.
 
-See System V ABI, chapter 4, "Symbol Table"; for ``.eh_frame``, Linux Standard Base, Core, chapter 10.6.  Every number
-in the file is untrusted: `Contents` bounds what is read, and the string table bounds the names.
+See System V ABI, chapter 4, "Symbol Table".  Every number in the file is untrusted: `Contents` bounds what is read, and
+the string table bounds the names.
 """
 
-import mmap
 import os
 import re
 import struct
@@ -16,8 +15,8 @@ from operator import itemgetter
 
 from hugealign.diagnosis.refusal import DiagnosedError
 from hugealign.elf.contents import Contents, filled
+from hugealign.elf.frames import read_frames
 from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
-from hugealign.elf.leb128 import read_unsigned
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError, MalformedElfError, cause
 from hugealign.io.descriptors import file_at
@@ -35,10 +34,6 @@ _MOST_COUNTED = 1 << 26  # bytes of a symbol table in which functions are counte
 #: Sections whose contents the linker or the C library places.
 _NOT_ORDERED = (".init", ".fini", ".plt", ".iplt")
 _LEADING = (".init", ".plt", ".iplt")
-
-_PCREL_SDATA4 = 0x1B  # how FDEs encode addresses, nearly always (LSB, "DWARF Exception Header Encoding")
-#: What ``.eh_frame_hdr`` begins with if it has a table of functions in its usual form (the same, "Eh Frame Header").
-_SORTED_FRAMES = b"\x01\x1b\x03\x3b"
 
 _PERF_BUILD_ID = 40  # digits
 
@@ -152,38 +147,27 @@ def _all_symbols(image: Image, fd: int) -> tuple[str, list[_Symbol]]:
         return ".symtab", symbols
     table = tables[_SHT_DYNSYM]
     dynamic = _symbols(image, fd, table) if table else []
-    frames = next((s for s in image.sections if s.name == ".eh_frame" and s.sh_type != SHT_NOBITS), None)
-    ranges = _frames(image, fd, frames) if frames else []
-    if ranges:
+    if frames := read_frames(image, fd):
         known = {symbol[0] for symbol in dynamic}
-        unnamed = [(start, -size, _UNNAMED, "", "") for start, size in ranges if start not in known]
+        unnamed = [(start, start - end, _UNNAMED, "", "") for start, end, _ in frames if start not in known]
         return ".eh_frame and .dynsym", dynamic + unnamed
     return ".dynsym", dynamic
 
 
-def function_starts(image: Image, fd: int) -> set[int]:
-    """Return where functions begin, as all symbol tables and unwinding tables of the file behind *fd* say.
+def function_ranges(image: Image, fd: int) -> dict[int, int]:
+    """Return where functions end, by where they begin, as the symbols of the file behind *fd* say.
 
-    *image* is one of 64 bits, little-endian.  Raises MalformedElfError, OSError.
+    Functions without a size are left out.  *image* is one of 64 bits, little-endian.  Raises MalformedElfError,
+    OSError.
     """
-    starts: set[int] = set()
-    frames: set[int] = set()
+    ranges: dict[int, int] = {}
     for section in image.sections:
         if section.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
             for _, part in filled(fd, section.sh_offset, section.sh_size, 24):
-                symbols = struct.iter_unpack("<QQ8x", part)
-                starts.update(value for first, value in symbols if first >> 32 & 15 in (_STT_FUNC, _STT_GNU_IFUNC))
-        elif section.name == ".eh_frame_hdr" and section.sh_type != SHT_NOBITS:
-            data = Contents(fd, section.sh_offset, section.sh_size).data
-            if data[:4] == _SORTED_FRAMES:
-                table = data[12 : 12 + 8 * int.from_bytes(data[8:12], "little")]
-                entries = struct.iter_unpack("<ii", table[: len(table) & -8])
-                frames.update(section.sh_addr + distance for distance, _ in entries)
-    if not frames:
-        for section in image.sections:
-            if section.name == ".eh_frame" and section.sh_type != SHT_NOBITS:
-                frames.update(start for start, _ in _frames(image, fd, section))
-    return (starts | frames) - {0}
+                for first, value, size in struct.iter_unpack("<QQQ", part):
+                    if first >> 32 & 15 in (_STT_FUNC, _STT_GNU_IFUNC) and value and size:
+                        ranges[value] = max(ranges.get(value, 0), value + size)
+    return ranges
 
 
 def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
@@ -279,111 +263,3 @@ def _placed(symbols: list[_Symbol], ends: set[int]) -> Functions:
             elif index not in indices[-8:]:  # aliases in many files; the same function twice does no harm
                 indices.append(index)
     return functions
-
-
-@dataclass(slots=True)
-class _Cursor:
-    """Reads numbers of ``.eh_frame``, never beyond *end*.  Raises struct.error there."""
-
-    data: mmap.mmap
-    at: int
-    end: int
-    order: str
-    wide: bool
-
-    def take(self, form: str) -> int:
-        size = struct.calcsize("<" + form)
-        if self.at + size > self.end:
-            raise struct.error
-        (value,) = struct.unpack_from(self.order + form, self.data, self.at)
-        self.at += size
-        return int(value)
-
-    def leb(self) -> int:
-        """Return an unsigned LEB128; a signed one has the same bytes."""
-        try:
-            (value,), self.at = read_unsigned(self.data, self.at, self.end)
-        except ValueError:
-            raise struct.error from None
-        return value
-
-    def pointer(self, encoding: int, base: int) -> int:
-        """Return an encoded pointer (LSB, "DWARF Exception Header Encoding"); *base* is the address of this byte."""
-        form = {0: "Q" if self.wide else "I", 2: "H", 3: "I", 4: "Q", 10: "h", 11: "i", 12: "q"}.get(encoding & 15)
-        if form is None or encoding & 0x70 not in (0, 0x10):
-            raise struct.error
-        value = self.take(form)
-        return value + base if encoding & 0x10 else value
-
-
-def _frames(image: Image, fd: int, section: Section) -> list[tuple[int, int]]:
-    """Return address and size of each function that ``.eh_frame`` describes; an unreadable entry ends the list."""
-    if section.sh_offset + section.sh_size > image.file_size:
-        raise MalformedElfError(".eh_frame")
-    contents = Contents(fd, section.sh_offset, section.sh_size)
-    data, size = contents.data, section.sh_size
-    mask = (1 << (64 if image.is64 else 32)) - 1
-    encodings: dict[int, int] = {}
-    ranges: list[tuple[int, int]] = []
-    at = 0
-    usual = struct.Struct(image.order + "IIii")  # length, distance to the CIE, address from here, size
-    unpack = usual.unpack_from
-    last = size - usual.size
-    try:
-        while at + 8 <= size and len(ranges) < _MOST:
-            if at <= last:
-                length, identity, start, bytes_of = unpack(data, at)
-                if 0xFFFFFFFF > length >= 12 and identity and encodings.get(at + 4 - identity) == _PCREL_SDATA4:
-                    start = (section.sh_addr + at + 8 + start) & mask
-                    if start and bytes_of > 0:
-                        ranges.append((start, bytes_of))
-                    at += 4 + length
-                    continue
-            cursor = _Cursor(data, at, size, image.order, image.is64)
-            length = cursor.take("I")
-            if length == 0:
-                at = contents.next(at + 4) & ~3  # each object file may end its part with a terminator, of four bytes
-                continue
-            if length == 0xFFFFFFFF:
-                length = cursor.take("Q")
-            body, cursor.end = cursor.at, min(cursor.at + length, size)
-            identity = cursor.take("I")
-            if identity == 0:
-                encodings[at] = _encoding(cursor)
-            else:
-                encoding = encodings.get(body - identity)
-                if encoding is None:
-                    break  # its CIE was not described: by the specification, that comes before
-                start = cursor.pointer(encoding, section.sh_addr + cursor.at) & mask
-                bytes_of = cursor.pointer(encoding & 0x0F, 0) & mask
-                if start and 0 < bytes_of < 1 << 32:
-                    ranges.append((start, bytes_of))
-            at = body + length
-    except struct.error:
-        pass
-    return ranges
-
-
-def _encoding(cursor: _Cursor) -> int:
-    """Return how the FDEs of a CIE encode their addresses."""
-    version = cursor.take("B")
-    augmentation = bytearray()
-    while byte := cursor.take("B"):
-        augmentation.append(byte)
-    cursor.leb()
-    cursor.leb()
-    cursor.take("B") if version == 1 else cursor.leb()
-    if augmentation[:1] != b"z":
-        return 0
-    cursor.leb()
-    for letter in augmentation[1:]:
-        if letter == ord("R"):
-            return cursor.take("B")
-        if letter == ord("L"):
-            cursor.take("B")
-        elif letter == ord("P"):
-            encoding = cursor.take("B")
-            cursor.pointer(encoding & 0x0F, 0)
-        elif letter not in b"SB":
-            break
-    return 0

@@ -12,7 +12,6 @@ from hugealign.errors import HugealignError, MalformedElfError, UsageError, caus
 from hugealign.fixing import examine, wheels, writing
 from hugealign.fixing.output import Output, fixed, original, unchanged
 from hugealign.fixing.plan import Plan
-from hugealign.fixing.separation import decoder
 from hugealign.io import copying, replacing
 from hugealign.io.copying import ReplaceError
 from hugealign.io.regular import FileError, locked, opened
@@ -269,7 +268,6 @@ def _output(fd: int, image: Image, plan: Plan, search: bool) -> Output | None:
     Raises HugealignError, OSError.
     """
     if plan.step and not search:
-        decoder.needed(image)
         return None
     if plan.step:
         from hugealign.fixing.separation.output import separated  # as in `examine.plan`

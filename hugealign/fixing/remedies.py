@@ -23,7 +23,7 @@ def edit(path: str, page_size: int, *, ask_packages: bool = False) -> Remedy | N
     """Return the command that fixes the file at *path*, with the windows that `planned` says; None if it gains none.
 
     It needs OUTPUT, another file, if this one cannot be changed; with *ask_packages*, which takes 40 ms, also if it
-    belongs to a package of the distribution.  Where only a decoder is missing, the remedy is to install that.
+    belongs to a package of the distribution.
     """
     file = path if not path.startswith("-") else f"./{path}"
     command, needs = ("hugealign", "fix", "--in-place", file), ""
@@ -38,9 +38,6 @@ def edit(path: str, page_size: int, *, ask_packages: bool = False) -> Remedy | N
                 kept = ask_packages and packages.packaged(path)
             except RefusalError:
                 kept = True
-    except RefusalError as error:
-        needed = error.diagnosis.code == "fix.no-decoder" and error.diagnosis.remedy
-        return needed.changed(kind="install-to-fix") if needed else None
     except (HugealignError, OSError):
         return None
     if not plan.edits or plan.windows <= plan.windows_before:
@@ -77,8 +74,6 @@ def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagno
         if cached(path, fd):
             return Diagnosis("file.cached", path, {})
     remedy = edit(path, page_size, ask_packages=ask_packages)
-    if remedy and remedy.kind != "fix":
-        return Diagnosis("text.no-window", path, facts, remedy)
     if remedy:
         copy = ("hugealign", "run", "--fix", "--file", path, "--")
         remedy = remedy.changed(argv=copy, needs=COMMAND) if remedy.needs == OUTPUT else remedy

@@ -155,26 +155,6 @@ def test_large_data_do_not_make_a_program_large(tmp_path: Path) -> None:
     assert run(HUGEALIGN, "fix", "--dry-run", tmp_path / "data", HUGEALIGN_MIN_TEXT="100").returncode == 0
 
 
-def test_a_decoder_that_is_missing_is_named_where_the_command_would_be(tmp_path: Path) -> None:
-    """Each report of a file says so, as `fix` itself does, and the link stays the other way."""
-    (tmp_path / "m.c").write_text('int main(void) { __asm__("jmp 1f\\n .skip 1500000, 0x90\\n 1:"); return 0; }')
-    run("gcc", "-pie", tmp_path / "m.c", "-o", tmp_path / "m", check=True)
-    assert "hugealign fix --in-place" in one_line(run(HUGEALIGN, "verify", tmp_path / "m").stdout)
-    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare", check=True)
-
-    def without(*words: object) -> str:
-        done = run(tmp_path / "bare/bin/python", "-m", "hugealign", *words, PYTHONPATH=str(ROOT))
-        return one_line(done.stdout + done.stderr)
-
-    first, _ = advised("install-to-fix-or-relink").split("; or ")
-    assert advised("install-decoder") in without("fix", "--dry-run", tmp_path / "m")
-    assert advised("install-to-fix-or-relink") in without("verify", tmp_path / "m")
-    for words in (("warm", tmp_path / "m"), ("run", tmp_path / "m"), ("run", "--fix", tmp_path / "m")):
-        text = without(*words)
-        assert first in text, text
-        assert "relink" not in text
-
-
 def test_a_refusal_names_the_link_that_can(tmp_path: Path) -> None:
     (tmp_path / "m.c").write_text('int main(void) { __asm__("jmp 1f\\n .skip 900000, 0x90\\n 1:"); return 0; }')
     run("gcc", "-no-pie", tmp_path / "m.c", "-o", tmp_path / "m", check=True)

@@ -23,7 +23,7 @@ from tests.kernels import debian, machine
 from tests.live.podman import Podman
 from tests.support import ROOT
 
-PACKAGES = "python3,python3-venv,python3-capstone,nodejs,npm"
+PACKAGES = "python3,python3-venv,nodejs,npm"
 KERNEL = "6.1"
 PLACE = debian.BUILD / "days"
 USER = 1000

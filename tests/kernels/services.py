@@ -16,9 +16,8 @@ from tests.support import ROOT
 #: The release, and the kernel that it ships.
 RELEASES = {"bookworm": "6.1", "trixie": "6.12"}
 JAVA = {"bookworm": "openjdk-17-jre-headless", "trixie": "openjdk-21-jre-headless"}
-#: python3-capstone: without it `fix` gives libcrypto no window.
 PACKAGES = (
-    *("systemd-sysv", "dbus", "python3", "python3-capstone"),
+    *("systemd-sysv", "dbus", "python3"),
     *("mariadb-server", "postgresql", "nginx", "redis-server"),
 )
 UPGRADED = ("mariadb-server", "mariadb-server-core")

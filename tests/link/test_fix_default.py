@@ -25,8 +25,8 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "bfd headers with text": (("-pie", "-Wl,-z,noseparate-code"), SEPARATE, ""),
     "bfd fixed": (("-no-pie",), SHIFT, "fix.fixed-address"),
     "bfd static": (("-static",), SHIFT, "fix.fixed-address"),
-    "bfd static pie": (("-static-pie",), SHIFT, "fix.crosses"),
-    "bfd profiled": (("-pie", "-pg"), SHIFT, "fix.crosses"),
+    "bfd static pie": (("-static-pie",), SHIFT, "fix.unmoved-symbol"),
+    "bfd profiled": (("-pie", "-pg"), SHIFT, "fix.unmoved-symbol"),
     "lld": (("-pie", *LLD), SEPARATE, ""),
     "lld fixed": (("-no-pie", *LLD), SHIFT, "fix.fixed-address"),
     "mold": (("-pie", "-fuse-ld=mold"), SEPARATE, ""),
@@ -139,24 +139,6 @@ def test_text_of_less_than_a_window(tmp_path: Path) -> None:
     assert (done.plan.level, done.plan.windows, done.plan.executable) == (SEPARATE, 1, 0)
     assert run(fixed).returncode == 0
     assert_verified(fixed)
-
-
-def test_without_a_decoder(make: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said once, with what to install; where nothing else helps, that is why the file is refused."""
-    monkeypatch.setitem(sys.modules, "capstone", None)
-    done = fix(str(make("bfd")), FixOptions(output=str(tmp_path / "fixed")))
-    assert done.plan
-    assert done.plan.level == SHIFT
-    (way,) = (way for way in done.ways if way.refused)
-    assert way.refused
-    assert (way.level, way.refused.code) == (SEPARATE, "fix.no-decoder")
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() != 44850u; }\n")
-    small = tmp_path / "small"
-    run("gcc", "-pie", tmp_path / "main.c", bulk_object(tmp_path, 300), PLAIN, "-o", small, check=True)
-    with pytest.raises(RefusalError) as caught:
-        fix(str(small), FixOptions())
-    assert caught.value.diagnosis.code == "fix.no-decoder"
-    assert caught.value.diagnosis.remedy
 
 
 def test_limit(make: Callable[[str], Path], tmp_path: Path) -> None:

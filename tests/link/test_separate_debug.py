@@ -440,10 +440,6 @@ def test_command(tmp_path: Path) -> None:
     run("objcopy", "--only-keep-debug", full, debug, check=True)
     run("strip", "-o", program, full, check=True)
     done = run(HUGEALIGN, "fix", "--level=separate", program, "-o", output, HUGEALIGN_MIN_TEXT="0")
-    if run(PYTHON, "-c", "import capstone").returncode:
-        assert done.returncode == 1
-        assert "python3-capstone" in done.stderr
-        return
     assert (done.returncode, done.stderr) == (0, "")
     assert "0 B of read-only data become executable" in done.stdout
     assert run(output, check=True).stdout == run(program, check=True).stdout

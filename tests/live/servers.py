@@ -35,7 +35,6 @@ PACKAGES = (
     "tomcat10-examples",
     "openjdk-17-jre-headless",
     "apache2-utils",
-    "python3-capstone",  # without it `fix` gives libcrypto no window
 )
 SERVICES = ("mariadb", "tomcat10", "php8.2-fpm", "nginx")
 #: Ports that nobody else should have: the network is that of the machine.

@@ -86,7 +86,7 @@ def test_one_line_for_what_others_built(engine: Engine, built: Programs, tmp_pat
     words = ("build", "--quiet", "--isolation=chroot", "--network=host", "-t", "application", "-f")
     engine.run(*words, tmp_path / "Dockerfile", directory)
     huge, _, output = engine.huge_kib("application", "/opt/app/loads", "/opt/app/libpacked.so")
-    assert huge == 2 * WINDOW >> 10, output  # without capstone, which the image lacks, two of three
+    assert huge == 3 * WINDOW >> 10, output
 
 
 def test_entrypoint_of_root(engine: Engine) -> None:

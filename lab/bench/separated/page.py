@@ -54,7 +54,7 @@ in the files that have any.
 hugifyr needs a libelf that knows RELR and zstd, and a libdwarf from before 0.4. It was built by its README's commands
 in Debian 13, with Debian 12's libdwarf, and tried on each file with and without `-n`, which leaves debug information
 alone. All files are judged alike: by the program headers that were written, as `verify` reads them; by the status and
-output of a job of the file; and by the dynamic linker, if the job differs. `fix` used Debian 12's capstone 4. The
+output of a job of the file; and by the dynamic linker, if the job differs. The
 suites ran in a fresh Debian 12, with Debian's file and with the same after `hugealign fix --in-place`. Debian's
 separate debug files were not merged for hugifyr, as its README proposes, nor moved for `fix`.
 

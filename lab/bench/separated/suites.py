@@ -69,7 +69,7 @@ def prepared(place: Path) -> Path:
         )
         (root / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
         (root / "usr/sbin/policy-rc.d").chmod(0o755)
-        _entered(root, f"apt-get update -qq; mkdir -p {_SOURCES}; apt-get install -qq python3-capstone dpkg-dev procps")
+        _entered(root, f"apt-get update -qq; mkdir -p {_SOURCES}; apt-get install -qq dpkg-dev procps")
     shutil.rmtree(root / _HUGEALIGN[1:], ignore_errors=True)
     for name in ("bin", "hugealign"):
         shutil.copytree(ROOT / name, root / _HUGEALIGN[1:] / name, symlinks=True)

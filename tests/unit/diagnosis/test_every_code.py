@@ -37,7 +37,6 @@ ALONE = {
     "file.too-large": "commands/test_archives.py::test_bombs",
     "file.worker": "unit/verification/test_inputs.py::test_a_worker_that_is_killed",
     "fix.no-debug-file": "link/test_separate_debug.py::test_debug_file_of_another_program",
-    "fix.no-decoder": "prebuilt/test_debian.py::test_a_decoder_that_pip_installs",
     "fix.no-zstd": "prebuilt/test_debian.py::test_what_fix_misses_until_it_is_installed",
     "fix.other-debug-file": "link/test_separate_debug.py::test_debug_file_of_another_program",
     "machine.loader": "prebuilt/test_debian.py::test_a_loader_that_ignores_the_alignment_of_libraries",

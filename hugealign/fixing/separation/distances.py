@@ -1,0 +1,58 @@
+"""Search for four bytes that lead into a range of addresses, if they are a distance."""
+
+import re
+import struct
+from collections.abc import Iterator
+
+from hugealign.elf.fixrecord import exactly, reader
+from hugealign.elf.image import Section
+
+_PIECE = 1 << 19  # bytes that are searched together
+_AROUND = 16  # bytes that are read beyond a piece on both sides: no instruction is longer
+_DISTANCE = struct.Struct("<i")
+
+
+def leading(
+    fd: int,
+    section: Section,
+    low: int,
+    high: int,
+    origin: int,
+    before: bytes = b"",
+    exactly_before: "re.Pattern[bytes] | None" = None,
+) -> Iterator[tuple[int, int]]:
+    """Yield the addresses of four bytes of *section* that lead from *low* up to *high*, and where they lead.
+
+    They are a little-endian distance from *origin* bytes behind their own address.  *before* is a pattern of the byte
+    before them, and *exactly_before* one of more bytes, which also has to match.  Raises MalformedElfError, OSError.
+    """
+    get = _DISTANCE.unpack_from
+    front = b"(?<=" + before + b"....)" if before else b""
+    for begin, end, address, data in pieces(fd, section):
+        base = address + origin
+        for pattern in _patterns(low - base - end, high - 1 - base - begin, front):
+            for match in re.finditer(pattern, data, re.DOTALL):
+                at = match.start() - 3
+                if not begin <= at < end or not low <= (target := base + at + get(data, at)[0]) < high:
+                    continue
+                if not exactly_before or exactly_before.match(data, at):
+                    yield address + at, target
+
+
+def pieces(fd: int, section: Section) -> Iterator[tuple[int, int, int, bytes]]:
+    """Yield the contents in pieces: offsets of the piece's beginning and end in the data, its address, the data."""
+    for at in range(0, section.sh_size, _PIECE):
+        low, high = max(0, at - _AROUND), min(section.sh_size, at + _PIECE + _AROUND)
+        data = exactly(reader(fd), high - low, section.sh_offset + low)
+        yield at - low, min(section.sh_size, at + _PIECE) - low, section.sh_addr + low, data
+
+
+def _patterns(least: int, most: int, front: bytes) -> Iterator[bytes]:
+    """Yield patterns that find the last byte of each distance from *least* to *most* behind *front*, and some more."""
+    least = max(least, -1 << 31)
+    most = min(most, (1 << 31) - 1)
+    for top in range(least >> 24, (most >> 24) + 1):
+        low = (max(least, top << 24) >> 16) & 0xFF
+        high = (min(most, (top << 24) + 0xFFFFFF) >> 16) & 0xFF
+        last, thirds = (re.escape(bytes([top & 0xFF])), b"-".join(re.escape(bytes([third])) for third in (low, high)))
+        yield last + b"(?<=[" + thirds + b"]" + last + b")" + front

@@ -1,0 +1,321 @@
+"""Which bytes of x86-64 code are proven to be instructions, and which ones.
+
+Code can hold data, and what decodes need not be what runs.  So only those instructions are proven that control
+reaches, branch by branch, from where a function is known to begin: by unwinding tables, symbols, pointers that are
+relocated, or landing pads of exceptions.  Control also goes through tables of distances that a function refers to.
+Such a table does not say where it ends, so an entry counts only if it leads to where an instruction begins when the
+whole function is decoded in a row, from its beginning to exactly its end.  All other bytes may be data.
+"""
+
+import functools
+import os
+import re
+import struct
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+from hugealign.code import x86
+from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.contents import filled
+from hugealign.elf.frames import Frame, FrameTable
+from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
+from hugealign.elf.symbols import function_ranges
+from hugealign.fixing.separation.distances import leading
+
+_DECODED_LIMIT = 1 << 26  # bytes, in addition to eight times the code
+_ROOM_LIMIT = 1 << 20  # bytes of code without unwinding tables that are followed: all of it could be one function
+_TABLE_LIMIT = 1 << 14  # entries of a table of distances
+_SHT_RELA, _SHT_ARRAYS = 4, (14, 15, 16)  # INIT_ARRAY, FINI_ARRAY, PREINIT_ARRAY
+_RELATIVE = (8, 37)  # R_X86_64_RELATIVE, R_X86_64_IRELATIVE
+_CHUNK = 1 << 10  # entries that are read together
+#: LEA with an address relative to the next instruction: how code gets the address of a table.
+_LEA = re.compile(rb"(?=[\x48\x4c]\x8d[" + re.escape(x86.RELATIVE) + b"](....))", re.DOTALL)
+#: Sections that are code from one end to the other, whatever calls them.
+_ALL_CODE = (".init", ".fini", ".plt")
+_LOCK = 0xF0  # a prefix that a branch may skip, as in the C library while a process has one thread
+
+
+class Instruction(NamedTuple):
+    """An instruction: the address of its first byte, and its bytes."""
+
+    address: int
+    code: bytes
+
+
+class Proof:
+    """The code of the file behind *fd*.  Raises MalformedElfError, OSError, as its methods do."""
+
+    def __init__(self, fd: int, image: Image) -> None:
+        self._fd, self._image = fd, image
+        held = [s for s in image.sections if s.sh_flags & SHF_ALLOC and s.sh_type != SHT_NOBITS and s.sh_size]
+        self._sections = sorted(held, key=lambda s: s.sh_addr)
+        self._begins = [s.sh_addr for s in self._sections]
+        self._code = [s for s in self._sections if s.sh_flags & SHF_EXECINSTR]
+        self._left = _DECODED_LIMIT + 8 * sum(s.sh_size for s in self._code)
+        self._function: _Function | None = None
+        self._elsewhere = False
+
+    def instruction(self, address: int) -> Instruction | None:
+        """Return the proven instruction that has a byte at *address*; None without one.  Raises RefusalError."""
+        function = self._function
+        if not function or not function.start <= address < function.end:
+            function = self._function = self._function_around(address)
+        while True:
+            function.reach(address)
+            found = function.instruction(address)
+            arrivals = None if found else next(function.arrivals, None)
+            if arrivals is None:
+                return found
+            function.add(arrivals)
+
+    def _function_around(self, address: int) -> "_Function":
+        """Return the function around *address*; where none is known, the room between two."""
+        section = self._section(address)
+        if not section or not section.sh_flags & SHF_EXECINSTR:
+            return _Function(address, b"\0")
+        start, end = section.sh_addr, section.sh_addr + section.sh_size
+        frame = None
+        if not section.name.startswith(_ALL_CODE):
+            frame = self._frames.around(address)
+            low, high = (frame.start, frame.end) if frame else self._room(address)
+            start, end = max(start, low), min(end, high)
+        if not frame and end - start > _ROOM_LIMIT:
+            return _Function(address, b"\0")
+        self._pay(end - start)
+        function = _Function(start, os.pread(self._fd, end - start, start - section.sh_addr + section.sh_offset))
+        function.arrivals = function.all() if section.name.startswith(_ALL_CODE) else self._arrivals(function, frame)
+        return function
+
+    def _room(self, address: int) -> tuple[int, int]:
+        """Return the range around *address* of a symbol, or between two functions."""
+        low, high = self._frames.neighbours(address)
+        starts, ends = self._symbols
+        i = bisect_right(starts, address) - 1
+        if i >= 0 and address < ends[i]:
+            return max(low, starts[i]), min(high, ends[i])
+        return low, high
+
+    def _arrivals(self, function: "_Function", frame: Frame | None) -> Iterator[Iterable[int]]:
+        """Yield in turn addresses at which control arrives in *function*, what costs least first."""
+        start, end = function.start, function.end
+        yield self._frames.starts(start, end)
+        known = [
+            places[bisect_left(places, start) : bisect_left(places, end)]
+            for places in (self._symbols[0], self._pointers)
+        ]
+        yield chain(*known, self._frames.landing_pads(frame) if frame else ())
+        yield from self._through_tables(function)
+        if frame and not self._elsewhere:  # a part that a compiler split off is entered at many places
+            yield self._from_elsewhere(start, end)
+            yield from self._through_tables(function)
+
+    def _through_tables(self, function: "_Function") -> Iterator[list[int]]:
+        """Yield where tables of distances lead whose addresses reached code of *function* takes."""
+        known: set[int] = set()
+        while new := function.taken() - known:
+            known |= new
+            ends = dict(pairwise([*sorted(known), 1 << 64]))
+            yield [place for at in sorted(new) for place in function.followed(self._table(at, ends[at]))]
+
+    def _table(self, address: int, end: int) -> Iterator[int]:
+        """Yield where the entries of a table of distances from its own beginning, *address*, lead: always to code.
+
+        It ends at *end* or before.
+        """
+        section = self._section(address)
+        if not section or address % 4:
+            return
+        end = min(end, section.sh_addr + section.sh_size, address + 4 * _TABLE_LIMIT)
+        for at in range(address, end, 4 * _CHUNK):
+            data = os.pread(self._fd, min(4 * _CHUNK, end - at), at - section.sh_addr + section.sh_offset)
+            for (distance,) in struct.iter_unpack("<i", data[: len(data) & ~3]):
+                there = self._section(address + distance)
+                if not there or not there.sh_flags & SHF_EXECINSTR:
+                    return
+                yield address + distance
+
+    def _from_elsewhere(self, start: int, end: int) -> list[int]:
+        """Return where branches and calls of proven code elsewhere lead, from *start* up to *end*."""
+        self._pay(sum(section.sh_size for section in self._code))
+        function, self._elsewhere = self._function, True
+        arrivals = []
+        for section in self._code:
+            for place, target in leading(self._fd, section, start, end, 4, x86.LAST_BEFORE_DISTANCE):
+                if not start <= place < end:
+                    found = self.instruction(place - 1)
+                    if found and found.address + x86.distance_at(found.code) == place:
+                        arrivals.append(target)
+        self._function, self._elsewhere = function, False
+        return arrivals
+
+    @functools.cached_property
+    def _frames(self) -> FrameTable:
+        return FrameTable(self._image, self._fd)
+
+    @functools.cached_property
+    def _symbols(self) -> tuple[list[int], list[int]]:
+        """Where functions with symbols begin, ascending, and where they end."""
+        ranges = function_ranges(self._image, self._fd)
+        starts = sorted(ranges)
+        return starts, [ranges[start] for start in starts]
+
+    @functools.cached_property
+    def _pointers(self) -> list[int]:
+        """Where relocated pointers lead, and where a program starts, ascending."""
+        found = {self._image.e_entry}
+        for section in self._sections:
+            if section.sh_type == _SHT_RELA:
+                for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):
+                    words = memoryview(part).cast("Q")
+                    found.update(a for info, a in zip(words[1::3], words[2::3], strict=True) if info in _RELATIVE)
+            elif section.sh_type in _SHT_ARRAYS:
+                for _, part in filled(self._fd, section.sh_offset, section.sh_size, 8):
+                    found.update(memoryview(part).cast("Q"))
+        return sorted(found)
+
+    def _section(self, address: int) -> Section | None:
+        """Return the section with contents that holds *address*."""
+        i = bisect_right(self._begins, address) - 1
+        section = self._sections[i] if i >= 0 else None
+        return section if section and address < section.sh_addr + section.sh_size else None
+
+    def _pay(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise RefusalError("fix.many-addresses")
+
+
+class _Function:
+    """The *code* from *start* on, and what control reaches of it: blocks of instructions.
+
+    *arrivals* yields addresses at which more control may arrive.  A branch into the middle of an instruction, and bytes
+    that are no instruction, mean that something is not what it seems: then nothing is proven.
+    """
+
+    def __init__(self, start: int, code: bytes) -> None:
+        self.start, self.end = start, start + len(code)
+        self.arrivals: Iterator[Iterable[int]] = iter(())
+        self._code = code
+        self._blocks: list[int] = []  # where they begin: offsets, ascending
+        self._ends: dict[int, int] = {}
+        self._todo: list[int] = []  # offsets, ascending
+        self._through_register = self._broken = False
+
+    def instruction(self, address: int) -> Instruction | None:
+        """Return the reached instruction with a byte at *address*."""
+        at = self._block(address - self.start)
+        while at >= 0 and not self._broken and (found := x86.instruction().match(self._code, at)):
+            if address < self.start + found.end():
+                return Instruction(self.start + at, found[0])
+            at = found.end()
+        return None
+
+    def _block(self, offset: int) -> int:
+        """Return where the block around *offset* begins; -1 if none is reached."""
+        i = bisect_right(self._blocks, offset) - 1
+        return self._blocks[i] if i >= 0 and offset < self._ends[self._blocks[i]] else -1
+
+    def add(self, addresses: Iterable[int]) -> None:
+        """Note that control arrives at those of *addresses* that are in this function."""
+        for address in addresses:
+            if self.start <= address < self.end:
+                self._arrive(address - self.start)
+
+    def reach(self, address: int) -> None:
+        """Follow control until *address* is reached, or all that can be."""
+        offset = address - self.start
+        while self._todo and not self._broken and self._block(offset) < 0:
+            # From as near before it as possible.
+            at = self._todo.pop(max(0, bisect_right(self._todo, offset) - 1))
+            while 0 <= at < len(self._code):
+                at = self._followed(at)
+
+    def _arrive(self, offset: int) -> None:
+        if not self._reached(offset):
+            insort(self._todo, offset)
+
+    def _reached(self, offset: int) -> bool:
+        """Return whether a block has *offset*, at which control arrives: an instruction has to begin there."""
+        block = self._block(offset)
+        if block >= 0 and not self._begins(block, offset):
+            self._broken = True
+        return block >= 0
+
+    def _begins(self, block: int, offset: int) -> bool:
+        """Return whether an instruction of the block that begins at *block* begins at *offset*, or behind a prefix."""
+        at = block
+        while at < offset and (found := x86.run().match(self._code, at, offset)) and found.end() > at:
+            at = found.end()
+        return at == offset or (at == offset - 1 and self._code[at] == _LOCK)
+
+    def _followed(self, block: int) -> int:
+        """Add the block that begins at *block*, and return where control goes on behind it; -1 where nothing new is.
+
+        Long blocks are cut, so that an instruction is soon found in one.
+        """
+        if self._reached(block):
+            return -1
+        code = self._code
+        found = x86.run().match(code, block)
+        end = found.end() if found else block
+        last = x86.instruction().match(code, end)
+        if last:
+            end = last.end()
+        elif end < len(code):
+            self._broken = True
+            return -1
+        i = bisect_right(self._blocks, block)
+        following = self._blocks[i] if i < len(self._blocks) else len(code)
+        insort(self._blocks, block)
+        self._ends[block] = min(end, following)
+        low, high = bisect_right(self._todo, block), bisect_left(self._todo, self._ends[block])
+        self._broken |= not all(self._begins(block, offset) for offset in self._todo[low:high])
+        if end > following:
+            self._broken |= not self._begins(block, following)
+            return -1
+        kind = (last.lastindex or 0) if last else 0
+        self._through_register |= kind == x86.INDIRECT
+        if kind and kind not in (x86.INDIRECT, x86.END):
+            size = 1 if kind in (x86.BRANCH8, x86.JUMP8) else 4
+            target = end + int.from_bytes(code[end - size : end], "little", signed=True)
+            if 0 <= target < len(code):
+                self._arrive(target)
+        return -1 if kind in (x86.JUMP8, x86.JUMP32, x86.INDIRECT, x86.END) else end
+
+    def all(self) -> Iterator[Iterable[int]]:
+        """Yield the addresses of all instructions, if nothing else is there."""
+        yield (self.start + offset for offset in self._in_a_row)
+
+    @functools.cached_property
+    def _in_a_row(self) -> "array[int]":
+        """The offsets of all instructions in a row; none unless the last one ends where the code does."""
+        offsets, end = array("Q"), 0
+        for found in x86.instruction().finditer(self._code):
+            if found.start() != end:
+                break
+            offsets.append(end)
+            end = found.end()
+        return offsets if end == len(self._code) else array("Q")
+
+    def taken(self) -> set[int]:
+        """Return the addresses that reached instructions take, if control goes through a register somewhere."""
+        taken = set()
+        if self._through_register and not self._broken:
+            for found in _LEA.finditer(self._code):
+                block = self._block(found.start())
+                if block >= 0 and self._begins(block, found.start()):
+                    taken.add(self.start + found.end(1) + int.from_bytes(found[1], "little", signed=True))
+        return taken
+
+    def followed(self, addresses: Iterable[int]) -> Iterator[int]:
+        """Yield those of *addresses* that are in this function, up to one at which no instruction begins."""
+        offsets = self._in_a_row
+        for address in addresses:
+            if self.start <= address < self.end:
+                i = bisect_left(offsets, address - self.start)
+                if i == len(offsets) or offsets[i] != address - self.start:
+                    return
+                yield address
