@@ -1,7 +1,8 @@
 """`hugealign status` as functions: find what hugealign has changed on this machine, and undo it.
 
 What can be seen is looked for: units and hooks by what is in them, stores by their mounts.  Only files that were fixed
-or replaced come from the journal (`hugealign.system.journal`), and each is looked at.
+or replaced come from the journal (`hugealign.system.journal`), and each is looked at: by its path as it was then, not
+through a link that its owner has put there since.
 """
 
 import glob
@@ -20,7 +21,7 @@ from hugealign.elf.fixrecord import reader, recorded
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError, MalformedElfError, NotElfError
 from hugealign.fixing.fix import FixOptions, fix
-from hugealign.io import mounts, resources
+from hugealign.io import mounts, places, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened
 from hugealign.pagecache import measure
@@ -288,13 +289,13 @@ def _fixed() -> Iterator[_Fields]:
 
 def _fix_of(entry: Entry) -> Mapping[str, int | str] | None:
     """Return the facts of a file that was fixed; None if it is not any more."""
-    with opened(entry.path) as fd:
+    with opened(places.real(entry.path)) as fd:
         record = recorded(reader(fd), read_image(fd))
     return {"level": record.level} if record else None
 
 
 def _restore(change: Change) -> None:
-    fix(change.subject, FixOptions(undo=True, in_place=True, one_name=True))
+    fix(places.real(change.subject), FixOptions(undo=True, in_place=True, one_name=True))
 
 
 def _replaced() -> Iterator[_Fields]:
@@ -303,18 +304,19 @@ def _replaced() -> Iterator[_Fields]:
 
 def _huge_of(entry: Entry) -> Mapping[str, int | str] | None:
     """Return the facts of a file that a warm copy has replaced; None if none has, or no window is huge any more."""
-    now = journal.file_state(entry.path)
+    file = places.real(entry.path)
+    now = journal.file_state(file)
     if now[1:2] == entry.state[1:2] or now[2:] != entry.state[2:]:  # the old file, or another
         return None
     page_size = kernel.huge_page_size()
-    with measure.huge_pages_allowed(), opened(entry.path) as fd:
+    with measure.huge_pages_allowed(), opened(file) as fd:
         offsets = measure.text_windows(fd, page_size)
         huge = sum(measure.measure(fd, offsets, page_size))
     return {"windows_huge": huge, "windows": len(offsets)} if huge else None
 
 
 def _cool(change: Change) -> None:
-    diagnosis = cool(change.subject).diagnosis
+    diagnosis = cool(places.real(change.subject)).diagnosis
     if diagnosis:
         raise DiagnosedError.of(diagnosis)
 

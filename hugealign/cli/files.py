@@ -7,13 +7,22 @@ from contextlib import suppress
 from hugealign.errors import HugealignError
 from hugealign.io.progress import Progress
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.io.places import Place
 
-def chosen(args: argparse.Namespace, command: str) -> tuple[dict[str, bool], list[tuple[str, str]]]:
+
+def path(file: "str | Place") -> str:
+    """Return the path of *file*, one of those of `chosen`, to show."""
+    return file if isinstance(file, str) else file.path
+
+
+def chosen(args: argparse.Namespace, command: str) -> tuple[dict["str | Place", bool], list[tuple[str, str]]]:
     """Return the files, in order, each with whether it was found by -r or --libs; and the libraries that are missing.
 
     Of these, return the name and the file that needs it.
     """
-    found = dict.fromkeys(args.files, False)
+    found: dict[str | Place, bool] = dict.fromkeys(args.files, False)
     if args.recursive:
         from hugealign.verification import inputs
 
@@ -23,10 +32,10 @@ def chosen(args: argparse.Namespace, command: str) -> tuple[dict[str, bool], lis
     if args.libs:
         from hugealign.system import libraries
 
-        known = {os.path.realpath(path) for path in found}
-        for path in tuple(found):
+        known = {os.path.realpath(path(file)) for file in found}
+        for file in tuple(found):
             with suppress(HugealignError):  # reported for the file itself
-                resolved = libraries.resolve(path)
+                resolved = libraries.resolve(path(file))
                 found |= dict.fromkeys((library for library in resolved.paths if library not in known), True)
                 known.update(resolved.paths)
                 missing |= dict.fromkeys(resolved.missing)

@@ -64,8 +64,9 @@ def run(args: argparse.Namespace) -> int:
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     done, errors, status, left_out = [], [], 0, 0
     chosen, _ = files.chosen(args, "stage")
-    kept = store.identities(chosen)
-    for path, library in chosen.items():
+    paths = {files.path(file): library for file, library in chosen.items()}
+    kept = store.identities(paths)
+    for path, library in paths.items():
         try:
             with Progress("hugealign: stage") as progress:
                 progress.phase(printable(path))

@@ -12,6 +12,7 @@ from hugealign.io.units import counted, format_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from hugealign.io.places import Place
     from hugealign.pagecache.warm import CachedText
 
 EPILOG = """\
@@ -90,15 +91,16 @@ def run(args: argparse.Namespace) -> int:
         chosen, missing = files.chosen(args, "warm")
         for name, needing in missing if as_text else ():
             messages.error(f"{printable(name)}: library not found; needed by {printable(needing)}")
-        for path, library in chosen.items():
-            if room and not room.has(path):
+        for file, library in chosen.items():
+            path = files.path(file)
+            if room and not room.has(file):
                 continue
             try:
                 with Progress(printable(path)) as progress:
                     if args.undo:
-                        done = cool(path, progress)
+                        done = cool(file, progress)
                     else:
-                        done = _with_remedy(warm(path, of_library if library else options, progress))
+                        done = _with_remedy(warm(file, of_library if library else options, progress))
             except HugealignError as error:
                 statuses.add(error.exit_status)
                 errors.append((path, error))
@@ -151,16 +153,16 @@ class _Room:
         self._small: set[int] = set()
         self._seen: set[tuple[int, int]] = set()
 
-    def has(self, path: str) -> bool:
-        """Return whether the text of the file at *path* is to be warmed."""
+    def has(self, file: "str | Place") -> bool:
+        """Return whether the text of *file* is to be warmed."""
         from hugealign.pagecache.warm import window_bytes
 
         try:
-            info = os.stat(path)
+            info = os.stat(file) if isinstance(file, str) else file.status()
             if info.st_dev in self._small or (info.st_dev, info.st_ino) in self._seen:
                 return False
             self._seen.add((info.st_dev, info.st_ino))
-            fits = self._room.fits(window_bytes(path))
+            fits = self._room.fits(window_bytes(file))
         except (OSError, HugealignError):
             return True  # it is looked at, and reported
         self._left_out += not fits

@@ -14,7 +14,8 @@ from hugealign.fixing.output import Output, fixed, original, unchanged
 from hugealign.fixing.plan import Plan
 from hugealign.io import copying, replacing
 from hugealign.io.copying import ReplaceError
-from hugealign.io.regular import FileError, locked, opened
+from hugealign.io.places import Place
+from hugealign.io.regular import FileError, locked, named, opened
 from hugealign.records import Record
 from hugealign.settings import OWN
 from hugealign.system import journal
@@ -100,12 +101,13 @@ class OutputError(HugealignError):
         self.path = path
 
 
-def fix(path: str, options: FixOptions | None = None) -> Fixed:
+def fix(path: str | Place, options: FixOptions | None = None, others: Sequence[Place] = ()) -> Fixed:
     """Give the text of a finished file whole windows, or undo that.
 
     Args:
-        path: The program or library.
+        path: The program or library; a Place is reached without links.
         options: How; by default the file is planned, and nothing is written.
+        others: Other names of the file, which the new one also gets if it replaces the file.
 
     Returns:
         What was done, with windows before and after and the reason for not a stronger level.
@@ -115,7 +117,9 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
         HugealignError: The file cannot be read or written.
     """
     options = options or FixOptions()
-    with (locked if options.in_place else opened)(path) as fd:
+    place = (named(path) if isinstance(path, str) else path) if options.in_place else None
+    path = path if isinstance(path, str) else path.path
+    with locked(place) if place else opened(path) as fd:
         if options.output is not None and replacing.same(path, options.output):
             raise UsageError("OUT is FILE itself; use --in-place")
         try:
@@ -127,27 +131,39 @@ def fix(path: str, options: FixOptions | None = None) -> Fixed:
         except OSError as error:
             raise FileError(cause(error)) from error
         if new.action == NOTHING and options.output is None:
-            if options.in_place:  # a run that was killed after it had exchanged the files left the old one
-                replacing.remove_leftovers(path)
-            notes = wheels.record(path) if options.in_place and new.fixed else ()
+            if place:  # a run that was killed after it had exchanged the files left the old one
+                replacing.remove_leftovers(place)
+            notes = wheels.record(place, fd) if place and new.fixed else ()
             more = _command_for(new.more, path, fd)
             return Fixed(path, new.action, before, before, "", new.plan, new.ways, notes, more)
-        changes = options.in_place and new.action == FIX
-        with journal.noted(journal.FIXED, path) if changes else contextlib.nullcontext() as note:
-            where = _write(path, fd, new.output, options, planned)
-        notes = (*((note,) if note else ()), *(wheels.record(path) if options.in_place else ()))
-        more = _command_for(new.more, path, fd) if new.action == NOTHING or not where else None
-        return Fixed(path, new.action, before, new.output.size, where, new.plan, new.ways, notes, more)
+        if place:
+            notes = _over(place, others, fd, new, planned, one_name=options.one_name)
+            return Fixed(path, new.action, before, new.output.size, path, new.plan, new.ways, notes)
+        if options.output is not None:
+            _write(options.output, fd, new.output, planned)
+        more = _command_for(new.more, path, fd) if new.action == NOTHING or options.output is None else None
+        return Fixed(path, new.action, before, new.output.size, options.output or "", new.plan, new.ways, (), more)
 
 
-def share(path: str, other: str, before: os.stat_result, action: str) -> tuple[Diagnosis, ...]:
-    """Also give the file at *path*, which has just got the *action*, the name *other* of the file that *before* is of.
+def _over(
+    place: Place, others: Sequence[Place], fd: int, new: Made, planned: tuple[int, ...], *, one_name: bool
+) -> tuple[Diagnosis, ...]:
+    """Put *new* in the place of the open file at *place*, and of those at *others* that are the same file.
 
-    Return what the notes of a `Fixed` say.  Raises ReplaceError.
+    Return the notes of a `Fixed`.  Raises ReplaceError.
     """
-    with journal.noted(journal.FIXED, other) if action == FIX else contextlib.nullcontext() as note:
-        replacing.share(path, other, before)
-    return *((note,) if note else ()), *wheels.record(other)
+    notes: list[Diagnosis] = []
+    made, before = -1, os.fstat(fd)
+    with contextlib.ExitStack() as stack:
+        for name in (place, *others):
+            with journal.noted(journal.FIXED, name) if new.action == FIX else contextlib.nullcontext() as note:
+                if made < 0:
+                    made = writing.write_over(name, fd, new.output, planned, one_name=one_name)
+                    stack.callback(os.close, made)
+                else:
+                    replacing.share(made, name, before)
+            notes += [*((note,) if note else ()), *wheels.record(name, made)]
+    return tuple(notes)
 
 
 def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
@@ -310,17 +326,11 @@ def refuse_copy(path: str, fd: int, *, one_name: bool = False) -> None:
         raise RefusalError(error.code, remedy, **error.facts) from error
 
 
-def _write(path: str, fd: int, output: Output, options: FixOptions, planned: tuple[int, ...]) -> str:
-    """Write *output*; return where it went.  *planned* is the state of the file from before it was read."""
-    if options.output is not None:
-        try:
-            writing.write_new(fd, output, options.output, planned)
-        except ReplaceError as error:
-            if error.code == copying.CHANGED:  # the file that was read
-                raise
-            raise OutputError(options.output, f"cannot be written: {error}") from error
-        return options.output
-    if options.in_place:
-        writing.write_over(path, fd, output, planned, one_name=options.one_name)
-        return path
-    return ""
+def _write(path: str, fd: int, output: Output, planned: tuple[int, ...]) -> None:
+    """Write *output* to *path*.  *planned* is the state of the file from before it was read."""
+    try:
+        writing.write_new(fd, output, path, planned)
+    except ReplaceError as error:
+        if error.code == copying.CHANGED:  # the file that was read
+            raise
+        raise OutputError(path, f"cannot be written: {error}") from error

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from hugealign.errors import HugealignError
 from hugealign.fixing.fix import FixOptions, made, planned, refuse_copy
 from hugealign.io.caches import cached
+from hugealign.io.places import Place
 from hugealign.io.progress import silent
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
@@ -16,12 +17,12 @@ from hugealign.records import Record
 
 
 class Gain(Record):
-    """What a fix at *level* would do for the file at *path*: sizes are bytes, *users* are processes.
+    """What a fix at *level* would do for the file at *place*: sizes are bytes, *users* are processes.
 
     *windows* are added ones, *covered* are the bytes of its *text* that come into whole windows.
     """
 
-    path: str
+    place: Place
     level: str
     text: int
     covered: int
@@ -32,7 +33,7 @@ class Gain(Record):
 
 
 def gather(
-    programs: Sequence[str], options: FixOptions, progress: Callable[[str], None] = silent, *, search: bool = True
+    programs: Sequence[Place], options: FixOptions, progress: Callable[[str], None] = silent, *, search: bool = True
 ) -> list[Gain]:
     """Return those of the files *programs* that would gain windows: running ones first, then by text in them.
 
@@ -41,9 +42,10 @@ def gather(
     """
     running = _running()
     gains, seen = [], set()
-    for path in programs:
+    for place in programs:
+        path = place.path
         progress(printable(path))
-        with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
+        with contextlib.suppress(HugealignError, OSError), opened(place) as fd:
             info = os.fstat(fd)
             if (info.st_dev, info.st_ino) in seen:
                 continue
@@ -56,8 +58,8 @@ def gather(
             if plan and plan.edits:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])
                 more, windows = plan.covered - plan.covered_before, plan.windows - plan.windows_before
-                gains.append(Gain(path, plan.level, plan.text, more, windows, plan.executable, users, plan.page_size))
-    return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.covered, gain.path))
+                gains.append(Gain(place, plan.level, plan.text, more, windows, plan.executable, users, plan.page_size))
+    return sorted(gains, key=lambda gain: (-min(gain.users, 1), -gain.covered, gain.place.path))
 
 
 def _running() -> "Counter[object]":

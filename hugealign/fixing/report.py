@@ -60,7 +60,7 @@ def gains_to_json(gains: Sequence[Gain]) -> str:
     """Return the JSON document ``hugealign.fix-report/1``, which fix-report-1.schema.json describes."""
     files = [
         {
-            "path": printable(gain.path),
+            "path": printable(gain.place.path),
             "page_size": gain.page_size,
             "level": gain.level,
             "windows": gain.windows,
@@ -79,7 +79,7 @@ def gains_table(gains: Sequence[Gain]) -> str:
     lines = [f"{'COVERED':>10}  {'TEXT':>10}  {'WINDOWS':>7}  {'EXECUTABLE':>10}  {'LEVEL':<8}  {'RUNNING':>7}  FILE"]
     lines += [
         f"{f'+{format_size(g.covered)}':>10}  {format_size(g.text):>10}  {f'+{g.windows}':>7}  "
-        f"{format_size(g.executable):>10}  {g.level:<8}  {g.users or '--':>7}  {printable(g.path)}"
+        f"{format_size(g.executable):>10}  {g.level:<8}  {g.users or '--':>7}  {printable(g.place.path)}"
         for g in gains[:_SHOWN]
     ]
     if len(gains) > _SHOWN:

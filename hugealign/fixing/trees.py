@@ -1,14 +1,14 @@
 """`hugealign fix -r`: fix what gains below directories in place, what gains most first, or undo all fixes there."""
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 
 from hugealign.elf.fixrecord import reader, recorded
 from hugealign.elf.image import read_image
 from hugealign.errors import HugealignError
 from hugealign.fixing import gains
-from hugealign.fixing.fix import NOTHING, Fixed, FixOptions, fix, share
+from hugealign.fixing.fix import Fixed, FixOptions, fix
+from hugealign.io.places import Place
 from hugealign.io.progress import silent
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
@@ -43,51 +43,48 @@ def fix_below(
     fixed = _fixed(programs)
     firsts = [same[0] for same in names.values() if same[0] in fixed]
     if options.undo:
-        paths = firsts
+        chosen = firsts
     else:
-        for path in fixed:  # a run that was killed may not have finished with it
+        for place in fixed:  # a run that was killed may not have finished with it
             with contextlib.suppress(HugealignError):
-                fix(path, options)
+                fix(place, options)
         room = inputs.Room(most)
-        room.take(sum(fixed[path] for path in firsts))
-        paths = []
+        room.take(sum(fixed[place] for place in firsts))
+        chosen = []
         for gain in gains.gather(programs, options, progress, search=False):
             if room.fits(gain.covered):
-                paths.append(gain.path)
+                chosen.append(gain.place)
                 room.take(gain.covered)
             else:
-                yield TreeStep(gain.path)
-    for number, path in enumerate(paths, 1):
-        progress(f"{number:,} of {len(paths):,} files: {printable(path)}")
+                yield TreeStep(gain.place.path)
+    for number, place in enumerate(chosen, 1):
+        progress(f"{number:,} of {len(chosen):,} files: {printable(place.path)}")
         try:
-            before = os.stat(path)
-            others = [name for name in names.get((before.st_dev, before.st_ino), ()) if name != path]
-            done = fix(path, options)
-            if done.action != NOTHING:
-                for other in others:
-                    done = done.changed(notes=(*done.notes, *share(path, other, before, done.action)))
+            before = place.status()
+            others = [name for name in names.get((before.st_dev, before.st_ino), ()) if name != place]
+            done = fix(place, options, others)
         except (OSError, HugealignError) as error:
             known = error if isinstance(error, HugealignError) else HugealignError(error.strerror or "")
-            yield TreeStep(path, error=known)
+            yield TreeStep(place.path, error=known)
         else:
-            yield TreeStep(path, done, names=before.st_nlink - 1 - len(others))
+            yield TreeStep(place.path, done, names=before.st_nlink - 1 - len(others))
 
 
-def _names(paths: Sequence[str]) -> dict[tuple[int, int], list[str]]:
-    """Return the names of each file among *paths*, by device and inode."""
-    names: dict[tuple[int, int], list[str]] = {}
-    for path in paths:
+def _names(places: Sequence[Place]) -> dict[tuple[int, int], list[Place]]:
+    """Return the names of each file among *places*, by device and inode."""
+    names: dict[tuple[int, int], list[Place]] = {}
+    for place in places:
         with contextlib.suppress(OSError):
-            info = os.stat(path)
-            names.setdefault((info.st_dev, info.st_ino), []).append(path)
+            info = place.status()
+            names.setdefault((info.st_dev, info.st_ino), []).append(place)
     return names
 
 
-def _fixed(paths: Sequence[str]) -> dict[str, int]:
-    """Return the bytes of text in whole windows of each file among *paths* that a fix has made."""
+def _fixed(places: Sequence[Place]) -> dict[Place, int]:
+    """Return the bytes of text in whole windows of each file among *places* that a fix has made."""
     sizes = {}
-    for path in paths:
-        with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
+    for place in places:
+        with contextlib.suppress(HugealignError, OSError), opened(place) as fd:
             if record := recorded(reader(fd), read_image(fd)):
-                sizes[path] = record.windows * record.page_size
+                sizes[place] = record.windows * record.page_size
     return sizes

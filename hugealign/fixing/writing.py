@@ -11,6 +11,7 @@ from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.output import Output
 from hugealign.io.copying import CHANGED, ReplaceError, copy_range
 from hugealign.io.descriptors import write_all
+from hugealign.io.places import Place
 from hugealign.io.replacing import created, replace
 
 TYPE_CHECKING = False
@@ -33,18 +34,30 @@ def write_new(source: int, output: Output, path: str, planned: tuple[int, ...]) 
         _look_again(source, planned)
 
 
-def write_over(path: str, source: int, output: Output, planned: tuple[int, ...], *, one_name: bool = False) -> None:
-    """Put what *output* makes of the file at *path* in its place, or that of this *one_name* of it, as `replace` does.
+def write_over(file: Place, source: int, output: Output, planned: tuple[int, ...], *, one_name: bool = False) -> int:
+    """Put what *output* makes of *file* in its place, or that of this *one_name* of it, as `replace` does.
 
     *source* is the file, open and locked (`hugealign.io.regular.locked`), and *planned* its `state` from before it was
-    read for *output*.  Raises ReplaceError.
+    read for *output*.  Return the new file, open, for the caller to close.  Raises ReplaceError.
     """
+    made = -1
+
+    def keep(new: int) -> bool:
+        nonlocal made
+        made = os.dup(new)
+        return True
 
     def fill(old: int, new: int, _size: int) -> None:
         _look_again(old, planned)
         compose(old, new, output)
 
-    replace(path, lambda _: True, fill, held=source, one_name=one_name)
+    try:
+        replace(file, keep, fill, held=source, one_name=one_name)
+    except BaseException:
+        if made >= 0:
+            os.close(made)
+        raise
+    return made
 
 
 def compose(source: int, target: int, output: Output) -> None:

@@ -14,6 +14,8 @@ IMMUTABLE, APPEND, _VERITY = 0x10, 0x20, 0x100000
 _KEPT = 0x8 | 0x40 | 0x80  # sync, nodump, noatime: the flags of chattr(1) that any file system lets us set again
 _CHUNK = 2 << 20  # a whole huge page, which the kernel need not clear before it is written
 CHANGED, NOT_SYNCED = "file.changed", "file.not-synced"
+CAPABILITIES = "security.capability"
+_SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
 class ReplaceError(HugealignError):
@@ -78,33 +80,58 @@ def _copy_bytes(source: int, target: int, start: int, place: int, size: int) -> 
         start, place, size = start + done, place + done, size - done
 
 
-def copy_mode(target: int, info: os.stat_result) -> None:
-    """Give *target* the mode of the original, without its set-user-ID bits if the owner differs."""
-    made = os.fstat(target)
-    same = (made.st_uid, made.st_gid) == (info.st_uid, info.st_gid)
-    os.fchmod(target, stat.S_IMODE(info.st_mode) & (0o7777 if same else 0o777))
+def copy_attributes(source: int, target: int, info: os.stat_result) -> None:
+    """Give *target* owner, mode, times, flags and extended attributes of *source*, which *info* is of.
 
-
-def copy_attributes(source: int, target: int, info: os.stat_result | None = None) -> None:
-    """Give *target* owner, mode, times, flags and extended attributes of *source*.  Raises OSError, ReplaceError."""
-    info = info or os.fstat(source)
+    It gets nothing that confers privileges (`copy_privileges`).  Raises OSError, ReplaceError.
+    """
     try:
         os.fchown(target, info.st_uid, info.st_gid)
     except OSError as error:
         raise _not_kept("owner", error) from error
-    wanted = {name: os.getxattr(source, name) for name in attributes(source)}
+    wanted = {name: os.getxattr(source, name) for name in attributes(source) if name != CAPABILITIES}
     for name in set(attributes(target)) - set(wanted):  # from the directory's default ACL
         os.removexattr(target, name)
-    os.fchmod(target, stat.S_IMODE(info.st_mode))
+    os.fchmod(target, stat.S_IMODE(info.st_mode) & ~_SET_ID)
     for name, value in wanted.items():
-        try:
-            if name not in attributes(target) or os.getxattr(target, name) != value:
-                os.setxattr(target, name, value)
-        except OSError as error:
-            raise _not_kept(name, error) from error
+        _set(target, name, value)
     if kept := flags(source) & _KEPT:
         fcntl.ioctl(target, _FS_IOC_SETFLAGS, struct.pack("l", flags(target) | kept))
     os.utime(target, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def privileges(fd: int) -> tuple[int, bytes]:
+    """Return what executing the open file confers: its set-user-ID and set-group-ID bits, and its capabilities."""
+    capabilities = os.getxattr(fd, CAPABILITIES) if CAPABILITIES in attributes(fd) else b""
+    return os.fstat(fd).st_mode & _SET_ID, capabilities
+
+
+def copy_privileges(source: int, target: int, info: os.stat_result) -> None:
+    """Give *target* what executing *source* confers, if that still is the file that *info* is of.
+
+    *target* is complete, and of the same owner.  A write by another user takes these privileges from *source*
+    (file_remove_privs in fs/inode.c), so what still has them has the contents that were copied.  Raises OSError,
+    ReplaceError.
+    """
+    bits, capabilities = privileges(source)
+    keys = ("st_mode", "st_uid", "st_gid")
+    now, made = os.fstat(source), os.fstat(target)
+    if any(getattr(now, key) != getattr(info, key) for key in keys):
+        raise ReplaceError("it was changed while it was copied", CHANGED)
+    if any(getattr(made, key) != getattr(info, key) for key in keys[1:]):
+        raise ReplaceError("the copy has another owner", CHANGED)
+    if bits:
+        os.fchmod(target, stat.S_IMODE(info.st_mode))
+    if capabilities:
+        _set(target, CAPABILITIES, capabilities)
+
+
+def _set(target: int, name: str, value: bytes) -> None:
+    try:
+        if name not in attributes(target) or os.getxattr(target, name) != value:
+            os.setxattr(target, name, value)
+    except OSError as error:
+        raise _not_kept(name, error) from error
 
 
 def sealed(fd: int) -> bool:

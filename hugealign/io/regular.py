@@ -11,9 +11,14 @@ from collections.abc import Iterator
 from hugealign.errors import UNREADABLE, HugealignError, cause
 from hugealign.io.descriptors import reopened, using
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.io.places import Place
+
 #: Seconds to wait for a lock.
 LOCK_SECONDS = 60.0
 _PAUSE = 0.01
+_ATTEMPTS = 100  # at finding a file, while others give its name to file after file
 #: The file system has no locks, or none on a file that is open for reading (NFS).
 NO_LOCKS = (errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
@@ -33,11 +38,26 @@ def real_path(path: str) -> str:
         raise FileError(cause(error)) from error
 
 
+def named(path: str) -> "Place":
+    """Return the place of the file that *path* leads to, through links as they are now.  Raises FileError."""
+    from hugealign.io import copying, places  # a link does not need them
+
+    for _ in range(_ATTEMPTS):
+        place = places.real(real_path(path), path)
+        try:
+            # Links in /proc lead where their text does not, into another root.
+            if os.path.samestat(os.stat(path), place.status()):
+                return place
+        except (OSError, ValueError) as error:
+            raise FileError(cause(error)) from error
+    raise FileError("its name leads to another file by now", copying.CHANGED)
+
+
 @contextlib.contextmanager
-def opened(path: str, empty: bool = False) -> Iterator[int]:
+def opened(path: "str | Place", empty: bool = False) -> Iterator[int]:
     """Open the regular file at *path* for reading only; with *empty*, it may be empty.
 
-    Raises FileError, also for errors while reading.
+    Links are followed, except to a Place.  Raises FileError, also for errors while reading.
     """
     with using(_open(path, empty)) as fd, _explained():
         yield fd
@@ -59,7 +79,7 @@ def _explained() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(path: str, empty: bool = False) -> Iterator[int]:
+def locked(path: "str | Place", empty: bool = False) -> Iterator[int]:
     """Open the regular file at *path* for reading only, and keep other callers of this function out meanwhile.
 
     With *empty*, the file may be empty.  Where the file system has no locks, nothing keeps them out.  Raises FileError.
@@ -73,17 +93,17 @@ def locked(path: str, empty: bool = False) -> Iterator[int]:
                 return
 
 
-def _leads_to(path: str, fd: int) -> bool:
+def _leads_to(path: "str | Place", fd: int) -> bool:
     try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
+        return os.path.samestat(os.fstat(fd), os.stat(path) if isinstance(path, str) else path.status())
     except OSError as error:
         raise FileError(cause(error)) from error
 
 
-def _open(path: str, empty: bool = False) -> int:
+def _open(path: "str | Place", empty: bool = False) -> int:
     try:
         # O_PATH first: opening a FIFO can hang, and opening a device can do something.
-        with using(os.open(path, os.O_PATH | os.O_CLOEXEC)) as place:
+        with using(os.open(path, os.O_PATH | os.O_CLOEXEC) if isinstance(path, str) else path.look()) as place:
             return _reopen(place, empty)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise FileError(cause(error)) from error

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from hugealign.errors import cause
-from hugealign.io import mounts
+from hugealign.io import mounts, places
 from hugealign.io.copying import (
     APPEND,
     CHANGED,
@@ -23,17 +23,20 @@ from hugealign.io.copying import (
     ReplaceError,
     copy_attributes,
     copy_data,
-    copy_mode,
+    copy_privileges,
     flags,
+    privileges,
     sealed,
 )
 from hugealign.io.descriptors import reopened, using, write_all
-from hugealign.io.regular import NO_LOCKS, locked, real_path
+from hugealign.io.places import Place
+from hugealign.io.regular import NO_LOCKS, locked, named
 
 _TEMPORARY = r"\.hugealign-[0-9a-f]{16}"
 _READ_ONLY = "its file system is read-only"
 _MOUNTED = "a file is mounted there; replace the one below it"
 _KEPT_AS_IT_IS = "it is immutable or append-only; see: chattr(1)"
+_SEEN = "its file system has no files without a name, so its privileges cannot be kept"
 _TAKEN = "another file took its name while it was copied"
 #: From arch/*/kernel/syscalls and include/uapi/asm-generic/unistd.h, by `uname -m`.
 _SYS_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "loongarch64": 276, "ppc64le": 357, "s390x": 347}
@@ -72,7 +75,8 @@ def write(path: str, data: bytes, mode: int | None = None) -> None:
     ):
         write_all(new.fd, data)
         new.seal()  # before it has a mode with which we may not read it
-        _take_place(new.fd, before if mode is None else None)
+        if mode is None:
+            _take_place(new.fd, place, name)
         new.publish(name)
 
 
@@ -82,7 +86,6 @@ def beside(path: str) -> Iterator[str]:
 
     It keeps mode and owner of a file that has this name, as with `write`.  Raises OSError.
     """
-    before = _status(path)
     real = _real(path)
     with _directory(real) as (place, name):
         temporary = _temporary_name()
@@ -90,8 +93,8 @@ def beside(path: str) -> Iterator[str]:
         with using(os.open(temporary, flags, 0o666, dir_fd=place)) as fd:
             try:
                 _mark(fd)
-                yield os.path.join(os.path.dirname(real), temporary)
-                _take_place(fd, before)
+                yield os.path.join(os.path.dirname(real.path), temporary)
+                _take_place(fd, place, name)
                 os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
             except BaseException:
                 _forget(temporary, place)
@@ -102,7 +105,8 @@ def beside(path: str) -> Iterator[str]:
 def created(path: str, source: int) -> Iterator[int]:
     """Yield a new file to write to; put it under *path* at the end, with the mode of the open file *source*.
 
-    It replaces a file that has this name.  Symbolic links are followed.  Raises ReplaceError, also for OSError within.
+    It gets no set-user-ID bit and the like.  It replaces a file that has this name.  Symbolic links are followed.
+    Raises ReplaceError, also for OSError within.
     """
     with _explained(), _directory(_real(path)) as (place, name):
         with contextlib.suppress(FileNotFoundError):
@@ -110,7 +114,7 @@ def created(path: str, source: int) -> Iterator[int]:
                 raise ReplaceError("not a regular file", "file.special")
         with closing(_New(place, 0o600)) as new:
             yield new.fd
-            copy_mode(new.fd, os.fstat(source))
+            os.fchmod(new.fd, os.fstat(source).st_mode & 0o777)
             os.fsync(new.fd)
             new.seal()
             new.publish(name)
@@ -118,21 +122,26 @@ def created(path: str, source: int) -> Iterator[int]:
 
 
 def replace(
-    path: str, worthwhile: Callable[[int], bool], fill: Fill | None = None, held: int = -1, *, one_name: bool = False
+    path: str | Place,
+    worthwhile: Callable[[int], bool],
+    fill: Fill | None = None,
+    held: int = -1,
+    *,
+    one_name: bool = False,
 ) -> bool:
     """Replace the file at *path* by a copy of itself, or by what *fill* makes of it; return whether that was done.
 
     The copy keeps owner, mode, times, extended attributes (ACLs, capabilities, labels) and holes; only the inode is
     new.  *worthwhile* gets the copy, open for reading, before anyone else can; if it returns False the copy is dropped.
     *held* is the file if the caller has it `locked` already.  *one_name*: other names (hard links) may keep the old
-    file.  Symbolic links are followed.  Only root sees ``trusted.*`` attributes; without root they are lost.  Raises
-    ReplaceError, FileError.
+    file.  Symbolic links are followed, once, except to a Place.  Only root sees ``trusted.*`` attributes; without root
+    they are lost.  Raises ReplaceError, FileError.
     """
-    real = real_path(path)
-    with _explained(), _directory(real) as (place, name), contextlib.ExitStack() as stack:
-        source = held if held >= 0 else stack.enter_context(locked(real, empty=True))
+    file = named(path) if isinstance(path, str) else path
+    with _explained(), _directory(file) as (place, name), contextlib.ExitStack() as stack:
+        source = held if held >= 0 else stack.enter_context(locked(file, empty=True))
         info = os.fstat(source)
-        refuse(source, info, real, one_name=one_name)
+        refuse(source, info, file.real(), one_name=one_name)
         new = stack.enter_context(closing(_New(place, 0o600)))
         (fill or copy_data)(source, new.fd, info.st_size)
         copy_attributes(source, new.fd, info)
@@ -141,16 +150,21 @@ def replace(
         if not worthwhile(new.fd):
             return False
         _check_unchanged(place, name, source, info)
+        if any(privileges(source)):
+            new.refuse_seen(info.st_uid)
+            copy_privileges(source, new.fd, info)  # last, so that nothing changes what has them
+            os.fsync(new.fd)
         new.exchange(name, source)
         _sync_name(place)
     return True
 
 
-def share(path: str, other: str, before: os.stat_result) -> None:
-    """Also give the file at *path* the name *other*, which the file has that *before* is of.  Raises ReplaceError."""
-    with _explained(), _directory(_real(other)) as (place, name):
+def share(made: int, other: Place, before: os.stat_result) -> None:
+    """Also give the open file *made* the name *other*, which the file has that *before* is of.  Raises ReplaceError."""
+    with _explained(), _directory(other) as (place, name):
         temporary = _temporary_name()
-        os.link(os.path.realpath(path), temporary, dst_dir_fd=place)
+        # Not by its name, which the owner of its directory may have given to a file of root's.
+        os.link(f"/proc/self/fd/{made}", temporary, dst_dir_fd=place, follow_symlinks=True)
         try:
             _check_same(place, name, before)
             os.rename(temporary, name, src_dir_fd=place, dst_dir_fd=place)
@@ -192,6 +206,11 @@ class _New:
         with using(self.fd):
             self.fd = reading
             _mark(reading)  # before the other descriptor's lock goes
+
+    def refuse_seen(self, owner: int) -> None:
+        """Raise ReplaceError if *owner*, another user, can have opened the file for writing: it has had a name."""
+        if self._name and owner != os.geteuid():
+            raise ReplaceError(_SEEN, "copy.attributes", attribute="mode", error="EOPNOTSUPP")
 
     def publish(self, name: str) -> None:
         """Give the sealed file its *name*, which another file may have had."""
@@ -242,17 +261,16 @@ class _New:
 
 
 @contextlib.contextmanager
-def _directory(real: str) -> Iterator[tuple[int, str]]:
-    """Open the directory of the path *real*, remove leftovers of killed runs there, yield it and the name in it."""
-    directory, name = os.path.split(real)
-    with using(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as place:
+def _directory(file: Place) -> Iterator[tuple[int, str]]:
+    """Open the directory of *file*, remove leftovers of killed runs there, yield it and the name in it."""
+    with using(file.directory()) as place:
         _remove_leftovers(place)
-        yield place, name
+        yield place, os.path.basename(file.name)
 
 
-def remove_leftovers(path: str) -> None:
-    """Remove what killed runs of hugealign left beside the file at *path*, as far as that is possible."""
-    with contextlib.suppress(OSError), _directory(os.path.realpath(path)):
+def remove_leftovers(file: Place) -> None:
+    """Remove what killed runs of hugealign left beside *file*, as far as that is possible."""
+    with contextlib.suppress(OSError), _directory(file):
         pass
 
 
@@ -351,11 +369,11 @@ def _sync_name(place: int) -> None:
         raise ReplaceError(f"its directory cannot be synced: {error.strerror}", NOT_SYNCED, error=name) from error
 
 
-def _real(path: str) -> str:
-    """Return the real path of a file to write.  Raises IsADirectoryError for a path that only a directory can have."""
+def _real(path: str) -> Place:
+    """Return the place of a file to write.  Raises IsADirectoryError for a path that only a directory can have."""
     if os.path.basename(path) in ("", ".", ".."):  # realpath(3) would refuse it; Python's drops the slash
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    return os.path.realpath(path)
+    return places.real(os.path.realpath(path))
 
 
 def _status(path: str) -> os.stat_result | None:
@@ -365,12 +383,14 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-def _take_place(new: int, before: os.stat_result | None) -> None:
-    """Give the *new* file mode and owner of the one *before*, as if that were written to; its owner if we may."""
-    if before:
-        with contextlib.suppress(OSError):
-            os.fchown(new, before.st_uid, before.st_gid)
-        os.fchmod(new, stat.S_IMODE(before.st_mode) & 0o777)
+def _take_place(new: int, place: int, name: str) -> None:
+    """Give the *new* file mode and owner of the one at *name*, as if that were written to; its owner if we may."""
+    with contextlib.suppress(FileNotFoundError):
+        before = os.stat(name, dir_fd=place, follow_symlinks=False)
+        if stat.S_ISREG(before.st_mode):
+            with contextlib.suppress(OSError):
+                os.fchown(new, before.st_uid, before.st_gid)
+            os.fchmod(new, before.st_mode & 0o777)
 
 
 def _mark(fd: int) -> None:

@@ -5,11 +5,15 @@ from collections.abc import Sequence
 
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io import copying, replacing
-from hugealign.io.regular import FileError, opened
+from hugealign.io.regular import FileError, locked, named, opened
 from hugealign.pagecache import diagnose, measure, warming
 from hugealign.pagecache.warming import Progress, Warmth
 from hugealign.records import Record
 from hugealign.system import kernel, memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.io.places import Place
 
 
 class WarmOptions(Record):
@@ -56,11 +60,11 @@ class CachedText(Record):
         return [offset for offset, good in zip(self.offsets, self.warmth.huge, strict=True) if not good]
 
 
-def warm(path: str, options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
+def warm(file: "str | Place", options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
     """Bring the text of a file into the page cache in huge folios.
 
     Args:
-        path: The program or library.
+        file: The program or library; a Place is reached without links.
         options: What to warm, and how.
         progress: Called after each window with the number of windows done and the total.
 
@@ -72,7 +76,10 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
     """
     options = options or WarmOptions()
     page_size = kernel.huge_page_size()
-    with measure.huge_pages_allowed(), opened(path) as fd:
+    if options.replace and isinstance(file, str):
+        file = named(file)
+    path = _path(file)
+    with measure.huge_pages_allowed(), opened(file) as fd:
         limit, notes = options.windows, list[Diagnosis]()
         if limit is None and (limit := measure.windows_meant(fd, page_size)):
             notes.append(Diagnosis("text.windows-meant", path, {"windows": limit}))
@@ -90,36 +97,42 @@ def warm(path: str, options: WarmOptions | None = None, progress: Progress | Non
         elif options.explain and not all(warmth.huge):
             diagnosis = diagnose.after_warming(fd, path, warmth, hits)
         done = CachedText(path, page_size, offsets, warmth, diagnosis, notes=notes)
-        return _replaced(done, fd, progress) if options.replace and done.small else done
+        if isinstance(file, str) or not options.replace or not done.small:
+            return done
+        return _replaced(file, done, fd, progress)
 
 
-def window_bytes(path: str) -> int:
-    """Return how many bytes of memory the windows of the file at *path* take.  Raises HugealignError."""
+def _path(file: "str | Place") -> str:
+    return file if isinstance(file, str) else file.path
+
+
+def window_bytes(file: "str | Place") -> int:
+    """Return how many bytes of memory the windows of *file* take.  Raises HugealignError."""
     page_size = kernel.huge_page_size()
-    with opened(path) as fd:
+    with opened(file) as fd:
         return len(measure.text_windows(fd, page_size)) * page_size
 
 
-def cool(path: str, progress: Progress | None = None) -> CachedText:
+def cool(file: "str | Place", progress: Progress | None = None) -> CachedText:
     """Bring the text of a file into the page cache in small pages.
 
     Args:
-        path: The program or library.
+        file: The program or library; a Place is reached without links.
         progress: Called after each window with the number of windows done and the total.
 
     Raises:
         HugealignError: The file cannot be examined.
     """
-    page_size = kernel.huge_page_size()
-    with measure.huge_pages_allowed(), opened(path) as fd:
+    page_size, path = kernel.huge_page_size(), _path(file)
+    with measure.huge_pages_allowed(), opened(file) as fd:
         offsets = measure.text_windows(fd, page_size, all_text=True)
         warmth = warming.cool(fd, offsets, page_size, progress)
         diagnosis = diagnose.after_cooling(fd, path) if any(warmth.huge) else None
         return CachedText(path, page_size, offsets, warmth, diagnosis)
 
 
-def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedText:
-    """Replace the file behind *fd*, which could not be warmed, by a warm copy, unless the copy is no warmer."""
+def _replaced(file: "Place", before: CachedText, fd: int, progress: Progress | None) -> CachedText:
+    """Replace *file*, open as *fd*, which could not be warmed, by a warm copy, unless the copy is no warmer."""
     from hugealign.system import journal  # `run` warms and never replaces
 
     path, warmth = before.path, before.warmth
@@ -133,8 +146,8 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
     users = diagnose.users_of(os.fstat(fd), path)
     replaced, notes = True, list(before.notes)
     try:
-        with journal.noted(journal.REPLACED, path) as unwritten:
-            if not (replaced := replacing.replace(path, warmer)):
+        with locked(file), journal.noted(journal.REPLACED, file) as unwritten:
+            if not (replaced := replacing.replace(file, warmer, held=fd)):  # unless another file has its name now
                 notes.append(Diagnosis("cache.no-gain", path, {}))
         notes += [unwritten] if unwritten else []
     except (copying.ReplaceError, FileError) as error:
@@ -145,6 +158,6 @@ def _replaced(before: CachedText, fd: int, progress: Progress | None) -> CachedT
     notes.insert(0, Diagnosis("cache.copied", path, {}))
     if users:
         notes.append(Diagnosis("cache.replaced", path, users))
-    with opened(path) as now:
+    with opened(file) as now:
         diagnosis = None if all(warmth.huge) else diagnose.after_warming(now, path, warmth, hits)
         return before.changed(warmth=warmth, diagnosis=diagnosis, replaced=True, notes=notes)

@@ -24,23 +24,25 @@ FIXED = "-fixed"
 class StagedFile(Record):
     """A file to stage: *path* is its real path, *fd* is open for reading, and its copy would have *windows* of text.
 
-    With an *output*, the copy is the fixed file (`hugealign fix`).
+    *info* is its state from before anything of it was looked at.  With an *output*, the copy is the fixed file
+    (`hugealign fix`).
     """
 
     path: str
     fd: int
+    info: os.stat_result
     windows: int
     output: "Output | None" = None
 
     @property
     def identity(self) -> str:
         """A name that no other file, and no other state of this file, has."""
-        return identity(os.fstat(self.fd), bool(self.output))
+        return identity(self.info, bool(self.output))
 
     @property
     def size(self) -> int:
         """The size of a copy in bytes."""
-        return self.output.size if self.output else os.fstat(self.fd).st_size
+        return self.output.size if self.output else self.info.st_size
 
 
 class Fixes:
@@ -81,11 +83,11 @@ def source(path: str, fd: int, fixes: Fixes | None = None) -> StagedFile | None:
     With *fixes*, the copy of a file that a fix gives more windows is fixed, unless a program has unpacked the file into
     a cache.  Raises HugealignError.
     """
-    page_size = kernel.huge_page_size()
+    info, page_size = os.fstat(fd), kernel.huge_page_size()
     windows = len(measure.text_windows(fd, page_size))
     if fixes and not cached(path, fd) and (new := fixes.of(fd, page_size)) and new[0] > windows:
-        return StagedFile(path, fd, *new)
-    return StagedFile(path, fd, windows) if windows else None
+        return StagedFile(path, fd, info, *new)
+    return StagedFile(path, fd, info, windows) if windows else None
 
 
 def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
@@ -130,29 +132,35 @@ def write(origin: StagedFile, target: int) -> None:
     room = min((size for size in (kernel.available_memory(), memory.room()) if size is not None), default=origin.size)
     if origin.size > room:
         raise RefusalError("copy.no-room", size=origin.size, room=room)
-    before = _state(origin.fd)
     try:
         if origin.output:
             from hugealign.fixing import writing
 
             writing.compose(origin.fd, target, origin.output)
         else:
-            copying.copy_data(origin.fd, target, os.fstat(origin.fd).st_size)
+            copying.copy_data(origin.fd, target, origin.size)
     except OSError as error:
         raise RefusalError("copy.failed", error=error_name(error)) from error
-    if _state(origin.fd) != before:
+    refuse_changed(origin)
+
+
+def refuse_changed(origin: StagedFile) -> None:
+    """Raise RefusalError if the file is not as it was when we first looked at it."""
+    keys = ("st_size", "st_mtime_ns", "st_ctime_ns", "st_mode")  # owners are others in a user namespace
+    now = os.fstat(origin.fd)
+    if any(getattr(now, key) != getattr(origin.info, key) for key in keys):
         raise RefusalError(copying.CHANGED)
 
 
 def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
     """Give the copy owner, mode, times and extended attributes of the original; without *owner*, mode and times only.
 
-    Raises RefusalError.
+    It confers no privileges.  Raises RefusalError.
     """
-    info = os.fstat(origin.fd)
+    info = origin.info
     try:
         if owner:
-            copying.copy_attributes(origin.fd, target)
+            copying.copy_attributes(origin.fd, target, info)
         else:
             # We own the copy, and may execute the original, perhaps through its group.
             os.fchmod(target, info.st_mode & 0o777 | 0o500)
@@ -180,8 +188,3 @@ def diagnosis(fd: int) -> "Diagnosis":
     with measure.huge_pages_allowed():
         warmth = warming.warm(fd, measure.text_windows(fd, page_size), page_size)
     return diagnose.after_copying(warmth, hits)
-
-
-def _state(fd: int) -> tuple[int, ...]:
-    info = os.fstat(fd)
-    return info.st_size, info.st_mtime_ns, info.st_ctime_ns

@@ -145,7 +145,7 @@ def _below(top: str) -> list[str]:
     """Return the real paths of the files below *top* that have enough text, those with the most first."""
     from hugealign.verification import inputs
 
-    return list(map(os.path.realpath, inputs.programs([top])))
+    return [os.path.realpath(place.path) for place in inputs.programs([top])]
 
 
 def _of_tree(top: str, texts: Sequence[TextResult], options: LaunchOptions) -> Iterator[TextResult]:
@@ -307,7 +307,7 @@ def _origin(stack: ExitStack, path: str, options: LaunchOptions, *, only_stored:
             copy = stack.enter_context(store.copy_of(fd, options.place, (False,)))
     if copy is not None:
         windows = len(measure.text_windows(copy, kernel.huge_page_size()))
-        return _Origin(copies.StagedFile(path, fd, windows), copy)
+        return _Origin(copies.StagedFile(path, fd, os.fstat(fd), windows), copy)
     return _Origin(file) if file else None
 
 
@@ -353,6 +353,8 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
         with using(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)) as target:
             copies.write(origin, target)
             copies.carry(origin, target, owner=not entered.user)
+            if not entered.user:  # no other process has the copy; it confers what the file does
+                copying.copy_privileges(origin.fd, target, origin.info)
             copy = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with using(copy):
             return _bound(origin, copy)

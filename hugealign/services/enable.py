@@ -143,7 +143,7 @@ def _programs(service: Service, options: EnableOptions) -> list[str]:
         running = processes.look(service.pid, libraries=options.libs)
         paths.append(running.exe)
         paths += [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
-    paths += map(os.path.realpath, inputs.programs(below))
+    paths += [os.path.realpath(place.path) for place in inputs.programs(below)]
     programs = [path for path in dict.fromkeys(paths) if _is_elf(path, path in named)]
     if not programs:
         _refuse_members(service, options)

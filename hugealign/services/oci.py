@@ -23,7 +23,7 @@ from typing import Any
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis, unpacked
 from hugealign.errors import HugealignError
-from hugealign.io import copying, mounts
+from hugealign.io import copying, mounts, places
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened, opened_at
 from hugealign.run import store
@@ -119,7 +119,7 @@ def _below(root: int, path: str) -> list[str]:
     with contextlib.suppress(HugealignError, OSError), using(rooted.resolve(root, path)) as fd:
         if stat.S_ISDIR(os.fstat(fd).st_mode):
             top = f"/proc/self/fd/{fd}"
-            return [path + name.removeprefix(top) for name in inputs.programs([top])]
+            return [path + place.path.removeprefix(top) for place in inputs.programs([top])]
     return [path]
 
 
@@ -183,8 +183,8 @@ def _source(target: int, below: str, layers: Sequence[str]) -> int:
     for layer in layers:
         try:
             with using(os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
-                fd = rooted.beneath(directory, below)
-        except (OSError, RefusalError):
+                fd = places.beneath(directory, below, os.O_PATH)
+        except (OSError, ValueError):
             continue
         info = os.fstat(fd)
         if all(getattr(info, key) == getattr(seen, key) for key in ("st_size", "st_mtime_ns", "st_mode")):

@@ -17,6 +17,7 @@ from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
 from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
+from hugealign.io.places import Place
 from hugealign.io.regular import lock
 from hugealign.records import Record
 
@@ -45,32 +46,32 @@ def path() -> str:
     return os.path.join(resources.state(), _NAME)
 
 
-def file_state(path: str) -> tuple[int, ...]:
-    """Return device, inode, size and time of change of the file at *path*; nothing if there is none."""
+def file_state(file: Place) -> tuple[int, ...]:
+    """Return device, inode, size and time of change of *file*; nothing if there is none."""
     try:
-        info = os.stat(path)
-    except OSError:
+        info = file.status()
+    except (OSError, ValueError):
         return ()
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns
 
 
 @contextlib.contextmanager
-def noted(change: str, path: str) -> Iterator[Diagnosis | None]:
-    """Note one of CHANGES, which is about to be made to the file at *path*.
+def noted(change: str, file: Place) -> Iterator[Diagnosis | None]:
+    """Note one of CHANGES, which is about to be made to *file*.
 
     Yield None; or why it cannot be noted, which does not prevent the change.
     """
     try:
         directory = _locked()
     except (OSError, HugealignError) as error:
-        yield _unwritten(path, error)
+        yield _unwritten(file.path, error)
         return
     with using(directory):
         problem = None
         try:
-            _append(directory, change, os.path.realpath(path))
+            _append(directory, Entry(change, file.real(), int(time.time()), file_state(file)))
         except (OSError, ValueError) as error:
-            problem = _unwritten(path, error)
+            problem = _unwritten(file.path, error)
         yield problem
 
 
@@ -141,8 +142,8 @@ def _opened(directory: int, flags: int) -> int:
     return fd
 
 
-def _append(directory: int, change: str, path: str) -> None:
-    line = _line(Entry(change, path, int(time.time()), file_state(path)))
+def _append(directory: int, entry: Entry) -> None:
+    line = _line(entry)
     with using(_opened(directory, os.O_RDWR | os.O_CREAT | os.O_APPEND)) as fd:
         size = os.fstat(fd).st_size
         if size + len(line) > _LIMIT:

@@ -12,7 +12,7 @@ import stat
 from hugealign.diagnosis.refusal import RefusalError
 
 _SYS_OPENAT2 = 437  # on all architectures (include/uapi/asm-generic/unistd.h)
-_RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS, _RESOLVE_BENEATH, _RESOLVE_IN_ROOT = 2, 4, 8, 16  # linux/openat2.h
+_RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 2, 16  # linux/openat2.h
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -27,15 +27,18 @@ def resolve(root: int, path: str) -> int:
 
     Raises RefusalError.
     """
-    return _open(root, path, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
-
-
-def beneath(directory: int, path: str) -> int:
-    """Return what the relative *path* names below the open *directory*, without following symbolic links.
-
-    Raises RefusalError.
-    """
-    return _open(directory, path, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS)
+    how = _How(os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
+    libc = ctypes.CDLL(None, use_errno=True)
+    try:
+        name = os.fsencode(path)
+    except UnicodeEncodeError:  # JSON can have half of a surrogate pair
+        raise RefusalError("file.unreadable", error="EILSEQ") from None
+    if b"\0" in name:
+        raise RefusalError("file.unreadable", error="EINVAL")
+    fd = libc.syscall(_SYS_OPENAT2, root, name, ctypes.byref(how), ctypes.sizeof(how))
+    if fd < 0:
+        raise RefusalError("file.unreadable", error=errno.errorcode.get(ctypes.get_errno(), ""))
+    return int(fd)
 
 
 def public(path: str) -> int:
@@ -56,18 +59,3 @@ def public(path: str) -> int:
         return os.open(name or ".", _STEP, dir_fd=at)
     finally:
         os.close(at)
-
-
-def _open(directory: int, path: str, resolve: int) -> int:
-    how = _How(os.O_PATH | os.O_CLOEXEC, 0, resolve)
-    libc = ctypes.CDLL(None, use_errno=True)
-    try:
-        name = os.fsencode(path)
-    except UnicodeEncodeError:  # JSON can have half of a surrogate pair
-        raise RefusalError("file.unreadable", error="EILSEQ") from None
-    if b"\0" in name:
-        raise RefusalError("file.unreadable", error="EINVAL")
-    fd = libc.syscall(_SYS_OPENAT2, directory, name, ctypes.byref(how), ctypes.sizeof(how))
-    if fd < 0:
-        raise RefusalError("file.unreadable", error=errno.errorcode.get(ctypes.get_errno(), ""))
-    return int(fd)

@@ -15,7 +15,7 @@ from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NumberFormatError, UsageError, cause
 from hugealign.io.numbers import decimal
 from hugealign.io.progress import silent
-from hugealign.io.regular import opened
+from hugealign.io.regular import named, opened
 from hugealign.io.units import printable
 from hugealign.records import Record
 from hugealign.verification.archives import LINK, OTHER
@@ -23,6 +23,8 @@ from hugealign.verification.archives import LINK, OTHER
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import BinaryIO
+
+    from hugealign.io.places import Place
 
 _BATCH = 32  # files that a worker gets at once
 _BATCH_BYTES = 1 << 24  # unless they are large
@@ -177,31 +179,38 @@ def below(top: str, passed: "Counter[str]", *, every_name: bool = False) -> Iter
         yield Task(path, size=status.st_size)
 
 
-def programs(tops: Iterable[str], progress: Callable[[str], None] = silent) -> list[str]:
+def programs(tops: Iterable[str], progress: Callable[[str], None] = silent) -> "list[Place]":
     """Return the programs and libraries among and below *tops* whose text is worth a window here, the most text first.
 
     A file among *tops* is one in any case.  Of one with several names (hard links) each name comes, together.
+    The walk only finds names: each is looked up again below the open directory, where no link leads out of it.
     *progress* receives the number of files.  Raises HugealignError if one of *tops* is missing, or is a directory that
     cannot be listed.
     """
-    by_inode: dict[tuple[int, int], tuple[int, dict[str, None]]] = {}
+    from hugealign.io.places import Directory, Place  # `verify` does not need them
+
+    by_inode: dict[tuple[int, int], tuple[int, dict[str, Place]]] = {}
     count, least = 0, least_text(native())
     for top in tops:
         try:
             info = os.stat(top)
-            if stat.S_ISDIR(info.st_mode):
+            directory = stat.S_ISDIR(info.st_mode)
+            if directory:
                 os.scandir(top).close()
+            opened_top = Directory(top) if directory else None
         except (OSError, ValueError) as error:
             raise HugealignError(f"{printable(top)}: {render.text(diagnosed(top, error))}") from error
-        if not stat.S_ISDIR(info.st_mode):
-            by_inode.setdefault((info.st_dev, info.st_ino), (info.st_size, {}))[1][top] = None
+        if not opened_top:
+            by_inode.setdefault((info.st_dev, info.st_ino), (info.st_size, {}))[1][top] = named(top)
             continue
+        start = len(os.path.join(top, ""))
         for task in below(top, Counter(), every_name=True):
             count += 1
             progress(f"{count:,} files")
             if task.size < least:  # so is its text
                 continue
-            with contextlib.suppress(HugealignError, OSError), opened(task.path) as fd:
+            place = Place(opened_top, task.path[start:], task.path)
+            with contextlib.suppress(HugealignError, OSError), opened(place) as fd:
                 if os.pread(fd, 4, 0) != ELFMAG:
                     continue
                 info = os.fstat(fd)
@@ -211,5 +220,6 @@ def programs(tops: Iterable[str], progress: Callable[[str], None] = silent) -> l
                     if size < least:
                         continue
                     by_inode[key] = size, {}
-                by_inode[key][1][task.path] = None
-    return [path for _, names in sorted(by_inode.values(), key=lambda item: (-item[0], *item[1])) for path in names]
+                by_inode[key][1][task.path] = place
+    ordered = sorted(by_inode.values(), key=lambda item: (-item[0], *item[1]))
+    return [place for _, names in ordered for place in names.values()]

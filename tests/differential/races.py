@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hugealign.errors import HugealignError
-from hugealign.io import replacing
+from hugealign.io import places, replacing
 from hugealign.io.descriptors import using
 from hugealign.io.regular import opened
 from hugealign.run import copies, launch, store
 from hugealign.services import oci
-from hugealign.system import kernel, namespace, rooted
+from hugealign.system import kernel, namespace
 
 USER = 65534
 _SECRET, _OPEN = b"root's alone, nobody else's", b"anybody's to read, as it is"
@@ -246,8 +246,11 @@ def _misplaced(ground: Ground, pid: int) -> str:
     """Return which file the process sees covered by a copy of another one; empty if none is."""
     with using(os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY)) as root:
         for path, mark in ((ground.user / "a" / "program", _OPEN), (ground.root / "a" / "program", _SECRET)):
-            # Without links on the way, in one step: names are still being exchanged.
-            with contextlib.suppress(HugealignError, OSError), using(rooted.beneath(root, str(path)[1:])) as file:
+            # Without links on the way: names are still being exchanged.
+            with (
+                contextlib.suppress(HugealignError, OSError),
+                using(places.beneath(root, str(path)[1:], os.O_PATH)) as file,
+            ):
                 content = Path(f"/proc/self/fd/{file}").read_bytes()
                 if not content.endswith(mark) and content.endswith((_OPEN, _SECRET)):
                     return f"{path} is covered by a copy of another file"

@@ -241,7 +241,7 @@ def test_killed_before_each_system_call(place: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "every", "numbers"),
     [
-        ("ENOSPC", ("pwrite64", "fsync"), (1, 2, 3)),
+        ("ENOSPC", ("pwrite64", "fsync"), (1, 2, 3, 4)),
         *(
             pytest.param(name, (*_CALLS, *_OTHER_CALLS), range(1, 9), marks=pytest.mark.matrix)
             for name in ("ENOSPC", "EIO", "EDQUOT")

@@ -480,6 +480,8 @@ def test_every_check_of_a_copy(stock: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with refused("file.changed"):
             copies.write(origin, target)
         monkeypatch.setattr(copying, "copy_data", copy)
+        origin = copies.source(str(program), fd)
+        assert origin is not None
         copies.write(origin, target)
         os.close(target)
 

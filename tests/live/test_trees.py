@@ -17,6 +17,7 @@ import pytest
 
 from hugealign.fixing import gains
 from hugealign.fixing.fix import FixOptions
+from hugealign.io import places
 from tests.live import stock as stocks
 from tests.live.programs import NOBODY, TEXT, WINDOW, Programs, huge_kib, hugealign
 from tests.support import HUGEALIGN, environment, need, worded
@@ -354,8 +355,8 @@ def test_trees_with_nothing_in_them(tmp_path: Path, command: tuple[str, ...]) ->
 
 def test_a_file_that_vanishes_after_the_walk_is_left_out(made: Path, tmp_path: Path) -> None:
     left = shutil.copy(made / "libpacked.so", tmp_path / "left.so")
-    gained = gains.gather([str(tmp_path / "gone.so"), str(left)], FixOptions())
-    assert [gain.path for gain in gained] == [str(left)]
+    gained = gains.gather([places.real(str(tmp_path / "gone.so")), places.real(str(left))], FixOptions())
+    assert [gain.place.path for gain in gained] == [str(left)]
 
 
 def test_a_walk_opens_only_what_can_have_text(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The names of copies."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_other_names_are_not_ours(name: str) -> None:
 def test_what_fs_verity_guards_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "sealed", lambda _: True)
     with using(os.open("/bin/sh", os.O_RDONLY)) as fd, pytest.raises(RefusalError) as refusal:
-        copies.check(StagedFile("/bin/sh", fd, 1))
+        copies.check(StagedFile("/bin/sh", fd, os.fstat(fd), 1))
     assert refusal.value.diagnosis == Diagnosis("copy.sealed", "", {})
 
 
@@ -34,3 +35,17 @@ def test_what_has_no_path_is_not_copied() -> None:
     with using(first) as file, using(second), pytest.raises(RefusalError) as refusal:
         store.stage_privately(file, "/nonexistent")
     assert refusal.value.diagnosis == Diagnosis("file.special", "", {})
+
+
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o777])
+def test_a_mode_that_changes_before_the_copy_is_complete(tmp_path: Path, mode: int) -> None:
+    file = tmp_path / "file"
+    file.write_text("text")
+    file.chmod(0o755)
+    with using(os.open(file, os.O_RDONLY)) as fd:
+        origin = StagedFile(str(file), fd, os.fstat(fd), 1)
+        copies.refuse_changed(origin)
+        file.chmod(mode)
+        with pytest.raises(RefusalError) as refusal:
+            copies.refuse_changed(origin)
+    assert refusal.value.diagnosis == Diagnosis(copying.CHANGED, "", {})

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from hugealign.diagnosis.values import Diagnosis
+from hugealign.io import places
+from hugealign.io.regular import named
 from hugealign.system import journal
 from hugealign.system.journal import FIXED, REPLACED
 
@@ -20,7 +22,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def note(path: str | Path, change: str = FIXED) -> Diagnosis | None:
-    with journal.noted(change, str(path)) as result:
+    with journal.noted(change, places.real(str(path))) as result:
         return result
 
 
@@ -33,7 +35,7 @@ def test_a_line_is_there_before_the_change_and_after(place: Path, tmp_path: Path
     file.write_text("text")
     link.symlink_to(file)
     info = file.stat()
-    with journal.noted(REPLACED, str(link)) as result:
+    with journal.noted(REPLACED, named(str(link))) as result:
         assert result is None
         (entry,) = journal.entries()
         assert (entry.change, entry.path) == (REPLACED, str(file))
