@@ -5,6 +5,7 @@ to it before it exists.  ``STORE/for/UNIT/usr/sbin/mariadbd`` is a link of UNIT 
 as long as any link leads to it.  A copy gets its name when it is complete, so no process executes half a copy.  The
 link is removed as soon as the file changes, so no process starts an old one.  The store and its copies belong to its
 creator, usually root, and others cannot write to them: not even a file's owner, since others run what is in the store.
+No copy confers privileges, and none would on this mount.
 Small files would take 2 MiB each on such a tmpfs, so it holds nothing but copies.
 
 The process that removes the last copy unmounts the store and removes its directory.  The lock lies in the store.  So a
@@ -32,7 +33,7 @@ from hugealign.run import copies
 from hugealign.system import kernel, namespace, rooted
 
 DEFAULT = "/run/hugealign"
-_LINKS, _OWNED, _LOCK = _OWN = "path", "for", "lock"
+_LINKS, _OWNED, _LOCK, _FRESH = _OWN = "path", "for", "lock", "link"
 _LONGEST_NAME = 255  # NAME_MAX
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -91,7 +92,7 @@ def stage(
             if _origin(real, fd, fixes) is None:
                 return _nothing(real)
     with _opened(place, link=links + real) as store, _public(real) as fd:
-        _remove_stale(store, place, kept | _identities(os.fstat(fd)))
+        _remove_stale(store, kept | _identities(os.fstat(fd)))
         staged, copy = _staged(store, place, links, real, _origin(real, fd, fixes))
     if copy >= 0:
         os.close(copy)
@@ -121,7 +122,7 @@ def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, i
         if origin is None and not os.path.ismount(place):
             return _nothing(real), -1
         with _opened(place, private=True) as store:
-            _remove_stale(store, place, _identities(os.fstat(fd)))
+            _remove_stale(store, _identities(os.fstat(fd)))
             return _staged(store, place, _tree(place, ""), real, origin, private=True)
 
 
@@ -145,10 +146,10 @@ def drop(paths: Sequence[str], place: str) -> None:
     if not os.path.ismount(place):
         return
     with _opened(place) as store:
-        for path, link in list(_links(place)):
+        for path, link in list(_links(_top(store))):
             if not paths or path in paths:
                 _unlink(link)
-        _remove_unnamed(store, place)
+        _remove_unnamed(store)
 
 
 def release(owner: str, place: str = DEFAULT) -> None:
@@ -160,7 +161,7 @@ def release(owner: str, place: str = DEFAULT) -> None:
         return
     with _opened(place) as store:
         shutil.rmtree(top)
-        _remove_unnamed(store, place)
+        _remove_unnamed(store)
 
 
 def shared(place: str = DEFAULT) -> list[str]:
@@ -183,8 +184,8 @@ def copy_of(fd: int, place: str = DEFAULT, kinds: Sequence[bool] = (True, False)
     with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
         _check(store, place)
         for name in (copies.identity(info, fixed) for fixed in kinds):
-            if _exists(store, name) and _is_ours(os.stat(name, dir_fd=store, follow_symlinks=False)):
-                copy = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+            if _exists(store, name) and _is_ours(store, name):
+                copy = _open(store, name)
                 break
     if copy < 0:
         yield None
@@ -236,13 +237,18 @@ def _staged(
         return _nothing(real), -1
     identity = origin.identity
     there = _exists(store, identity)
-    made = not there or not (private or _is_ours(os.stat(identity, dir_fd=store, follow_symlinks=False)))
+    made = not there or not _is_ours(store, identity, private)
     if made:
         if there:
             os.unlink(identity, dir_fd=store)
         _copy(store, origin, identity, private)
-    _point(place, link, identity)
-    copy = os.open(identity, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=store)
+    try:
+        _point(_top(store), link.removeprefix(place), identity)
+    except OSError:
+        if made:
+            os.unlink(identity, dir_fd=store)
+        raise
+    copy = _open(store, identity)
     state = MADE if made else THERE
     try:
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
@@ -264,6 +270,8 @@ def _copy(store: int, origin: copies.StagedFile, identity: str, private: bool) -
         copies.carry(origin, target)
         if not private:
             _keep(target)
+        if namespace.privileged(target):
+            raise RefusalError("copy.privileges")
         # Close it for writing before it has a name: a file open for writing cannot be executed (ETXTBSY).
         reading = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -280,43 +288,68 @@ def _keep(copy: int) -> None:
         if not info.st_mode & stat.S_IXOTH or not info.st_mode & stat.S_IROTH:
             raise RefusalError("copy.owner-may-change")
         os.fchown(copy, os.geteuid(), -1)
-    os.fchmod(copy, stat.S_IMODE(info.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
+    os.fchmod(copy, info.st_mode & 0o755)
 
 
-def _is_ours(info: os.stat_result) -> bool:
-    """Return whether only root or we can change the copy with *info*."""
-    return info.st_uid in (0, os.geteuid()) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+def _is_ours(store: int, name: str, private: bool = False) -> bool:
+    """Return whether the copy *name* confers no privileges, and only root or we can change it, unless it is *private*.
+
+    Version 1.0.0 could make copies that do.
+    """
+    with using(_open(store, name)) as copy:
+        info = os.fstat(copy)
+        if namespace.privileged(copy):
+            return False
+        return private or (info.st_uid in (0, os.geteuid()) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
-def _point(place: str, link: str, identity: str) -> None:
-    """Make *link* lead to the copy *identity*."""
+def _open(store: int, name: str) -> int:
+    return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=store)
+
+
+def _top(store: int) -> str:
+    """Return a path of the open store that leads there whatever happens to its name."""
+    return f"/proc/self/fd/{store}"
+
+
+def _point(top: str, name: str, identity: str) -> None:
+    """Make the link *name* below the *top* of the store lead to the copy *identity*."""
+    link = f"{top}/{name}"
     os.makedirs(os.path.dirname(link), mode=0o755, exist_ok=True)
-    target = os.path.relpath(os.path.join(place, identity), os.path.dirname(link))
+    target = os.path.relpath(os.path.join(top, identity), os.path.dirname(link))
     with contextlib.suppress(OSError):
         if os.readlink(link) == target:
             return
-    fresh = f"{link}.{os.getpid()}.new"
+    fresh = os.path.join(top, _FRESH)
     _unlink(fresh)
     os.symlink(target, fresh)
-    os.rename(fresh, link)
+    try:
+        with contextlib.suppress(OSError):  # a container engine makes an empty directory if the link is missing
+            os.rmdir(link)
+        os.rename(fresh, link)
+    finally:
+        _unlink(fresh)
 
 
 def _identities(info: os.stat_result) -> set[str]:
     return {copies.identity(info, fixed) for fixed in (False, True)}
 
 
-def _remove_stale(store: int, place: str, kept: AbstractSet[str]) -> None:
+def _remove_stale(store: int, kept: AbstractSet[str]) -> None:
     """Remove the copies of files that have changed, except *kept*, and links left by killed runs."""
-    for path, link in list(_links(place)):
+    for name in _copies(store):
+        if not _is_ours(store, name, private=True):
+            os.unlink(name, dir_fd=store)
+    for path, link in list(_links(_top(store))):
         identity = os.path.basename(os.readlink(link))
         if not _exists(store, identity) or not _is_current(path, identity):
             _unlink(link)
-    _remove_unnamed(store, place, kept)
+    _remove_unnamed(store, kept)
 
 
-def _remove_unnamed(store: int, place: str, kept: AbstractSet[str] = frozenset()) -> None:
+def _remove_unnamed(store: int, kept: AbstractSet[str] = frozenset()) -> None:
     """Remove the copies that no link leads to, except *kept*."""
-    named = kept | {os.path.basename(os.readlink(link)) for _, link in _links(place)}
+    named = kept | {os.path.basename(os.readlink(link)) for _, link in _links(_top(store))}
     for name in _copies(store):
         if name not in named:
             os.unlink(name, dir_fd=store)
@@ -355,7 +388,7 @@ def _tree(place: str, owner: str) -> str:
 
 
 def _unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         os.unlink(path)
 
 
@@ -422,6 +455,7 @@ def _mounted(place: str, private: bool) -> int:
             if _is_mounted(fd):
                 try:
                     _check(fd, place, private)
+                    _mend(fd)
                     stack.pop_all()
                 except HugealignError:
                     if _leads_to(place, fd):  # else it has just been unmounted, and has no options any more
@@ -454,10 +488,21 @@ def _remove_empty(store: int, place: str) -> None:
     Processes that run from a copy keep it.
     """
     with contextlib.suppress(OSError, RefusalError):  # then it stays, empty
-        mount = mounts.of_device(os.fstat(store).st_dev)
-        if mount and mount.source == namespace.SOURCE.encode() and not {*os.listdir(store)}.difference(_OWN):
+        if _is_mounted_by_us(store) and not {*os.listdir(store)}.difference(_OWN):
             namespace.detach(f"/proc/self/fd/{store}")
             os.rmdir(place)
+
+
+def _is_mounted_by_us(store: int) -> bool:
+    mount = mounts.of_device(os.fstat(store).st_dev)
+    return mount is not None and mount.source == namespace.SOURCE.encode()
+
+
+def _mend(store: int) -> None:
+    """Let nothing in the open store confer privileges, if we have mounted it, as version 1.0.0 did without that."""
+    if not namespace.nosuid(store) and _is_mounted_by_us(store):
+        with contextlib.suppress(RefusalError):  # without CAP_SYS_ADMIN: no copy does, in any case
+            namespace.without_privileges(store)
 
 
 def _leads_to(place: str, fd: int) -> bool:

@@ -20,7 +20,7 @@ from hugealign.records import Record
 from hugealign.system import children
 
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
-_MS_RDONLY, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 4, 32, 4096, 16384, 1 << 19
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 2, 4, 32, 4096, 16384, 1 << 19
 _MS_RELATIME = 1 << 21
 _ST_RELATIME = 4096  # statvfs has the other flags where mount has them (include/linux/statfs.h)
 _MS_OF_ST = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
@@ -32,6 +32,7 @@ _MOVE_MOUNT_F_EMPTY_PATH, _MOVE_MOUNT_T_EMPTY_PATH = 4, 0x40
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_GET_SECUREBITS, _PR_SET_SECUREBITS = 23, 24, 27, 28
 #: What the mount table has as the source of our tmpfs.
 SOURCE = "hugealign"
+_SELINUX = "/sys/fs/selinux/enforce"
 #: Directories that exist nearly everywhere; the tmpfs covers one of them while files are copied.
 _PLACES = ("/tmp", "/var/tmp", "/run", "/mnt", "/opt", "/srv", "/media")  # noqa: S108  # nothing is made in them
 
@@ -122,12 +123,8 @@ def attach(made: int, target: int) -> None:
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
     if _libc().syscall(_SYS_MOVE_MOUNT, made, b"", target, b"", flags) < 0:
         raise _error("move_mount")
-    # In a user namespace, the flags that the mount had outside have to stay (mount_namespaces(7)).
-    had = os.fstatvfs(made).f_flag
-    flags = had & _MS_OF_ST | (_MS_RELATIME if had & _ST_RELATIME else 0)
-    flags |= _MS_REMOUNT | _MS_BIND | _MS_RDONLY | _MS_NODEV
     try:
-        _mount("none", f"/proc/self/fd/{made}", "", flags, "")
+        _remount(made, _MS_RDONLY | _MS_NODEV)
     except RefusalError:
         _libc().umount2(f"/proc/self/fd/{made}".encode(), _MNT_DETACH)
         raise
@@ -136,6 +133,24 @@ def attach(made: int, target: int) -> None:
 def mount_huge_tmpfs(place: str, options: str) -> None:
     """Mount a tmpfs on *place* whose files are huge from the first byte.  Raises RefusalError."""
     _mount(SOURCE, place, "tmpfs", _MS_NODEV, f"huge=always,{options}")
+
+
+def without_privileges(mount: int) -> None:
+    """Keep executables from conferring privileges on the *mount* whose root directory is open.  Raises RefusalError.
+
+    Not under SELinux: unless its policy has nosuid_transition, a service would stay in the domain of what starts it
+    (check_nnp_nosuid in security/selinux/hooks.c), and so be confined less than its file says.
+    """
+    if not nosuid(mount) and not os.path.exists(_SELINUX):
+        _remount(mount, _MS_NOSUID | _MS_NODEV)
+
+
+def _remount(mount: int, flags: int) -> None:
+    """Add *flags* to those of the open *mount*."""
+    # In a user namespace, the flags that the mount had outside have to stay (mount_namespaces(7)).
+    had = os.fstatvfs(mount).f_flag
+    flags |= had & (_MS_OF_ST | _MS_RDONLY) | (_MS_RELATIME if had & _ST_RELATIME else 0)
+    _mount("none", f"/proc/self/fd/{mount}", "", _MS_REMOUNT | _MS_BIND | flags, "")
 
 
 def detach(place: str) -> None:

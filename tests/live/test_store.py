@@ -20,6 +20,8 @@ from tests.strace import each, needs_strace
 from tests.support import advised, need, worded
 
 ALL = WINDOWS * WINDOW >> 10
+#: cap_net_raw+ep, as setcap(8) writes it: struct vfs_cap_data, linux/capability.h.
+CAPABILITY = bytes.fromhex("0100000200200000000000000000000000000000")
 SCHEMA = json.loads((ROOT / "hugealign/run/stage-1.schema.json").read_text(encoding="utf-8"))
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to make a store")
 
@@ -88,6 +90,47 @@ def test_a_copy_that_services_can_bind(store: Path, program: Path) -> None:
     copy.unlink()
     assert stage(store, program).stdout.endswith("there already)\n")
     assert (store.stat().st_mode & 0o7777, store.stat().st_uid) == (0o755, 0)
+
+
+def test_nothing_in_the_store_confers_privileges(store: Path, program: Path, stock: Path) -> None:
+    """Neither do copies of version 1.0.0, which it could make by mistake, and whose mount allowed it."""
+    other = program.with_name("other")
+    shutil.copy(stock / "state", other)
+    assert stage(store, program, other).returncode == 0
+    options = next(line for line in mounts().splitlines() if f" {store} " in line).split()[5].split(",")
+    assert {"nosuid", "nodev"} <= {*options}
+    subprocess.run(["mount", "-o", "remount,bind,suid", store], check=True)
+    first, second = (link(store, path).resolve() for path in (program, other))
+    first.chmod(0o4755)
+    os.setxattr(second, "security.capability", CAPABILITY)
+    inodes = {path.stat().st_ino for path in (first, second)}
+    assert stage(store, program).stdout.endswith("copied)\n")
+    assert stage(store, other).stdout.endswith("copied)\n")
+    assert os.statvfs(store).f_flag & os.ST_NOSUID
+    for path in (link(store, program).resolve(), link(store, other).resolve()):
+        assert (path.stat().st_mode & 0o7777, path.stat().st_ino in inodes) == (0o755, False)
+        assert "security.capability" not in os.listxattr(path)
+
+
+def test_what_lies_where_a_link_belongs(store: Path, program: Path) -> None:
+    """A container engine makes an empty directory where a copy is to be; anything else in the way leaves no part."""
+    assert stage(store, "--owner", "a.service", program).returncode == 0  # so that there is a store
+    place = link(store, program)
+    place.mkdir(parents=True)
+    assert stage(store, program).returncode == 0
+    assert place.read_bytes() == program.read_bytes()
+    place.unlink()
+    (place / "file").mkdir(parents=True)
+    other = program.with_name("other")
+    shutil.copy(program, other)
+    link(store, other).mkdir()
+    (link(store, other) / "file").touch()
+    before = copies(store)
+    for path in (program, other):
+        done = stage(store, path)
+        assert (done.returncode, done.stderr.count("\n")) == (3, 1), done
+    assert sorted(os.listdir(store)) == sorted([*before, "for", "lock", "path"])
+    assert {entry["path"] for entry in listed(store)} == {str(program)}
 
 
 def test_services_share_a_copy_and_take_away_their_own_name_alone(store: Path, stock: Path, program: Path) -> None:
