@@ -13,6 +13,7 @@ import errno
 import functools
 import hashlib
 import importlib
+import itertools
 import os
 import pkgutil
 import shutil
@@ -30,14 +31,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hugealign
+from hugealign.changes import changes
 from hugealign.cli import main as hugealign_main
+from hugealign.diagnosis.values import Diagnosis
+from hugealign.errors import HugealignError
+from hugealign.io import native
 from hugealign.services import dropins, programs
+from hugealign.wrapper import plugin_builds
 
 USER = 65534
 #: Moments for the short test: before the calls that give something, and before those that name what is exchanged.
 GIVING, NAMING = 0, -1
-#: What the other user exchanges: a program, one that has a second name, and the list of a wheel that has the first.
+#: What the other user exchanges: a program, one that has a second name, the list of a wheel that has the first; and
+#: code in a cache that root might load.
 TARGETS = PROGRAM, TWICE, LIST = "site-packages/program", "a", "site-packages/a.dist-info/RECORD"
+CODE = "cache/hugealign/a.so"
 _CONT, _SYSCALL, _SETOPTIONS, _GET_SYSCALL_INFO = 7, 24, 0x4200, 0x420E  # linux/ptrace.h
 _TRACEME = 0
 #: SYSGOOD, FORK, VFORK, CLONE, EXITKILL.
@@ -187,10 +195,12 @@ class Ground:
         """Make the user's directory anew, with programs of *kind*, and links to a program of root's of kind *roots*."""
         shutil.rmtree(self.user, ignore_errors=True)
         (self.user / LIST).parent.mkdir(parents=True)
+        (self.user / CODE).parent.mkdir(parents=True)
         for path in (self.user / PROGRAM, self.user / "a", self.user / "other"):
             path.write_bytes(self.kinds[kind])
             path.chmod(0o755)
         os.link(self.user / "a", self.user / "b")
+        (self.user / CODE).write_text("code")
         (self.user / LIST).write_text("program,sha256=x,1\n")
         (self.user / "to-secret").symlink_to(self.secret)
         (self.user / "to-program").symlink_to(self.root / roots / "program")
@@ -218,8 +228,8 @@ class Ground:
                 yield f"{path} was left behind"
             if not stat.S_ISREG(info.st_mode):
                 continue
-            bits = info.st_mode & (stat.S_ISUID | stat.S_ISGID)
-            bits = bits if 0 in (info.st_uid, info.st_gid) or path.is_relative_to(self.store) else 0
+            owners = ((stat.S_ISUID, info.st_uid), (stat.S_ISGID, info.st_gid))
+            bits = sum(info.st_mode & bit for bit, owner in owners if not owner or path.is_relative_to(self.store))
             if bits and not (bits == stat.S_ISGID and path.read_bytes() in self.kinds.values()):
                 yield f"{path} is {stat.filemode(info.st_mode)} of {info.st_uid}:{info.st_gid}"
             if "security.capability" in os.listxattr(path):
@@ -267,7 +277,9 @@ ACTS: dict[str, Callable[[Path, Path], object]] = {
     "device": lambda path, user: (user / "device").replace(path),
     "directory": lambda path, _: _directory_for(path),
     "unlink": lambda path, _: path.unlink(),
-    "directory exchanged": lambda _, user: _exchange((user / PROGRAM).parent, user / "to-directory"),
+    "directory exchanged": lambda path, user: _exchange(
+        (user / PROGRAM if path.parent == user else path).parent, user / "to-directory"
+    ),
 }  # fmt: skip
 
 
@@ -285,7 +297,7 @@ class Other:
             names = list(ACTS)
             while asked := os.read(self._asks[0], 2):
                 try:
-                    path = ground.user / TARGETS[asked[1]]
+                    path = ground.user / (*TARGETS, CODE)[asked[1]]
                     ACTS[names[asked[0]]](path, ground.user)
                     answer = "done"
                 except OSError as error:
@@ -295,7 +307,7 @@ class Other:
 
     def does(self, act: str, target: str) -> str:
         """Have him do *act* to *target*; return ``done``, or the name of the error."""
-        os.write(self._asks[1], bytes([list(ACTS).index(act), TARGETS.index(target)]))
+        os.write(self._asks[1], bytes([list(ACTS).index(act), (*TARGETS, CODE).index(target)]))
         return os.read(self._answers[0], 16).decode()
 
     def close(self) -> None:
@@ -358,6 +370,36 @@ def _replace(ground: Ground) -> int:
     return hugealign_main(["warm", "--replace", str(ground.user / PROGRAM)])
 
 
+def _cached(work: Callable[[], object]) -> Callable[[Ground], int]:
+    """Return what does *work* as root does who has the other user's cache in his environment, as by ``sudo -E``."""
+
+    def cached(ground: Ground) -> int:
+        os.environ["XDG_CACHE_HOME"] = str((ground.user / CODE).parents[1])
+        try:
+            work()
+        except (OSError, HugealignError) as error:  # `status` says it, and goes on
+            print(error)
+            return 3
+        return 0
+
+    return cached
+
+
+def _compiled() -> None:
+    native.library(str(Path(hugealign.__file__).with_name("code") / "scan.c"))
+
+
+def _uncached() -> None:
+    look, remove = changes.KINDS["change.cache"]
+    for place, facts, remedy, *_ in look():
+        remove(changes.Change(Diagnosis("change.cache", place, facts, remedy)))
+
+
+def _plugin() -> None:
+    plugin_builds.shutil.which = lambda name: name  # type: ignore[attr-defined]  # cmake
+    plugin_builds.build(plugin_builds.Llvm("14.0.6", "/nonexistent", "/nonexistent"))
+
+
 def _enable(ground: Ground) -> int:
     units = ground.top / "units"
     units.mkdir(exist_ok=True)
@@ -396,6 +438,7 @@ def _drop(ground: Ground) -> None:
 
 _FIX = ("fix", "--level=shift")
 _CHMOD = (("chmod u+s", PROGRAM, 25),)
+_REFUSED = "others may write there"
 _LISTED = (("link to a secret", LIST, NAMING), ("directory exchanged", PROGRAM, 300))
 _SHARED = (("link to a secret", TWICE, GIVING), ("directory exchanged", PROGRAM, 300))
 ROWS = {
@@ -432,6 +475,9 @@ ROWS = {
         before=_noted,
         risks=(("directory exchanged", PROGRAM, 60),),
     ),
+    "compiled code": Row(_REFUSED, targets=(CODE,), work=_cached(_compiled), statuses=(3,)),
+    "plugin build": Row(_REFUSED, targets=(CODE,), work=_cached(_plugin), statuses=(3,)),
+    "status --undo of a cache": Row(_REFUSED, targets=(CODE,), work=_cached(_uncached), statuses=(3,)),
     "run --file": Row(
         "1 of 1 windows huge",
         ("run", "-v", "--how=stage", "--store", "{store}", "--file", "{program}", "--", "true"),
@@ -459,15 +505,17 @@ def exchanges(
         other = Other(ground)
         try:
             alone = _once(ground, row, -1, lambda: "", wrong, name)
-            if row.says not in alone.said or alone.status:
+            if row.says not in alone.said or alone.status not in row.statuses:
                 wrong.append(f"{name}: does not do what it should: {alone.said}")
             done["gaps"] = gaps = len(alone.calls)
-            moments = _risks(row, alone.calls) if short else _moments(gaps, acts, row.targets)
+            wanted = count or max(2000, gaps)
+            every = itertools.islice(_moments(gaps, acts, row.targets), 3 * wanted)  # where some acts cannot be done
+            moments = _risks(row, alone.calls) if short else every
             known = alone.begun + 2 * len(ground.user.parts) + 10 if row.leads else 0
             for at, act, target in moments:
                 if at < known:
                     continue
-                if not short and done["exchanges"] >= (count or max(2000, gaps)):
+                if not short and done["exchanges"] >= wanted:
                     break
                 before, about = ground.state(), f"{name}, {act}, {target}, {at} of {gaps}"
                 ran = _once(ground, row, at, functools.partial(other.does, act, target), wrong, about)
@@ -483,10 +531,10 @@ def exchanges(
 
 
 def _moments(gaps: int, acts: Sequence[str], targets: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-    """Yield each gap with each act, once, in an order in which any number of them are spread over all."""
+    """Yield each gap with each act, again and again, in an order in which any number of them are spread over all."""
     each = [(at, act, where) for at in range(gaps) for act in acts for where in targets]
     step = next(prime for prime in (7919, 6133, 5501, 1) if prime == 1 or len(each) % prime)
-    yield from (each[number * step % len(each)] for number in range(len(each)))
+    yield from (each[number * step % len(each)] for number in itertools.count())
 
 
 def _risks(row: Row, calls: Sequence[tuple[int, list[bytes]]]) -> Iterator[tuple[int, str, str]]:
