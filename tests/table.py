@@ -40,6 +40,8 @@ FILES = {
     "test_separate": "Finished files, separated by fix",
     "test_separate_debug": "Debug information of separated files",
     "test_separate_tools": "Tools on separated files",
+    "test_referee": "The referee of separated files",
+    "test_crossings": "References across the break of a separated file",
     "test_fix_debuggers": "Debuggers and profilers on fixed files",
     "test_keeping_out": "Links that are left alone, options that keep their meaning",
     "test_outputs": "Outputs and faults",

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable
 
 #: The groups of the pattern, by number: a conditional branch (with a distance of one byte; of four), a jump (likewise),
-#: a jump through a register or memory, what control never goes on behind (returns, HLT, UD0, UD1, UD2), and a call.
+#: a jump through a register or memory, what control need not go on behind (returns, HLT, INT3, UD0, UD1, UD2),
+#: and a call.
 BRANCH8, BRANCH32, JUMP8, JUMP32, INDIRECT, END, CALL = range(1, 8)
 LONGEST = 15  # bytes of an instruction
 RUN = 100  # instructions that are matched at once
@@ -62,7 +63,7 @@ _WITH_OPERAND = {
 }
 _ALONE = {
     *(*range(0x50, 0x60), *range(0x6C, 0x70), *range(0x90, 0x9A), *range(0x9B, 0xA0), *range(0xA4, 0xA8)),
-    *(*range(0xAA, 0xB0), 0xC9, 0xCC, 0xD7, *range(0xEC, 0xF0), 0xF1, 0xF5, *range(0xF8, 0xFE)),
+    *(*range(0xAA, 0xB0), 0xC9, 0xD7, *range(0xEC, 0xF0), 0xF1, 0xF5, *range(0xF8, 0xFE)),
 }
 _WITH_BYTE = {*(row + 4 for row in _ARITHMETIC), 0x6A, 0xA8, *range(0xB0, 0xB8), 0xCD, *range(0xE4, 0xE8)}
 _WITH_OPERAND_AND_BYTE = (0x6B, 0x80, 0x83, 0xC0, 0xC1)
@@ -125,7 +126,7 @@ def _flow() -> bytes:
         rb"(\xeb.)",
         rb"(\xe9.{4})",
         rb"(\xff" + _registers(4, 5) + _operand() + b")",
-        rb"([\xc3\xcb\xcf\xf4]|[\xc2\xca]..|\x0f\x0b|\x0f[\xb9\xff]" + _operand() + b")",
+        rb"([\xc3\xcb\xcc\xcf\xf4]|[\xc2\xca]..|\x0f\x0b|\x0f[\xb9\xff]" + _operand() + b")",
         rb"(\xe8.{4})",
     )
 

@@ -60,11 +60,11 @@ class CachedText(Record):
         return [offset for offset, good in zip(self.offsets, self.warmth.huge, strict=True) if not good]
 
 
-def warm(file: "str | Place", options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
+def warm(path: "str | Place", options: WarmOptions | None = None, progress: Progress | None = None) -> CachedText:
     """Bring the text of a file into the page cache in huge folios.
 
     Args:
-        file: The program or library; a Place is reached without links.
+        path: The program or library; a Place is reached without links.
         options: What to warm, and how.
         progress: Called after each window with the number of windows done and the total.
 
@@ -76,8 +76,7 @@ def warm(file: "str | Place", options: WarmOptions | None = None, progress: Prog
     """
     options = options or WarmOptions()
     page_size = kernel.huge_page_size()
-    if options.replace and isinstance(file, str):
-        file = named(file)
+    file = named(path) if options.replace and isinstance(path, str) else path
     path = _path(file)
     with measure.huge_pages_allowed(), opened(file) as fd:
         limit, notes = options.windows, list[Diagnosis]()
@@ -113,22 +112,22 @@ def window_bytes(file: "str | Place") -> int:
         return len(measure.text_windows(fd, page_size)) * page_size
 
 
-def cool(file: "str | Place", progress: Progress | None = None) -> CachedText:
+def cool(path: "str | Place", progress: Progress | None = None) -> CachedText:
     """Bring the text of a file into the page cache in small pages.
 
     Args:
-        file: The program or library; a Place is reached without links.
+        path: The program or library; a Place is reached without links.
         progress: Called after each window with the number of windows done and the total.
 
     Raises:
         HugealignError: The file cannot be examined.
     """
-    page_size, path = kernel.huge_page_size(), _path(file)
-    with measure.huge_pages_allowed(), opened(file) as fd:
+    page_size = kernel.huge_page_size()
+    with measure.huge_pages_allowed(), opened(path) as fd:
         offsets = measure.text_windows(fd, page_size, all_text=True)
         warmth = warming.cool(fd, offsets, page_size, progress)
-        diagnosis = diagnose.after_cooling(fd, path) if any(warmth.huge) else None
-        return CachedText(path, page_size, offsets, warmth, diagnosis)
+        diagnosis = diagnose.after_cooling(fd, _path(path)) if any(warmth.huge) else None
+        return CachedText(_path(path), page_size, offsets, warmth, diagnosis)
 
 
 def _replaced(file: "Place", before: CachedText, fd: int, progress: Progress | None) -> CachedText:

@@ -4,7 +4,6 @@ import re
 import shutil
 import stat
 import struct
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
 from hugealign.fixing.separation import check
 from tests.link import test_aarch64
 from tests.link.bulk import bulk_object
+from tests.referee import unexplained
 from tests.support import PAGE, PYTHON, SRC, Elf, Toolchain, environment, need_compiler, run
 
 #: Linkers that put constants before the text, so that its head cannot be padded.
@@ -46,6 +46,7 @@ def separated(path: Path, output: Path | None = None) -> tuple[Path, Step]:
     assert done.plan.step
     assert (done.action, done.plan.executable, done.after) == (FIX, 0, output.stat().st_size)
     assert_stepped(path, output, done.plan.step)
+    assert unexplained(path, output) == []
     assert undone(output).read_bytes() == path.read_bytes()
     return output, done.plan.step
 
@@ -502,7 +503,7 @@ def in_language(language: str, directory: Path) -> Path:
 
 @pytest.mark.parametrize("options", [(), ("-Wl,--no-eh-frame-hdr",), ("-s",), ("-s", "-Wl,--no-eh-frame-hdr")])
 def test_unwinding_tables(options: tuple[str, ...], tmp_path: Path) -> None:
-    """Functions are where unwinding entries and symbols say, with the sorted table or without; exceptions land in them."""
+    """Functions are where unwinding entries and symbols say; exceptions land in them."""
     path = tmp_path / "program"
     run("g++", "-O1", "-fPIC", SRC / "features.cc", bulk_object(tmp_path), *options, "-o", path, check=True)
     with path.open("rb") as stream:

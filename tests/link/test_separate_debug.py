@@ -17,7 +17,7 @@ from hugealign.elf.fixrecord import Step
 from hugealign.fixing.separation import debugfile
 from tests.commands import bounded
 from tests.link.test_separate import LANGUAGES, all_sizes, code_of, in_language, refusal, separated
-from tests.support import HUGEALIGN, PYTHON, Elf, need, need_compiler, run
+from tests.support import HUGEALIGN, Elf, need, need_compiler, run
 
 __all__ = ["all_sizes"]  # a fixture
 

@@ -22,6 +22,7 @@ from hugealign.elf.fixrecord import Step
 from hugealign.elf.image import (
     PF_X,
     PT_DYNAMIC,
+    PT_GNU_RELRO,
     PT_LOAD,
     PT_PHDR,
     SHF_ALLOC,
@@ -119,9 +120,14 @@ def _check_segments(old: Image, new: Image, step: Step) -> None:
         same = (a.p_type, a.p_flags, a.p_align) == (b.p_type, b.p_flags, b.p_align)
         if not same or b.p_vaddr != step(a.p_vaddr) or (a.p_memsz != b.p_memsz and a.p_type != PT_PHDR):
             _fail("program header", a.p_vaddr)
-        if b.p_filesz and not any(
-            s.p_vaddr - s.p_offset == b.p_vaddr - b.p_offset and s.p_vaddr <= b.p_vaddr < s.p_vaddr + s.p_filesz
-            for s in new.load_segments
+        # Of RELRO, only addresses count; mold 1.10 lets it begin with .tbss, in front of what the file has.
+        if (
+            b.p_type != PT_GNU_RELRO
+            and b.p_filesz
+            and not any(
+                s.p_vaddr - s.p_offset == b.p_vaddr - b.p_offset and s.p_vaddr <= b.p_vaddr < s.p_vaddr + s.p_filesz
+                for s in new.load_segments
+            )
         ):
             _fail("program header", a.p_vaddr)
     for segment, other in itertools.pairwise(new.load_segments):
@@ -193,7 +199,7 @@ def _check_relocations(old: _File, new: _File, step: Step) -> None:
     places = old.places()
     if new.places() != [step(place) for place in places]:
         _fail("packed relocation", places[0] if places else 0)
-    for group in _near(places):
+    for group in _near(places, sorted(s.p_vaddr for s in old.image.load_segments)):
         low, size = group[0], group[-1] + 8 - group[0]
         a_bytes, b_bytes = old.at(low, size), new.at(step(low), size)
         for place in group:
@@ -202,12 +208,16 @@ def _check_relocations(old: _File, new: _File, step: Step) -> None:
                 _fail("packed relocation", place)
 
 
-def _near(places: list[int]) -> Iterator[list[int]]:
+def _near(places: list[int], segments: list[int]) -> Iterator[list[int]]:
+    """Yield runs of *places* that are near each other, each in one of the segments that begin at *segments*."""
     group: list[int] = []
+    end = 0
     for place in places:
-        if group and not 0 < place - group[0] < _PIECE:
-            yield group
+        if not group or place >= end or not 0 < place - group[0] < _PIECE:
+            if group:
+                yield group
             group = []
+            end = next((segment for segment in segments if segment > place), 1 << 64)
         group.append(place)
     if group:
         yield group

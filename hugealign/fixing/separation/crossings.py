@@ -53,9 +53,9 @@ _TABLE = 1 << 14
 #: MOV with an immediate operand.
 _MOVABS = re.compile(rb"\xff(?<=[\x48\x49][\xb8-\xbf].....)(?=\xff\xff\xff)", re.DOTALL)
 #: Sections whose distances are known: from unwinding information to code.
-_NOT_SEARCHED = (".eh_frame", ".eh_frame_hdr", ".gcc_except_table")
+_NOT_SEARCHED = (".eh_frame", ".eh_frame_hdr")
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
-_STT_SECTION, _STT_FILE, _STT_TLS, _SHN_ABS, _SHN_LORESERVE = 3, 4, 6, 0xFFF1, 0xFF00
+_WITHOUT_ADDRESS, _SHN_LORESERVE = (3, 4, 6), 0xFF00  # STT_SECTION, STT_FILE, STT_TLS
 #: The C library's start-up code has the first in its note, and nothing refers to it; by the others, assemblers for Arm
 #: say what is data (AAELF64, 5.5.5, "Mapping symbols").
 _UNUSED = re.compile(rb"__abi_tag\Z|\$[dx](?:\.|\Z)")
@@ -67,6 +67,8 @@ _COMMENT_LIMIT = 1 << 12
 #: Notes that hold no distance, by name and type: an ABI, a build ID, a linker's version, properties, and addresses,
 #: which `words` steps.
 _KNOWN_NOTES = {(b"GNU", kind) for kind in (1, 3, 4, 5)} | {(b"stapsdt", 3), (b"hugealign", 1), (b"Go", 4)}
+#: ... or text: what a package is, and which libraries it opens (systemd.io/ELF_PACKAGE_METADATA).
+_KNOWN_NOTES |= {(b"FDO", 0xCAFE1A7E), (b"FDO", 0x407C0C0A)}
 _NOTES_LIMIT = 1 << 24
 
 
@@ -114,6 +116,7 @@ class _Search:
 
     def refuse_symbols(self) -> None:
         """Raise RefusalError for a symbol that names a place in front of the break."""
+        kept = {i for i, s in enumerate(self._image.sections) if i and not s.sh_flags & SHF_ALLOC}  # of the file alone
         by_mold = any(self._is_of_mold(section) for section in self._image.sections if section.name == ".comment")
         for table in self._image.sections:
             if table.sh_type not in (_SHT_SYMTAB, _SHT_DYNSYM) or table.sh_link >= len(self._image.sections):
@@ -121,11 +124,8 @@ class _Search:
             names = self._image.sections[table.sh_link]
             for _, part in filled(self._fd, table.sh_offset, table.sh_size, 24):
                 for first, value, _ in struct.iter_unpack("<QQQ", part):
-                    if (
-                        value < self._start
-                        and first >> 48
-                        and (first >> 32 & 15) not in (_STT_SECTION, _STT_FILE, _STT_TLS)
-                    ):
+                    section, kind = first >> 48, first >> 32 & 15
+                    if value < self._start and section and section not in kept and kind not in _WITHOUT_ADDRESS:
                         self._refuse_symbol(first, value, names, by_mold)
 
     def _is_of_mold(self, comment: Section) -> bool:
@@ -203,8 +203,11 @@ class _Search:
                     target, whole = _reached(int.from_bytes(data[at : at + 4], "little"), address + at)
                     if not self._first <= target < self._start:
                         continue
-                    if whole and target == page and not any(page < end and begin < self._start for begin, end in named):
-                        continue  # of this page, code can name only what moves
+                    if whole and target == page and self._start != page:
+                        if not any(page < end for _, end in named):
+                            continue  # of this page, code can name only what moves
+                        if target + _added(data[at : at + 68]) >= self._start:
+                            continue
                     yield Crossing(address + at, target, seen=True)
 
     def words(self) -> Iterator[Crossing]:
@@ -219,7 +222,8 @@ class _Search:
             low, high = min(named)[0] - x86.LONGEST, max(end for _, end in named)
             for place, target in leading(self._fd, section, low, min(high + _TABLE, self._start), 0):
                 if any(begin - x86.LONGEST <= target < end for begin, end in named):
-                    if not (is_code and self._is_code(place)):
+                    # Code of aarch64 is not decoded, but aligned.
+                    if not is_code or (not self._is_code(place) if self._proof else place % 4 == 0):
                         yield Crossing(place, target)
                 elif not (is_code or place % 4) and self._is_in_table(section, place, target, named):
                     yield Crossing(place, target)
@@ -242,10 +246,10 @@ class _Search:
         return False
 
     def _named(self) -> list[tuple[int, int]]:
-        """Return what an object file can name in front of the break: ranges of addresses."""
+        """Return what an object file can name in front of the break: ranges of addresses, with the ends of notes."""
         headers = self._image.segments[0].header + PHENTSIZE * len(self._image.segments)
         sections = [s for s in self._held if s.sh_addr < self._start and (s.sh_type == SHT_NOTE or s.name == ".interp")]
-        return [(self._first, self._first + headers), *((s.sh_addr, s.sh_addr + s.sh_size) for s in sections)]
+        return [(self._first, self._first + headers), *((s.sh_addr, s.sh_addr + s.sh_size + 1) for s in sections)]
 
     def _is_code(self, place: int) -> bool:
         """Whether the four bytes at *place* are proven to be code; what else they are, `code_x86` says."""
@@ -280,3 +284,31 @@ def _reached(word: int, at: int) -> tuple[int, bool]:
 
 def _signed(value: int, bits: int) -> int:
     return value - (value >> bits - 1 << bits)
+
+
+def _added(code: bytes) -> int:
+    """Return the least that is added to the result of ADRP, the first instruction; a negative number if in doubt.
+
+    They follow each other up to one that overwrites the result, and no other one has that register in any field.
+    """
+    first, *others = struct.unpack_from(f"<{len(code) // 4}I", code)
+    register, least = int(first) & 31, 1 << 12
+    for word in others:
+        target, base, *rest = (word & 31, word >> 5 & 31, word >> 10 & 31, word >> 16 & 31)
+        is_load = word & 0x3FC00000 == 0x39400000  # LDR, LDRB, LDRH with an unsigned offset
+        if base == register and (is_load or word & 0xFFC00000 == 0x91000000):  # or ADD (immediate), 64 bits
+            least = min(least, int(word >> 10 & 0xFFF) << (word >> 30 if is_load else 0))
+            if target == register:
+                return least
+            continue
+        # MOV (wide immediate; register), ADRP.
+        moves = word & 0x7F800000 == 0x52800000 or word & 0x9F000000 == 0x90000000
+        if target == register and (moves or (word & 0x7FE0FFE0 == 0x2A0003E0 and rest[1] != register)):
+            return least
+        # C4.1.86 (immediate operands), C4.1.94 (unsigned offsets)
+        fields = (base,) if word & 0x1C000000 == 0x10000000 or word & 0x3B000000 == 0x39000000 else (base, *rest)
+        if register in fields or word & 0x1C000000 == 0x14000000:  # or a branch
+            break
+        if target == register:
+            break
+    return -1 << 12

@@ -202,6 +202,7 @@ class _Function:
         self._blocks: list[int] = []  # where they begin: offsets, ascending
         self._ends: dict[int, int] = {}
         self._todo: list[int] = []  # offsets, ascending
+        self._labels: list[int] = []  # ... whose addresses code takes: of data, or of instructions
         self._through_register = self._broken = False
 
     def instruction(self, address: int) -> Instruction | None:
@@ -271,8 +272,14 @@ class _Function:
         following = self._blocks[i] if i < len(self._blocks) else len(code)
         insort(self._blocks, block)
         self._ends[block] = min(end, following)
+        for lea in _LEA.finditer(code, block, self._ends[block]):
+            target = lea.end(1) + int.from_bytes(lea[1], "little", signed=True)
+            if 0 <= target < len(code) and self._begins(block, lea.start()) and not self._reached(target):
+                insort(self._labels, target)
         low, high = bisect_right(self._todo, block), bisect_left(self._todo, self._ends[block])
-        self._broken |= not all(self._begins(block, offset) for offset in self._todo[low:high])
+        expected = self._todo[low:high]
+        low, high = bisect_right(self._labels, block), bisect_left(self._labels, self._ends[block])
+        self._broken |= not all(self._begins(block, offset) for offset in expected + self._labels[low:high])
         if end > following:
             self._broken |= not self._begins(block, following)
             return -1

@@ -36,6 +36,7 @@ _ENTRIES_LIMIT = 1 << 26  # of all tables together
 _TYPE, _SHNDX = 0xFFFFFFFF, 48
 _SHT_SYMTAB, _SHT_RELA, _SHT_NOTE, _SHT_DYNSYM, _SHT_SHNDX = 2, 4, 7, 11, 18
 _SHN_UNDEF, _SHN_LORESERVE, _STT_TLS = 0, 0xFF00, 6
+_NEGATIVE = 1 << 63  # of an address: from where it would be in front of the file
 _WORD, _DYN, _RELA, _SYM = struct.Struct("<Q"), 16, 24, 24
 
 #: Dynamic relocations by processor.  In *values* an addend without a symbol is an address, in *slots* the word at the
@@ -189,10 +190,10 @@ class _Search:
     def _addresses(self, places: Sequence[int], addresses: Sequence[int]) -> None:
         """Take the words at *places*, which hold *addresses*, for such that move."""
         step = self._step
-        if min(addresses, default=step.start) >= step.start:
+        if min(addresses, default=step.start) >= step.start and max(addresses, default=0) < _NEGATIVE:
             self._words.add(step.delta, places)
             return
-        self._known_early([a for a in addresses if a < step.start])
+        self._known_early([a for a in addresses if not step.start <= a < _NEGATIVE])
         for low, high, distance in ((step.start, 1 << 64, step.delta), (step.behind, step.start, step.room)):
             self._words.add(distance, [p for p, a in zip(places, addresses, strict=True) if low <= a < high])
 

@@ -25,6 +25,7 @@ from tests.prebuilt.__main__ import BUILD, CASES, Case, Run, SkipError, cases_of
 from tests.support import HUGEALIGN
 
 _PAGE = 2 << 20
+_BY_HAND = "\n## Before and after 1.0.1\n"
 _SECONDS = 600
 _SAMPLES = 300  # functions whose names and lines are compared
 RESULTS = BUILD / "separated.json"
@@ -87,7 +88,10 @@ def main() -> int:
         parser.error("--hugifyr PROGRAM is needed: see the README of github.com/anadav/hugifyr")
     if args.write:
         files = [[Result(**item) for item in results] for results in kept["files"].values()]
-        Path(args.write).write_text(page(files, list(kept["suites"].values())), encoding="utf-8")
+        written = Path(args.write)
+        old = written.read_text(encoding="utf-8") if written.exists() else ""
+        by_hand = "".join(old.partition(_BY_HAND)[1:])  # of another command, lab.bench.separated.refusals
+        written.write_text(page(files, list(kept["suites"].values())) + by_hand, encoding="utf-8")
     return 0
 
 
