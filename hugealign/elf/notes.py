@@ -12,7 +12,8 @@ hot_end     u64    address behind them; equal to hot_start if there is no order
 windows     u32    the budget: how many windows should be huge; 0 for all
 functions   u32    how many hot functions the order has; 0 if there is none
 length      u32    bytes of the profile id
-profile     bytes  identifies the profile that gave the order
+profile     bytes  identifies the profile that gave the order, filled up to 4 bytes
+threshold   u32    the bytes of tail up to which the link pads nothing; not in notes of hugealign 1.0
 ==========  =====  ==============================================================
 """
 
@@ -35,7 +36,7 @@ _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections,
 class BuildNote(Record):
     """A link's intent.  Sizes and addresses are bytes; *windows* is the budget, 0 for all.
 
-    *functions* is how many hot functions the order has.
+    *functions* is how many hot functions the order has, *threshold* the tail up to which the link pads nothing.
     """
 
     page_size: int
@@ -45,13 +46,16 @@ class BuildNote(Record):
     padded: bool = False
     profile: bytes = b""
     functions: int = 0
+    threshold: int = 0
 
     def pack(self, little: bool = True, version: int = VERSION) -> bytes:
         """Return the whole note, header included, as the section holds it."""
         order = "<" if little else ">"
         flags = _PADDED * self.padded
         fields = (version, flags, self.page_size, self.hot_start, self.hot_end, self.windows, self.functions)
-        desc = struct.pack(order + _FIXED, *fields, len(self.profile)) + self.profile
+        filled = self.profile + b"\0" * (-len(self.profile) % 4)
+        threshold = struct.pack(order + "I", self.threshold)
+        desc = struct.pack(order + _FIXED, *fields, len(self.profile)) + filled + threshold
         name = NAME.encode() + b"\0"
         header = struct.pack(order + "III", len(name), len(desc), _TYPE)
         return header + b"".join(part + b"\0" * (-len(part) % 4) for part in (name, desc))
@@ -83,7 +87,9 @@ def _build_note(desc: bytes, order: str) -> BuildNote | None:
     if version != VERSION or page_size & (page_size - 1) or not 1 << 12 <= page_size <= 1 << 30:
         return None
     profile = desc[layout.size : layout.size + min(length, _PROFILE_LIMIT)]
-    return BuildNote(page_size, hot_start, hot_end, windows, bool(flags & _PADDED), profile, functions)
+    behind = desc[layout.size + length + -length % 4 :][:4]
+    threshold = int.from_bytes(behind, "little" if order == "<" else "big") if len(behind) == 4 else 0
+    return BuildNote(page_size, hot_start, hot_end, windows, bool(flags & _PADDED), profile, functions, threshold)
 
 
 def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:

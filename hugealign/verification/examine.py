@@ -116,11 +116,16 @@ def _lost_pad(facts: Facts, policy: Policy, text: Segment) -> Iterator[Diagnosis
         return  # a text that ends with a window gets a pad of one byte
     if any(section.name == ".hugealign.fix" for section in image.sections):
         return  # a fix pads gaps within the text, and its windows end where it could make them end
-    pads = pad_sections(image)
+    pads, note = pad_sections(image), facts.notes.build
+    least = len(image.machine.trap) if image.machine else 1
+    if pads and all(section.sh_size <= least for section in pads):
+        return  # the link found the tail not worth a window
     if pads:
         yield finding("HA019", text, tail=tail, section=pads[0].name)
-    elif facts.notes.build and facts.notes.build.padded and facts.notes.build.page_size >= page:
-        yield finding("HA019", text, tail=tail)
+    elif note and note.padded and note.page_size >= page:
+        exact = (text.p_vaddr + text.p_memsz + load_bias(image)) % note.page_size
+        if exact > note.threshold:
+            yield finding("HA019", text, tail=tail)
 
 
 def _note(facts: Facts, text: Segment) -> Iterator[Diagnosis]:

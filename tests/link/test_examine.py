@@ -310,6 +310,39 @@ def test_what_the_note_says_is_read(directory: Path) -> None:
     assert "hugealign" in run("readelf", "-nW", note).stdout
 
 
+@pytest.mark.parametrize("tail", [1, 1000, 4000])
+@pytest.mark.parametrize("linker", ["-fuse-ld=bfd", _LLD14, f"-fuse-ld=lld -B{LLVM['lld19']}", "-fuse-ld=mold"])
+def test_a_tail_that_the_link_does_not_pad(linker: str, tail: int, directory: Path, tmp_path: Path) -> None:
+    """It is not said to have lost its pad; not even without that section, if the link has left its note."""
+    need_compiler("gcc", *linker.split())
+    (tmp_path / "order").write_text("# hugealign.order/1\nmain\n")
+
+    def linked(fill: int, **settings: Any) -> Path:
+        (tmp_path / "fill.s").write_text(f'.text\n.fill {fill}, 1, 0xc3\n.section .note.GNU-stack,"",@progbits\n')
+        words = (HUGEALIGN, "gcc", *linker.split(), "fill.s", directory / "main.o", directory / "text.o", "-o", "out")
+        run(*words, cwd=tmp_path, check=True, HUGEALIGN_PROFILE=str(tmp_path / "order"), **settings)
+        return tmp_path / "out"
+
+    def codes(path: Path) -> set[str]:
+        return {diagnosis.code for diagnosis in report(path).diagnoses}
+
+    image = Elf(linked(16))
+    last = max(s["sh_addr"] + s["sh_size"] for n, s in image.sections.items() if s["sh_flags"] & 4 and "pad" not in n)
+    fill = 16 + -last % PAGE + tail
+    path = linked(fill)
+    text = Elf(path).text[0]
+    assert 0 < (text["p_vaddr"] + text["p_memsz"]) % PAGE <= 4096, "not the tail that is meant"
+    assert "HA019" not in codes(path)
+    bare = tmp_path / "bare"
+    run("objcopy", "--remove-section=*hugealign.pad", "--wildcard", path, bare, check=True)
+    assert "HA019" not in codes(bare)
+    # With a smaller threshold the same tail gets a pad, which can be lost.
+    if tail > 512:
+        padded = linked(fill, HUGEALIGN_MIN_TEXT="512")
+        run("objcopy", "--remove-section=*hugealign.pad", "--wildcard", padded, bare, check=True)
+        assert "HA019" in codes(bare)
+
+
 @pytest.mark.parametrize("step", [2 * PAGE, 0])
 def test_a_file_of_nothing_but_text_segments(step: int, tmp_path: Path) -> None:
     """As many as Linux reads, one after the other or all in one place."""

@@ -208,8 +208,8 @@ class OrderedLink(Record):
 
     def note(self) -> bytes:
         """Return the note for the link: its version is 0, which no reader accepts, until `sign` completes it."""
-        size, order = self.job.settings.page_size, self.order
-        note = notes.BuildNote(size, 0, 0, order.windows, True, order.identity, order.hot)
+        size, threshold, order = self.job.settings.page_size, self.job.settings.pad_threshold, self.order
+        note = notes.BuildNote(size, 0, 0, order.windows, True, order.identity, order.hot, threshold)
         return note.pack(not self.job.machine.big, version=0)
 
     def sign(self, image: "Image") -> tuple[int, int] | None:

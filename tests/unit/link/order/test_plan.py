@@ -31,5 +31,5 @@ def test_the_note_is_the_one_that_verify_reads() -> None:
     job = Job("ld", [], [], parse([]), X86_64, Settings(page_size=PAGE_SIZE))
     order = LinkOrder([], 7, {}, windows=3, identity=b"i" * 20)
     made = OrderedLink(order, linkers.SCRIPT, linkers.named("bfd"), job)
-    packed = BuildNote(1 << 21, 0, 0, 3, padded=True, profile=b"i" * 20, functions=7).pack()
+    packed = BuildNote(1 << 21, 0, 0, 3, padded=True, profile=b"i" * 20, functions=7, threshold=4096).pack()
     assert made.note() == packed[:24] + bytes(4) + packed[28:]  # but for the version
