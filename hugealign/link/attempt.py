@@ -153,6 +153,7 @@ def _run(
         words = [memory.file("names.o", data, "hugealign's names.o"), *words]
     if order and linker.order_script:
         words = ["-T", _script(job, linker.order_script, memory), *words]
+    words += linker.default_script(job.command)
     run = running.spawn([job.real, *words], True, meanwhile)
     if not job.command.reports and b"/proc/self/fd/" not in run.stdout + run.stderr:
         return run

@@ -42,10 +42,12 @@ class Command:
         self.library_paths: list[str] = []
         self.library_files: list[str] | None = None  # where the libraries are, once `estimate.libraries` has looked
         self.scripts: list[str] = []
+        self.default_script: str | None = None  # read when the command line has been
         self.sections: list[str] = []  # patterns of the input sections that the user's scripts request
         self.reports: list[tuple[str, bool]] = []  # files that name the inputs, and whether in make's syntax
         self.ordered = False  # by an option of the user's own
         self.max_page_size = 0
+        self.common_page_size = 0
         self.image_base: int | None = None
         self.static = False
         self.position_independent = False
@@ -119,8 +121,8 @@ def split(text: str) -> list[str]:
     return words
 
 
-def parse(words: list[str]) -> Command:
-    """Return what the expanded linker arguments *words* request."""
+def parse(words: list[str], linker: str = "") -> Command:
+    """Return what the expanded linker arguments *words* request of a *linker* of that kind, empty if it is unknown."""
     command = Command()
     remaining = enumerate(words)
     for place, word in remaining:
@@ -137,7 +139,7 @@ def parse(words: list[str]) -> Command:
             written = f"{word} {value}"
         else:
             written = word
-        if reason := _apply(command, name, value):
+        if (reason := _apply(command, name, value)) and linker not in options.DEFAULTS.get(name, ()):
             command.hands_off = command.hands_off or f"{written}: {reason}"
     return command
 
@@ -167,11 +169,16 @@ def _apply(command: Command, name: str, value: str | None) -> str:
         return "" if command.machine else "the target is not one that hugealign knows"
     elif name == "z":
         command.z.append(value or "")
-        if value and value.startswith("max-page-size="):
-            command.max_page_size = number(value.partition("=")[2]) or 0
+        keyword, _, size = (value or "").partition("=")
+        if keyword == "max-page-size":
+            command.max_page_size = number(size) or 0
+        elif keyword == "common-page-size":
+            command.common_page_size = number(size) or 0
         return options.z_effect(value or "")
     elif name in ("T", "script"):
         command.scripts.append(value or "")
+    elif name in ("dT", "default-script"):
+        command.default_script = value or ""
     elif name in ("l", "library"):
         command.libraries.append((value or "", command.static))
     elif name in ("L", "library-path"):

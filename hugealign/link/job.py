@@ -8,7 +8,7 @@ from hugealign.elf.machines import Machine, sizes
 from hugealign.io import ar
 from hugealign.io.descriptors import file_at
 from hugealign.link import command as commands
-from hugealign.link import estimate
+from hugealign.link import estimate, linkers
 from hugealign.link.command import Command
 from hugealign.records import Record
 from hugealign.settings import Settings
@@ -16,6 +16,7 @@ from hugealign.settings import Settings
 _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
 _OBJECTS = (".o", ".lo", ".obj", ".rlib")  # inputs that are no scripts, by their names
 _MAGIC = (ELFMAG, ar.MAGIC, ar.THIN, *estimate.BITCODE)  # and by how they begin
+_LEFT_OUT = "left out by HUGEALIGN_ONLY or HUGEALIGN_SKIP"
 _LIBRARIES = (".so", ".a")
 _LIBRARY_LIMIT = 1 << 16  # bytes of a library that may be a script
 
@@ -47,10 +48,14 @@ class Job(Record):
 
 
 class LeftAlone(Record):
-    """A link that hugealign leaves alone: its *output*, and the *reason*."""
+    """A link that hugealign leaves alone: its *output*, and the *reason*.
+
+    *unasked*: the user's settings leave this output out.
+    """
 
     output: str
     reason: str
+    unasked: bool = False
 
 
 def understand(real: str, arguments: list[str], settings: "Settings") -> Job | LeftAlone:
@@ -60,8 +65,10 @@ def understand(real: str, arguments: list[str], settings: "Settings") -> Job | L
     except RecursionError:
         return LeftAlone(commands.parse(arguments).output, "response files name each other")
     command = commands.parse(words)
+    if command.hands_off and (linker := linkers.identify(real)):
+        command = commands.parse(words, linker.name)  # perhaps by an option that names what this linker does anyway
     job = _job(real, arguments, words, command, settings)
-    return LeftAlone(command.output, job) if isinstance(job, str) else job
+    return LeftAlone(command.output, job, job == _LEFT_OUT) if isinstance(job, str) else job
 
 
 def _job(real: str, arguments: list[str], words: list[str], command: "Command", settings: "Settings") -> Job | str:
@@ -81,10 +88,12 @@ def _job(real: str, arguments: list[str], words: list[str], command: "Command", 
     settings = settings.changed(page_size=page_size, min_text=min_text, pad_threshold=threshold)
     if command.image_base is not None and command.image_base % settings.page_size:
         return "the requested image base is not on a window"
+    if 0 < command.max_page_size < command.common_page_size:
+        return "its common page size is larger than its largest"  # GNU ld refuses that; with ours, it would not
     if os.path.exists(command.output) and not os.path.isfile(command.output):
         return "the output is not a regular file"
     if not _wanted(command.output, settings):
-        return "left out by HUGEALIGN_ONLY or HUGEALIGN_SKIP"
+        return _LEFT_OUT
     if not os.path.isdir("/proc/self/fd"):
         return "/proc is not mounted"
     if full := _full_script(command):
@@ -120,10 +129,11 @@ def _read_response(path: str) -> str:
 def _full_script(command: "Command") -> str:
     """Return why a linker script of the user's own keeps the link from being laid out, empty if none does.
 
-    Scripts are given by ``-T`` or among the inputs and libraries, where a linker takes for one what is no object (ld
-    manual, "Implicit Linker Scripts").  *command* gets the patterns of the sections that they request.
+    Scripts are given by ``-T`` or ``-dT``, or among the inputs and libraries, where a linker takes for one what is no
+    object (ld manual, "Implicit Linker Scripts").  *command* gets the patterns of the sections that they request.
     """
-    for name in command.scripts:
+    default = [] if command.default_script is None else [command.default_script]
+    for name in command.scripts + default:
         if (data := _beginning(_locate(name, command.library_paths))) is None:
             return f"the linker script {name} cannot be read"
         if full := _read_script(name, data, command):

@@ -81,6 +81,10 @@ class Linker:
         moves = not command.position_independent and command.image_base is None and self.image_base(machine) % page_size
         return [f"{self.base_option}={page_size:#x}"] if self.base_option and moves else []
 
+    def default_script(self, _command: Command) -> list[str]:
+        """Return the words that have the linker read the user's default script, where our script would hide it."""
+        return []
+
     def order_form(self, _machine: Machine) -> str | None:
         """Return the form of an order for a link for this machine."""
         return self.form
@@ -120,6 +124,10 @@ class Lld(Linker):
     def wastes(self, machine: Machine) -> bool:
         """Return whether long tails get no pad: lld fills the rest of their window with traps (writeTrapInstr)."""
         return machine.pad_threshold > PAD_THRESHOLD
+
+    def default_script(self, command: Command) -> list[str]:
+        """Return them: lld reads it only where no other script is given (``-dT`` in its manual page)."""
+        return ["-T", command.default_script] if command.default_script and not command.scripts else []
 
     def order_form(self, machine: Machine) -> str:
         """Return SYMBOLS, or SCRIPT where lld puts these in the middle of the text."""

@@ -10,9 +10,9 @@ What is not here is not known, and gets the plain link.
 
 #: Options that `command` itself reads.
 _READ = """
-    Map= T= script= m= z= o= output= l= library= L= library-path= dependency-file= b= format= oformat= Ttext-segment=
-    image-base= static Bstatic dn non_shared Bdynamic dy call_shared pie pic-executable shared Bshareable no-pie nopie
-    no-pic-executable plugin-opt=
+    Map= T= script= dT= default-script= m= z= o= output= l= library= L= library-path= dependency-file= b= format=
+    oformat= Ttext-segment= image-base= static Bstatic dn non_shared Bdynamic dy call_shared pie pic-executable shared
+    Bshareable no-pie nopie no-pic-executable plugin-opt=
     """
 
 #: Options that change nothing that the layout rests on.
@@ -97,6 +97,9 @@ _PLACES = """
     zero-to-bss
     """
 
+#: Those among them that name what these linkers do in each link that is laid out.
+DEFAULTS = {"rosegment": ("lld", "mold"), "no-rosegment": ("bfd", "gold")}
+
 #: Options that make no program or library, or more than one file, or print what our layout changes.
 _OTHER = """
     C= EB G c= chroot= cmse-implib debug= directory= dll-verbose embedded-relocs force-exe-suffix gpsize in-implib=
@@ -110,25 +113,22 @@ _RELOCATABLE = "i r relocatable task-link= Ur"
 #: Options with which nothing is linked.
 _NOTHING = "help print-output-format print-sysroot run target-help version"
 
-#: Linker scripts that take the place of the default one.
-_SCRIPTS = "dT= default-script="
-
 #: The keywords of ``-z``, likewise.
 _Z_HARMLESS = """
-    bti-report buildd call-nop cet-report combreloc common copyreloc dead-reloc-in-nonalloc defs dynamic-undefined-weak
-    execstack execstack-if-needed execute-only-report force-bti force-ibt gcs gcs-report gcs-report-dynamic global
-    globalaudit hazardplt ibt ibtplt ifunc-noplt indirect-extern-access initfirst interpose isa-level-report
-    keep-data-section-prefix keep-text-section-prefix lam-report lam-u48 lam-u48-report lam-u57 lam-u57-report lazy
-    loadfltr mark-plt max-page-size memory-seal muldefs nobtcfi nocombreloc nocommon nocopyreloc nodefaultlib nodefs
-    nodelete nodlopen nodump nodynamic-undefined-weak noexecstack noextern-protected-data nognustack
-    noindirect-extern-access nokeep-data-section-prefix nokeep-text-section-prefix nomark-plt nomemory-seal
-    nopack-relative-relocs noreloc-overflow norelro norewrite-endbr noseparate-code nostart-stop-gc notext
+    bti-report buildd call-nop cet-report combreloc common common-page-size copyreloc dead-reloc-in-nonalloc defs
+    dynamic-undefined-weak execstack execstack-if-needed execute-only-report force-bti force-ibt gcs gcs-report
+    gcs-report-dynamic global globalaudit hazardplt ibt ibtplt ifunc-noplt indirect-extern-access initfirst interpose
+    isa-level-report keep-data-section-prefix keep-text-section-prefix lam-report lam-u48 lam-u48-report lam-u57
+    lam-u57-report lazy loadfltr mark-plt max-page-size memory-seal muldefs nobtcfi nocombreloc nocommon nocopyreloc
+    nodefaultlib nodefs nodelete nodlopen nodump nodynamic-undefined-weak noexecstack noextern-protected-data nognustack
+    noindirect-extern-access nokeep-data-section-prefix nokeep-text-section-prefix nolrodata-after-bss nomark-plt
+    nomemory-seal nopack-relative-relocs noreloc-overflow norelro norewrite-endbr noseparate-code nostart-stop-gc notext
     notext-unlikely-segment nounique nounique-symbol now origin pac-plt pack-relative-relocs pauth-report rel rela relro
     report-relative-reloc retpolineplt rewrite-endbr rodynamic sectionheader separate-code separate-loadable-segments
     shstk stack-size start-stop-gc start-stop-visibility start_stop_visibility text textoff undefs unique unique-symbol
     wxneeded zicfilp zicfilp-report zicfiss zicfiss-report
     """
-_Z_PLACES = "common-page-size lrodata-after-bss nolrodata-after-bss text-unlikely-segment"
+_Z_PLACES = "lrodata-after-bss text-unlikely-segment"
 _Z_OTHER = "nosectionheader"
 
 #: What ``-plugin-opt`` requests in the words of LLVM: lld and LLVMgold.so know it by these.
@@ -138,7 +138,6 @@ PLACES = "it places sections, segments or pages"
 OTHER = "it makes something else than a program or a library, or prints what the layout changes"
 RELOCATABLE = "a relocatable link"
 NOTHING = "nothing is linked"
-SCRIPT = "it takes the place of the linker's default script"
 UNKNOWN = "hugealign does not know it"
 
 #: Options that compiler drivers write with the argument in the next word.  sh/shim.sh knows only these (`make tables`):
@@ -168,7 +167,6 @@ _EFFECTS = (
     (frozenset(_OTHER.split()), OTHER),
     (frozenset(_RELOCATABLE.split()), RELOCATABLE),
     (frozenset(_NOTHING.split()), NOTHING),
-    (frozenset(_SCRIPTS.split()), SCRIPT),
 )
 Z_EFFECTS = (
     (frozenset(_Z_HARMLESS.split()), ""),
@@ -201,9 +199,7 @@ def gives_order(name: str) -> bool:
 
 def z_effect(keyword: str) -> str:
     """Return why a *keyword* of ``-z``, with its value, keeps a link from being laid out; empty if it does not."""
-    name, _, value = keyword.partition("=")
-    if name == "common-page-size" and value in ("4096", "0x1000", "4k", "4K"):
-        return ""  # the page that all the linkers take by themselves
+    name = keyword.partition("=")[0]
     for words, reason in Z_EFFECTS:
         if name in words:
             return reason

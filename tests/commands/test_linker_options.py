@@ -74,11 +74,10 @@ def test_usual_options_are_harmless() -> None:
     "words",
     [
         "--no-such-option", "-z no-such-keyword", "--section-start=.data=0", "--sect=.data=0", "-Tbss 0x600000",
-        "-Trodata-segment=0x600000", "--Tdata=0x600000", "-z common-page-size=65536", "-zcommon-page-size=2M",
+        "-Trodata-segment=0x600000", "--Tdata=0x600000", "-z lrodata-after-bss",
         "--thinlto-index-only", "--thinlto-index-only=x", "-plugin-opt=thinlto-index-only", "-plugin-opt=emit-asm",
         "--lto-emit-llvm", "--unique", "--no-rosegment", "-z text-unlikely-segment", "-z nosectionheader", "-EB",
         "-C /", "--verbose", "--run cc", "--separate-debug-file", "-c script", "--split-by-file=4", "-G 8",
-        "-z lrodata-after-bss",
     ],
 )  # fmt: skip
 def test_options_that_get_the_plain_link(words: str) -> None:

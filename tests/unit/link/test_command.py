@@ -4,6 +4,7 @@ import pytest
 
 from hugealign.elf.machines import X86_64
 from hugealign.link.command import Command, expand, number, parse, split
+from hugealign.link.linkers import KINDS
 
 GCC = (
     "-plugin /usr/lib/gcc/x86_64-linux-gnu/12/liblto_plugin.so -plugin-opt=/usr/lib/lto-wrapper "
@@ -40,7 +41,7 @@ def test_output(words: str) -> None:
     [
         "-r", "--relocatable", "-relocatable", "-i", "-Ur", "-N", "--omagic", "-omagic -N", "-n", "-nmagic",
         "-Ttext=0x400000", "-Ttext 0x400000", "--section-start=.text=0", "--section-start .text=0",
-        "-section-start=.text=0", "-dT x.ld", "--default-script=x.ld", "-b binary", "-bbinary", "--format=binary",
+        "-section-start=.text=0", "-b binary", "-bbinary", "--format=binary",
         "--oformat=binary", "--oformat binary", "-m elf_i386", "-melf_i386", "-m i386pep", "--version", "--help",
         "-Ttext-segment=nonsense", "--section-ordering-file=x", "-Tdata=0x1000", "-Tbss 0x1000",
     ],
@@ -70,7 +71,21 @@ def test_scripts(words: str) -> None:
     assert of(words).scripts == ["x.ld"]
 
 
+@pytest.mark.parametrize("words", ["-dT x.ld", "--default-script=x.ld"])
+def test_a_default_script(words: str) -> None:
+    command = of(f"-T y.ld {words}")
+    assert (command.hands_off, command.scripts, command.default_script) == (None, ["y.ld"], "x.ld")
+
+
+@pytest.mark.parametrize(
+    ("option", "kinds"), [("--rosegment", {"lld", "mold"}), ("--no-rosegment", {"bfd", "gold"}), ("--unique", set())]
+)
+def test_an_option_that_names_what_a_linker_does_anyway(option: str, kinds: set[str]) -> None:
+    assert {kind for kind in ("", *KINDS) if not parse([option, "x.o"], kind).hands_off} == kinds
+
+
 def test_image_base_and_page_size() -> None:
+    assert of("-z common-page-size=0x200000").common_page_size == 2 << 20
     assert of("-Ttext-segment=0x10000000").image_base == 0x10000000
     assert of("-Ttext-segment 400000").image_base == 400000
     assert of("--image-base=0x200000").image_base == 0x200000
