@@ -10,6 +10,7 @@ unset _HUGEALIGN_NAME _HUGEALIGN_LIBRARIES
 package=${shims%/libexec}
 prefix= # of the linker's name if clang compiles for another target: aarch64-linux-gnu-
 real=
+here=. # the current directory, where an empty entry of a list means that
 
 fail() {
     printf 'hugealign: error: %s\n' "$2" >&2
@@ -32,7 +33,8 @@ try() {
     done
 }
 
-# try_list LIST: the same for each directory of a colon-separated list; an empty entry is the current one.
+# try_list LIST: the same for each directory of a colon-separated list; an empty entry is the current one, but not in the
+# PATH of clang.
 try_list() {
     set -f
     IFS=:
@@ -41,22 +43,60 @@ try_list() {
     unset IFS
     set +f
     for entry do
+        [ -n "$entry$here" ] || continue
         try "${entry:-.}"
         [ -z "$real" ] || return 0
     done
 }
 
-# named_after_target: return 0 if there may be a linker named after clang's own target, which it prefers.
-named_after_target() {
-    IFS=:
+# try_prefix PREFIX: take the linker that clang finds by a -B: in that directory, or a file whose name begins so.
+try_prefix() {
+    if [ -d "$1" ]; then
+        try "$1"
+    elif [ -z "$real" ] && [ -x "$1$name" ] && [ ! -d "$1$name" ]; then
+        real=$1$name
+    fi
+}
+
+# other FILE...: return 0 if one of the files is a linker, and not the one that was found.
+other() {
+    for file do
+        [ ! -x "$file" ] || [ -d "$file" ] || [ "$file" -ef "$real" ] || ! foreign "${file%/*}" || return 0
+    done
+    return 1
+}
+
+# elsewhere DIRECTORY: return 0 if clang, which lies in that directory and was called as $called, might find another
+# linker than the one that was found: beside the name by which it was called, beside the gcc that it takes libraries
+# from, or one named after its target, which it prefers.
+elsewhere() {
+    machine=x86_64
+    for directory in "$1/.." /usr; do
+        for triple in "$directory"/lib/gcc/*; do
+            triple=${triple##*/}
+            [ "$triple" = '*' ] || machine=${triple%%-*}
+            ! other "$directory/$triple/bin/$name" || return 0
+        done
+    done
+    case $called in */*) ! other "${called%/*}/$name" || return 0 ;; esac
     set -f
+    IFS=:
     # shellcheck disable=SC2086
     set -- $PATH
     unset IFS
     set +f
     for directory do
-        for vendor in pc unknown redhat; do
-            [ ! -x "${directory:-.}/x86_64-$vendor-linux-gnu-$name" ] || return 0
+        case $called in
+            */*) ;;
+            *)
+                [ ! -x "$directory/$called" ] || {
+                    called=$directory/$called
+                    ! other "$directory/$name" || return 0
+                }
+                ;;
+        esac
+        for vendor in pc unknown redhat suse; do
+            [ ! -x "$directory/$machine-$vendor-linux-gnu-$name" ] || return 0
         done
     done
     return 1
@@ -76,21 +116,24 @@ ask() {
         # What can be read only once has been read.
         case $word in @*) [ -f "${word#@}" ] || return 0 ;; esac
     done
+    shift
     path=${COMPILER_PATH-}
     path=${path#"$shims"}
-    answer=$(COMPILER_PATH=${path#:} "$@" "-print-prog-name=$name" 2>/dev/null </dev/null) || return 0
-    case $answer in /*) ;; *) return 0 ;; esac
-    if [ -x "$answer" ] && [ ! -d "$answer" ] && foreign "${answer%/*}"; then
-        real=$answer
-    fi
+    # In front of the other words: behind -- it would be an input.
+    answer=$(COMPILER_PATH=${path#:} "$called" "-print-prog-name=$name" "$@" 2>/dev/null </dev/null) || return 0
+    case $answer in
+        # clang finds none, and ends with 1 for that; it would take 127 for a crash.
+        "$name") fail 1 "$name: no such linker behind the shim; install it, or drop -fuse-ld" ;;
+        */*) [ ! -x "$answer" ] || [ -d "$answer" ] || ! foreign "${answer%/*}" || real=$answer ;;
+    esac
 }
 
-# clang passes no search path to its children: read -B from its command line, then look beside it.  Where more than that
-# decides, such as a target, a toolchain or a file with options, ask clang, which takes 20 ms.
+# try_clang: clang passes no search path to its children: read -B from its command line, then look beside it.  Where
+# more than that decides, such as a target, a toolchain or a file with options, ask clang, which takes 20 ms.
 try_clang() {
     parent=$(readlink "/proc/$PPID/exe" 2>/dev/null) || return 0
     case ${parent##*/} in
-        clang* | flang*) ;;
+        *clang* | flang*) ;;
         *) return 0 ;;
     esac
     # A newline in a word would split it; then the linker beside clang is used.
@@ -102,6 +145,7 @@ try_clang() {
     set -- $words
     unset IFS
     set +f
+    called=$1
     case ${1##*/} in
         *-clang*) prefix=${1##*/} prefix=${prefix%%-clang*}- ;;
     esac
@@ -111,25 +155,24 @@ try_clang() {
         case $option$word in
             --target=* | -target=*) prefix=${word#*=}- decides=$word ;;
             -target?*) prefix=$word- decides=$word ;;
-            --config* | --gcc-* | --prefix* | --sysroot* | @*) decides=$word ;;
+            --config* | --gcc-* | -gcc-* | --prefix* | --sysroot* | -m32 | -mx32 | -no-canonical-prefixes | -ccc-* | @*)
+                decides=$word
+                ;;
+            -B?*) [ "$word" = "-B$shims/" ] || try_prefix "${word#-B}" ;;
         esac
-        [ "$word" = -target ] && option=$word || option=
+        case $word in -target | -B) option=$word ;; *) option= ;; esac
     done
-    for file in "${parent%/*}"/*.cfg /usr/x86_64-*/bin/"$name"; do
+    for file in "${parent%/*}"/*.cfg /etc/clang*/*.cfg "${HOME-}"/.config/clang*/*.cfg "${HOME-}"/.llvm/*.cfg; do
         [ ! -e "$file" ] || decides=$file
     done
-    [ -n "$decides" ] || ! named_after_target || decides=yes
+    [ -z "${COMPILER_PATH-}" ] || try_list "$COMPILER_PATH"
+    if [ -z "$real" ]; then # else nothing comes before that
+        try "${parent%/*}"
+        here=
+        try_list "$PATH"
+        [ -n "$decides" ] || ! elsewhere "${parent%/*}" || decides=yes
+    fi
     [ -z "$decides" ] || ask
-    option=
-    for word do
-        case $option$word in
-            -B-B*) ;;
-            -B?*) try "${word#-B}" ;;
-        esac
-        [ "$word" = -B ] && option=$word || option=
-    done
-    try_list "${COMPILER_PATH-}"
-    try "${parent%/*}"
 }
 
 if [ -n "${_HUGEALIGN_LINKER-}" ]; then
@@ -171,6 +214,18 @@ for word do
     }
 done
 
+# brings_nothing LIBRARY: return 0 unless that is a linker script that names objects, archives or other libraries.  A script has no execute
+# permission, as linkers give their output, nor is it a link, as of an installed library: most libraries need not be read.
+brings_nothing() {
+    [ ! -L "$1" ] && [ ! -x "$1" ] || return 0
+    while read -r line || [ -n "$line" ]; do
+        case $line in
+            ?ELF*) return 0 ;;
+            *.[oa] | *.[oa][!A-Za-z0-9_.+-]* | *-l[A-Za-z0-9_:]*) return 1 ;;
+        esac
+    done <"$1"
+}
+
 # on_inputs COMMAND ARGUMENT...: become the command on the objects and archives among the arguments.  Return 1 if there
 # is any other input whose size says nothing about what it brings: a thin archive, a linker script.
 on_inputs() {
@@ -191,7 +246,7 @@ on_inputs() {
                 [ "$magic" = '!<arch>' ] || return 1
                 set -- "$@" "$word"
                 ;;
-            *.so | *.so.[0-9]*) ;;
+            *.so | *.so.[0-9]*) brings_nothing "$word" || return 1 ;;
             *) return 1 ;;
         esac
         previous=
@@ -219,7 +274,10 @@ only_shared() {
                 for other do
                     case $other in
                         -L?*)
-                            [ ! -e "${other#-L}/lib$library.so" ] || continue 2
+                            [ ! -e "${other#-L}/lib$library.so" ] || case $library in
+                                c | m | gcc_s | pthread) continue 2 ;; # of those it is known
+                                *) brings_nothing "${other#-L}/lib$library.so" && continue 2 || return 1 ;;
+                            esac
                             [ ! -e "${other#-L}/lib$library.a" ] || return 1
                             ;;
                     esac
