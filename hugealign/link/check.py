@@ -55,6 +55,43 @@ def broken(image: "Image") -> str:
     return next((_worded(diagnosis) for diagnosis in rules.startable(image)), "")
 
 
+def lacks_windows(path: str, settings: Settings) -> bool:
+    """Return whether the file at *path* is a program or library with text that is worth windows, and lacks them."""
+    from hugealign.elf.coverage import coverage
+    from hugealign.elf.image import read_image
+    from hugealign.errors import HugealignError
+    from hugealign.io.descriptors import file_at
+    from hugealign.verification import rules
+
+    try:
+        with file_at(path) as fd:
+            image = read_image(fd)
+    except (OSError, HugealignError):
+        return False
+    policy = rules.Policy(settings.page_size, settings.min_text).of(image)
+    if coverage(image, policy.page_size).text < policy.min_text:
+        return False
+    return any(diagnosis.code not in _LEFT_TO_VERIFY for diagnosis in rules.check(image, policy))
+
+
+def failure(path: str, settings: Settings) -> str:
+    """Return why `hugealign verify` fails the file at *path*; empty if it does not, or the file is not a program."""
+    from hugealign.diagnosis import render
+    from hugealign.diagnosis.catalogue import ERROR, row
+    from hugealign.io.descriptors import file_at
+    from hugealign.verification import rules
+    from hugealign.verification.checking import check_fd
+    from hugealign.verification.result import FAILED
+
+    with file_at(path) as fd:
+        report = check_fd(fd, path, rules.Policy(settings.page_size, settings.min_text))
+    if report.verdict != FAILED:
+        return ""
+    errors = [diagnosis for diagnosis in report.diagnoses if row(diagnosis.code).severity == ERROR]
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{_worded(errors[0], more)}; {render.what_helps(errors[0])}"
+
+
 def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
     """Return what keeps the text of *image* from whole windows, and what helps; empty if nothing does."""
     from hugealign.verification import rules

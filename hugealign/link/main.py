@@ -10,7 +10,7 @@ from hugealign.environment import die_of_pipes, reserve_standard_descriptors
 from hugealign.errors import HugealignError
 from hugealign.link import estimate, linkers, running
 from hugealign.link.attempt import Attempt, Output, Recipe, laid_out, load_checks, plain, read_output
-from hugealign.link.job import Job, understand
+from hugealign.link.job import Job, LeftAlone, state, understand
 from hugealign.records import Record
 from hugealign.settings import Settings, from_environ
 
@@ -23,16 +23,21 @@ if TYPE_CHECKING:
     from hugealign.link.running import LinkerRun
 
 
+#: What sh/shim.sh says in place of a recipe, in front of a colon and the input that is a pipe.
+ONCE = "once"
+
+
 class LinkProgress:
     """How far a link has come, for the handler of our own failures: *linked* once its *output* is final.
 
-    *messages* are those of the linker that counts.
+    *messages* are those of the linker that counts; *shortfall* is the line about the layout, empty if all is well.
     """
 
     def __init__(self) -> None:
         self.linked = False
         self.output = "a.out"
         self.messages = b""
+        self.shortfall = ""
 
 
 class Voice(Record):
@@ -44,6 +49,10 @@ class Voice(Record):
     def warn(self, message: str) -> None:
         """Print one line."""
         self._say("warning", message)
+
+    def error(self, message: str) -> None:
+        """Print the line that says why the link fails."""
+        self._say("error", message)
 
     def debug(self, message: str) -> None:
         """Print one line if HUGEALIGN_DEBUG requests it."""
@@ -57,30 +66,59 @@ class Voice(Record):
 
 
 def link(real: str, arguments: list[str], settings: Settings, started: str, progress: LinkProgress) -> int:
-    """Do the link and return its exit status.  Does not return if hugealign leaves the link alone.
+    """Do the link and return its exit status.  Does not return if what it makes is not to be looked at.
 
-    *started* names the recipe with which sh/shim.sh has already started the link, if it has.
+    *started* names the recipe with which sh/shim.sh has already started the link, empty if it has not.
     """
     job = understand(real, arguments, settings)
+    kind, _, once = started.partition(":")
+    if kind == ONCE:
+        started, job = "", LeftAlone(job.output, f"{once} can be read only once")
     progress.output = job.output
     voice = Voice(job.output, settings.debug)
+    before = () if started else state(job.output)  # the linker may have begun before we looked
+    status = _link(job, [real, *arguments], settings, started, progress, voice)
+    if isinstance(job, Job):
+        settings = job.with_users_page_size().settings
+    elif job.unasked:
+        return status
+    if status == 0 and settings.check == "error" and (reason := check_output(job.output, settings, before)):
+        voice.error(progress.shortfall or reason)
+        os.unlink(job.output)
+        return 1
+    if progress.shortfall:
+        voice.warn(progress.shortfall)
+    return status
+
+
+def check_output(path: str, settings: Settings, before: tuple[int, ...]) -> str:
+    """Return why `hugealign verify` fails the output at *path*, empty if it does not.
+
+    Empty also if the link has left what was there *before* it, or has made something else than a program.
+    """
+    if not os.path.isfile(path) or before == state(path):
+        return ""
+    from hugealign.link.check import failure
+
+    return failure(path, settings)
+
+
+def _link(
+    job: Job | LeftAlone, plainly: list[str], settings: Settings, started: str, progress: LinkProgress, voice: Voice
+) -> int:
+    """Lay the *job* out if it is one, else link *plainly*."""
     if started:
         load_checks()  # while the linker runs
         first = running.started()
         if isinstance(job, Job):
-            job = job.changed(before=())  # the linker had begun before we looked
+            job = job.changed(before=())
             return _laid_out(job, Recipe(linkers.named(started)), progress, voice, first=first)
-    linker = None
-    if isinstance(job, Job):
-        linker = linkers.identify(real) or linkers.identify(real, _version(real))
-    if not isinstance(job, Job) or linker is None or linker.name not in job.machine.linkers:
-        if not isinstance(job, Job):
-            reason = job.reason
-        else:
-            known = linker and f"hugealign has no layout for {job.machine.name} by {linker.name}"
-            reason = known or "the linker cannot be identified"
-        voice.debug(f"left alone: {reason}")
-        running.become([real, *arguments])
+    if not isinstance(job, Job):
+        return _left_alone(job, plainly, job.reason, settings, progress, voice)
+    linker = linkers.identify(job.real) or linkers.identify(job.real, _version(job.real))
+    if linker is None or linker.name not in job.machine.linkers:
+        known = linker and f"hugealign has no layout for {job.machine.name} by {linker.name}"
+        return _left_alone(job, plainly, known or "the linker cannot be identified", settings, progress, voice)
     job = job.with_users_page_size()
     small = estimate.code_bytes(job.command, settings.min_text) < settings.min_text
     if small:
@@ -90,6 +128,25 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
             return run.status
     recipe = Recipe(linker, _order(job, linker, voice))
     return _laid_out(job, recipe, progress, voice, quiet=small)
+
+
+def _left_alone(
+    job: Job | LeftAlone, plainly: list[str], reason: str, settings: Settings, progress: LinkProgress, voice: Voice
+) -> int:
+    """Link *plainly*, because of *reason*; note it if the output has text that is worth windows, and lacks them."""
+    voice.debug(f"left alone: {reason}")
+    unasked = isinstance(job, LeftAlone) and job.unasked
+    if unasked or settings.check == "off" or (os.path.exists(job.output) and not os.path.isfile(job.output)):
+        running.become(plainly)
+    before = state(job.output)
+    status = running.spawn(plainly, False, load_checks).status
+    progress.linked = True
+    if status == 0 and before != state(job.output):
+        from hugealign.link.check import lacks_windows
+
+        if lacks_windows(job.output, settings):
+            progress.shortfall = f"linked without huge-page layout: {reason}"
+    return status
 
 
 def _laid_out(
@@ -117,7 +174,7 @@ def _laid_out(
     if reason := _reason_for_plain(job, attempt.output):
         voice.debug(f"left alone: {reason}")
         return plain(job, capture=quiet).status
-    guarded = _guarded(job, recipe, attempt, voice, quiet)
+    guarded = _guarded(job, recipe, attempt, progress, quiet)
     if isinstance(guarded, int):
         return guarded
     if guarded.output and (reason := broken(guarded.output.image)):
@@ -125,7 +182,7 @@ def _laid_out(
     progress.linked, progress.messages = True, guarded.run.stderr
     if not quiet:
         guarded.run.forward()
-    return _finish(job, recipe, guarded, voice)
+    return _finish(job, recipe, guarded, progress, voice)
 
 
 def _words(job: Job, linker: linkers.Linker) -> list[str]:
@@ -148,12 +205,14 @@ def _with_less(
         if not quiet:
             run.forward()
         status, progress.messages = run.status, run.stderr
-    if status == 0:
+    if status == 0 and recipe.order:
         voice.warn(f"{what}, because with it {why()}")
+    elif status == 0:
+        progress.shortfall = f"{what}, because with it {why()}"
     return status
 
 
-def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bool) -> Attempt | int:
+def _guarded(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress, quiet: bool) -> Attempt | int:
     """Return an attempt no less guarded than the plain link; the status of that link if there is no such attempt."""
     from hugealign.elf.guards import LOSSES, weaker
     from hugealign.link.check import doubtful
@@ -173,12 +232,13 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice, quiet: bo
     run = plain(job, capture=True)
     if not quiet:
         run.forward()
-    voice.warn(f"linked without huge-page layout, because with it {LOSSES.get(reason, 'it would be guarded less')}")
+    loss = LOSSES.get(reason, "it would be guarded less")
+    progress.shortfall = f"linked without huge-page layout, because with it {loss}"
     return run.status
 
 
-def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
-    """Free disk blocks that hold nothing of use, print the messages about the output, and return the exit status."""
+def _finish(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress, voice: Voice) -> int:
+    """Free disk blocks that hold nothing of use, give the messages about the output, and return the exit status."""
     from hugealign.elf import edit
     from hugealign.link.check import shortfall
 
@@ -192,13 +252,7 @@ def _finish(job: Job, recipe: Recipe, attempt: Attempt, voice: Voice) -> int:
         voice.warn(attempt.complaint)
     if linker.wastes(job.machine):
         edit.dig_holes(job.command.output, image, linker.padded, linker.lead_section)
-    message = shortfall(image, linker, job.settings)
-    if not message:
-        return 0
-    voice.warn(message)
-    if job.settings.check == "error":
-        os.unlink(job.command.output)
-        return 1
+    progress.shortfall = shortfall(image, linker, job.settings)
     return 0
 
 
@@ -256,12 +310,14 @@ def main(argv: list[str]) -> "NoReturn":
     except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the user's link comes first
         what = f"{error.strerror or error}" if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
         done = "linked without a check" if progress.linked else "linked without hugealign"
+        if not progress.linked and settings.check == "error":
+            done = "not linked"
         Voice(progress.output, settings.debug).warn(f"{done}, because hugealign failed: {what}")
-        if started:
+        if started in linkers.KINDS:
             running.drain()  # the linker that was started must not write at the same time as the one that we become
-        if not progress.linked:
+        if not progress.linked and settings.check != "error":
             running.become([real, *arguments])
-        status = 0
-    if started and status < 0:
+        status = int(settings.check == "error")  # nothing may pass that was not checked
+    if started in linkers.KINDS and status < 0:
         os._exit(128 - status)  # sh/shim.sh waits for us, and passes the signal on
     running.leave(status)

@@ -201,6 +201,7 @@ esac
 # An outer shim, or the linker that it runs, has called us: the work is already being done.
 [ -z "$nested" ] || exec "$real" "$@"
 # A pipe can be read only once, and we may link twice.  Nobody names one like an object, and there can be thousands.
+once=
 for word do
     case $word in
         *.[oa] | -[lLz]*) continue ;;
@@ -208,10 +209,7 @@ for word do
         -*=*) file=${word#*=} ;;
         *) file=${word#@} ;;
     esac
-    [ -n "$file" ] && [ ! -p "$file" ] || {
-        [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: %s can be read only once\n' "$word" >&2
-        exec "$real" "$@"
-    }
+    [ -n "$file" ] && [ ! -p "$file" ] || { once=once:$word && break; }
 done
 
 # brings_nothing LIBRARY: return 0 unless that is a linker script that names objects, archives or other libraries.  A script has no execute
@@ -296,7 +294,9 @@ settings=$settings${HUGEALIGN_SKIP-}${HUGEALIGN_CHECK-}${HUGEALIGN_DEBUG-}
 limit=262144 early=4194304
 # >>> settings
 total=0
-if [ $# -ge 100 ]; then
+if [ -n "$once" ]; then
+    total=$limit
+elif [ $# -ge 100 ]; then
     total=$early
 elif [ -z "$settings" ]; then
     sizes=$(on_inputs sizes "$@") || sizes=$limit
@@ -315,8 +315,14 @@ fi
 
 # shellcheck source=hugealign/sh/python.sh
 . "$package/sh/python.sh"
+
+# without_python WHY: the link cannot be looked at, so it is plain.
+without_python() {
+    [ "${HUGEALIGN_CHECK-}" != error ] || fail 125 "$1: not linked, because HUGEALIGN_CHECK=error needs it"
+    printf 'hugealign: warning: %s: linked without hugealign\n' "$1" >&2
+}
 if ! find_python "$package"; then
-    printf 'hugealign: warning: no python3 of version 3.11 or newer found: linked without hugealign\n' >&2
+    without_python 'no python3 of version 3.11 or newer found'
     exec "$real" "$@"
 fi
 
@@ -328,7 +334,7 @@ case ${LD_PRELOAD:+preloaded}$python in
     *)
         libraries=
         if [ -n "${LD_LIBRARY_PATH-}${LD_PRELOAD-}" ] && ! "$python" -I -S -c '' 2>/dev/null; then
-            printf 'hugealign: warning: %s does not start with this LD_LIBRARY_PATH: linked without hugealign\n' "$python" >&2
+            without_python "$python does not start with this LD_LIBRARY_PATH"
             exec "$real" "$@"
         fi
         ;;
@@ -355,10 +361,12 @@ except KeyboardInterrupt:
 except Exception as error:
     message = f"hugealign: warning: linked without hugealign, which does not load: {error!r}; reinstall hugealign\n"
     os.write(2, message.encode())
-    while sys.argv[2] and os.read(0, 65536):
+    while sys.argv[2] in ("bfd", "lld") and os.read(0, 65536):
         pass # the linker that was started must not write beside the one that we become
     if "_HUGEALIGN_LIBRARIES" in os.environ:
         os.environ["LD_LIBRARY_PATH"] = os.environ.pop("_HUGEALIGN_LIBRARIES")
+    if os.environ.get("HUGEALIGN_CHECK") == "error":
+        os._exit(125) # what was not checked must not pass
     os.execv(sys.argv[3], sys.argv[3:])
 main(sys.argv[2:])
 ' "${package%/*}" "$@"
@@ -412,4 +420,4 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
     [ "$status" -le 128 ] || [ "$status" -gt 192 ] || kill -"$((status - 128))" $$
     exit "$status"
 fi
-run_python '' "$real" "$@"
+run_python "$once" "$real" "$@"
