@@ -13,7 +13,7 @@ packages='gcc g++ binutils clang-14 clang-19 clang lld-14 lld-19 mold cmake ninj
     meson python3-setuptools python3-dev python3-pyelftools make git rpm zip zstd xz-utils bzip2 umoci skopeo checksec
     gdb lldb python3-lldb linux-perf valgrind strace uftrace bpftrace debuginfod libc6-dbg systemd libhugetlbfs-bin libhugetlbfs0 bolt-19 libbolt-19-dev
     libgoogle-perftools4 build-essential debhelper dpkg-dev gpgv debian-archive-keyring e2fsprogs
-    libjemalloc2 libtcmalloc-minimal4 xfsprogs btrfs-progs acl libcap2-bin tcl
+    tcc libjemalloc2 libtcmalloc-minimal4 xfsprogs btrfs-progs acl libcap2-bin tcl
     mandoc man-db groff-base zsh fish bash-completion dh-python lintian'
 command -v go >/dev/null || packages="$packages golang-go" # for `go tool pprof`
 packages="$packages $*"

@@ -112,7 +112,7 @@ find_blocks() {
         case $word in *[!A-Za-z0-9._=+-]* | */*) return 0 ;; esac
         index=$index-$word
     done
-    if [ ! -e "$index" ]; then
+    list_in "$index" || {
         # shellcheck source=hugealign/sh/python.sh
         . "$package/sh/python.sh"
         # shellcheck disable=SC2154
@@ -122,12 +122,29 @@ find_blocks() {
 import sys
 sys.path.insert(0, sys.argv[1])
 from hugealign.wrapper.block_lists import main
-sys.exit(main(sys.argv[2:]))' "${package%/*}" "$index" "$profile" "$compiler" $target </dev/null || return 0
-    fi
-    # Never use a file that other users have put there.
-    { [ -O "$index" ] && read -r blocks <"$index" && [ -O "$blocks" ] && [ -r "$blocks" ]; } || blocks=
+sys.exit(main(sys.argv[2:]))' "${package%/*}" "$index" "$profile" "$compiler" $target </dev/null && list_in "$index" ||
+            blocks=
+    }
     [ -n "$blocks" ] || [ "${HUGEALIGN_DEBUG-}" != 1 ] ||
         printf 'hugealign: debug: compiled without blocks: there is no list of them that this compiler takes\n' >&2
+}
+
+# list_in INDEX: set $blocks to the list that it names, held, or to nothing if it names none; return 1 if one is gone.
+list_in() {
+    # Never use a file that other users have put there.
+    { [ -O "$1" ] && read -r blocks <"$1"; } 2>/dev/null || return 1
+    [ -z "$blocks" ] || { hold "$blocks" && blocks=$held; }
+}
+
+# hold FILE: set $held to a path of our own file by which it can be read until the compiler is done, whoever removes it,
+# and $named to its name; return 1 if it is gone.
+hold() {
+    held=$1
+    { command exec 9<"$1"; } 2>/dev/null || return 1
+    if [ /proc/self/fd/9 -ef "$1" ]; then # /proc is mounted
+        held=/proc/self/fd/9
+    fi
+    [ -O "$held" ] && [ -r "$held" ] && named=${1##*/}
 }
 
 # find_plugin COMPILER [CACHE]: set $plugin to the pass plugin built for exactly this compiler, else to nothing.
@@ -146,8 +163,8 @@ find_plugin() {
         [ "$compiler" -ef "$tool" ] || continue
         # shellcheck disable=SC2086
         state=$(IFS='	' && set -f && exec stat -L --printf '%s:%Y ' -- "$tool" $libraries 2>/dev/null) || state=
-        if [ "$state" = "$identity " ] && [ -O "$built" ] && [ ! -L "$built" ]; then
-            plugin=$built
+        if [ "$state" = "$identity " ] && [ ! -L "$built" ] && hold "$built"; then
+            plugin=$held
         elif [ "${HUGEALIGN_DEBUG-}" = 1 ]; then
             printf 'hugealign: debug: the plugin for this compiler is out of date; run: hugealign plugin build\n' >&2
         fi
@@ -167,6 +184,34 @@ is_compiler() {
     esac
 }
 
+# takes_b WORD: return 0 if its name says that it is gcc or clang, whose -B names a place for programs.
+takes_b() {
+    case ${1##*/} in
+        *gcc* | *g++* | *clang* | *gfortran* | gdc* | mpi* | hipcc | icc | icpc | icx | icpx | ifort | ifx) ;;
+        *) return 1 ;;
+    esac
+}
+
+# stand_in WORD: set $stands to the compiler that it stands for: cc is a link to any.
+stand_in() {
+    stands=$1
+    ! takes_b "$1" || return 0
+    case ${1##*/} in cc | c++ | c[89]9 | *-cc | *-c++) ;; *) return 0 ;; esac
+    find_compiler "$1" ccache
+    set -- "$compiler"
+    for stands in gcc clang g++ clang++; do # which takes no process
+        find_compiler "$stands" ccache
+        [ ! "$compiler" -ef "$1" ] || return 0
+    done
+    stands=$(exec readlink -f -- "$1") || stands=$1
+}
+
+# by_itself WORD: return 0 if it is a compiler that is its own linker, perhaps by another name; set $stands.
+by_itself() {
+    stand_in "$1"
+    case ${stands##*/} in tcc | *-tcc | tcc-[0-9]* | *-tcc-[0-9]*) ;; *) return 1 ;; esac
+}
+
 # compiler_behind WORD...: return 0 if a compiler follows the first word, which is then a program in front of it.
 compiler_behind() {
     previous=first
@@ -180,10 +225,11 @@ compiler_behind() {
     return 1
 }
 
-# before_shims DIRECTORY: note a linker there, of a -B of the user's own, that comes before the shims: collect2 takes the
-# first two names before all others, and behind a program in front the shims come last.  Shims of another hugealign do
-# no harm.
+# before_shims DIRECTORY: note in $places that it is that of a -B of the user's own, and a linker there that comes before
+# the shims: collect2 takes the first two names before all others, and behind a program in front the shims come last.
+# Shims of another hugealign do no harm.
 before_shims() {
+    places=$places:$1
     [ ! -e "$1/../sh/shim.sh" ] || return 0
     for candidate in real-ld collect-ld ${front:+ld}; do
         [ ! -x "$1/$candidate" ] || first=$1/$candidate
@@ -257,10 +303,10 @@ case ${HUGEALIGN_CHECK-} in '' | off | warn | error) ;; *) fail 125 'HUGEALIGN_C
 case ${HUGEALIGN_DEBUG-} in '' | 0 | 1) ;; *) fail 125 'HUGEALIGN_DEBUG: not 0 or 1' ;; esac
 # >>> variables
 
-# tcc links by itself, and clang-cl for Windows.
+# clang-cl links for Windows.
 case ${1##*/} in
-    tcc | clang-cl)
-        [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: %s links by itself\n' "${1##*/}" >&2
+    clang-cl)
+        [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: clang-cl links for Windows\n' >&2
         check_command "$1"
         exec "$@"
         ;;
@@ -273,8 +319,24 @@ profile=${HUGEALIGN_PROFILE-}
 does='link'
 front= # whether the first word is a program in front of the compiler: its own options say nothing
 is_compiler "$1" || case ${1##*/} in
-    make | gmake | ninja | cmake | meson | scons | bazel | cargo | go | sh | bash | dash | zsh | dpkg-buildpackage | rpmbuild)
+    make | gmake | ninja | samu | cmake | ctest | meson | scons | bazel | bazelisk | buck2 | b2 | bjam | waf | xmake | tup | \
+        autoreconf | sh | bash | dash | zsh | dpkg-buildpackage | debuild | rpmbuild | makepkg | abuild | pip | pip3 | npm | \
+        go | tinygo | ghc | ghc-[0-9]* | stack | cabal | ocamlc | ocamlopt | ocamlfind | dune | opam | nim | nimble | valac | \
+        valac-[0-9]* | cobc | dmd | rdmd | dub | gnatmake | gnatmake-[0-9]* | gnatlink | gnatlink-[0-9]* | gprbuild | fpc | \
+        swift | swiftc | crystal | mlton | ponyc | odin | chicken-csc | gsc)
         fail 125 "${1##*/}: not a compiler; did you mean: hugealign build -- ${1##*/} ..." ;;
+    # They run a linker of their own, unless they are given another.
+    cargo) fail 125 'cargo: not a compiler; did you mean: RUSTFLAGS=-Clinker=hugealign-cc cargo ...' ;;
+    rustc) fail 125 'rustc: not a compiler; did you mean: rustc -Clinker=hugealign-cc ...' ;;
+    configure) fail 125 "configure: not a compiler; did you mean: $1 CC=hugealign-gcc ..." ;;
+    ld | ld.bfd | ld.gold | gold | ld.lld | lld | ld.mold | mold | ld.wild | wild)
+        fail 125 "${1##*/}: not a compiler; link with one: hugealign gcc ..." ;;
+    zig)
+        case ${2-} in
+            cc | c++) front=$1 ;;
+            *) fail 125 'zig: not a compiler; zig links by itself, and hugealign fix makes windows in what it has linked' ;;
+        esac
+        ;;
     sudo | doas | su) fail 125 "${1##*/}: it may empty the environment; put hugealign behind it: ${1##*/} hugealign gcc ..." ;;
     hugealign*) front=$1 ;;
     *) ! compiler_behind "$@" || front=$1 ;;
@@ -283,13 +345,21 @@ linker= # clang's option for a linker of the user's own: the last --ld-path, els
 chosen=
 first= # a linker that comes before the shims
 elsewhere=${CCC_OVERRIDE_OPTIONS-} # where clang may get such an option from that is not among the words
+moved= # an option that tells clang where it lies
+places= # directories of -B
+output=a.out
+itself= # a compiler that is its own linker
 previous=${front:+front }
 for word do
     case $previous$word in
         'front '*)
             case ${previous#front } in
                 '' | -x | -o) previous="front $word" ;; # as in compiler_behind
-                *) is_compiler "$word" && previous= || previous="front $word" ;;
+                *)
+                    is_compiler "$word" || { previous="front $word" && continue; }
+                    case ${previous#front } in zig | */zig | ziglang) itself=zig ;; *) ! by_itself "$word" || itself=$word ;; esac
+                    previous=
+                    ;;
             esac
             continue
             ;;
@@ -300,6 +370,8 @@ for word do
         [!-]*) continue ;; # an input
         -B?*) before_shims "${word#-B}" ;;
         -B) previous=$word && continue ;;
+        -o?*) output=${previous#-o}${word#-o} ;;
+        -no-canonical-prefixes | -ccc-*) moved=$word ;;
         -Xlinker | -o | -x) previous=$word && continue ;;
         -[cSEMfpd\#-]*)
             case $previous$word in
@@ -322,6 +394,15 @@ for word do
     previous=
 done
 
+case $does$profile in
+    compile | nothing*)
+        check_command "$1"
+        exec "$@"
+        ;;
+esac
+[ -n "$front" ] || ! by_itself "$1" || itself=${1##*/}
+[ -z "$itself" ] || profile=
+
 # With a profile's order, the hot functions get sections of their own, which linkers can order: from the pass plugin if
 # one was built for this compiler; else all functions get them, by an option that comes first, so a later
 # -fno-function-sections counts.  The plugin checks the order itself, and its warning about a bad one is no error,
@@ -329,6 +410,7 @@ done
 sections=
 plugin=
 blocks=
+named= # the name of the file that one of these is: a cache of compilations knows it by an option that clang ignores
 usable=
 told='' through='' # the compiler that receives the order, and the cache in front of it
 case ${1##*/}/${CCACHE_DISABLE:+x}:${CCACHE_EXTRAFILES-}: in
@@ -336,7 +418,7 @@ case ${1##*/}/${CCACHE_DISABLE:+x}:${CCACHE_EXTRAFILES-}: in
     sccache/* | distcc/* | icecc/* | buildcache/*) ;; # cannot receive it, or compile elsewhere
     */x*":$profile:"* | */:*) told=$1 ;; # else ccache runs us, and knows nothing about the order
 esac
-if [ -n "$profile" ] && [ "$does" != nothing ] && usable_profile "$profile"; then
+if [ -n "$profile" ] && usable_profile "$profile"; then
     usable=yes
     case ${told:+$head} in
         *'
@@ -349,7 +431,7 @@ if [ -n "$blocks" ]; then
     # Clang aligns functions to 16 bytes, and a hot one loses half of that.  The option, which LLVM 14 refuses if it is
     # given twice, keeps alignments that the source or -falign-functions requests, but would enlarge what -Os packs.
     case " $* " in *align-all-functions* | *' -Os '* | *' -Oz '* | *' @'* | *' --config'*) ;; *) aligned=3 ;; esac
-elif [ -n "$profile" ] && [ "$does" != nothing ]; then
+elif [ -n "$profile" ]; then
     if [ -n "$told" ] && [ "${HUGEALIGN_PLUGIN-}" != 0 ] && [ -f "$profile" ] && [ -r "$profile" ]; then
         # In CCACHE_EXTRAFILES a colon ends a name.
         case $through$profile in ccache*:*) ;; *) find_plugin "$told" "$through" ;; esac
@@ -367,17 +449,57 @@ elif [ -n "$profile" ] && [ "$does" != nothing ]; then
     fi
 fi
 
-case $does$sections$plugin in
-    compile | nothing)
-        check_command "$1"
-        exec "$@"
-        ;;
-esac
+[ "$does$sections$plugin" != compile ] || { check_command "$1" && exec "$@"; }
 
-# Without the shims a link is silently the plain one.
-unusable() {
-    printf 'hugealign: warning: %s: linked without hugealign, because %s; %s\n' "$@" >&2
+# alone WORD...: become the command, for whose link no shim is asked, as $without says.  If that may be large, look at what
+# it makes, and say so; hugealign/link/alone.py fails the link if HUGEALIGN_CHECK requests that.
+without=
+alone() {
+    [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: %s\n' "$without" >&2
+    check_command "$1"
+    case ${HUGEALIGN_CHECK-} in
+        off) exec "$@" ;;
+        error) ;;
+        *)
+            total=0
+            for size in $(exec stat -L -c %s -- "$@" 2>/dev/null); do
+                total=$((total + size))
+            done
+            [ "$total" -ge 262144 ] || exec "$@"
+            ;;
+    esac
+    # shellcheck source=hugealign/sh/python.sh
+    . "$package/sh/python.sh"
+    # shellcheck disable=SC2154
+    find_python "$package" || {
+        [ "${HUGEALIGN_CHECK-}" != error ] || fail 125 'HUGEALIGN_CHECK=error needs a python3 of version 3.11 or newer; install one'
+        printf 'hugealign: warning: %s\n' "$without" >&2
+        exec "$@"
+    }
+    before=$(exec stat -L -c '%d %i %s %.9Y' -- "$output" 2>/dev/null)
+    "$@"
+    status=$?
+    # If a signal killed it, the same signal kills us.  There are 64.
+    [ "$status" -le 128 ] || [ "$status" -gt 192 ] || kill -"$((status - 128))" $$
+    [ "$status" -eq 0 ] || exit "$status"
+    [ "$before" != "$(exec stat -L -c '%d %i %s %.9Y' -- "$output" 2>/dev/null)" ] || exit 0
+    exec "$python" -I -S -c '
+import sys
+sys.path.append(sys.argv[1])
+from hugealign.link.alone import main
+sys.exit(main(*sys.argv[2:]))' "${package%/*}" "$output" "$without" </dev/null
 }
+
+# unusable NAME WHY REMEDY: note why no shim will be asked: then the link is the plain one.
+unusable() {
+    [ -n "$without" ] || without="$1: linked without hugealign, because $2; $3"
+}
+
+if [ -n "$itself" ]; then
+    unusable "${itself##*/}" 'it is its own linker' 'use gcc or clang, or fix what it has linked: hugealign fix FILE'
+    alone "$@"
+fi
+
 # gcc gives its children the places that it searches in a list with colons; clang searches by itself.
 case $does$package/${1##*/} in
     link*:*/*clang*) ;;
@@ -386,20 +508,38 @@ esac
 [ "$does" != link ] || [ -x "$package/libexec/ld" ] ||
     unusable "${1##*/}" "$package/libexec/ld cannot be executed" 'reinstall hugealign'
 
-# nearby NAME COMPILER: return 0 if a linker of that name is where drivers usually find one.
+# nearby NAME COMPILER: return 0 if that driver certainly finds a linker of that name: in a -B, on PATH or beside clang.
 nearby() {
+    find_compiler "$2"
     set -f
     IFS=:
     # shellcheck disable=SC2086
-    set -- "$1" $PATH "${2%/*}"
+    set -- "$1" $PATH $places
     unset IFS
     set +f
     name=$1
     shift
-    for directory in "$@" /usr/lib/llvm*/bin; do
-        [ ! -x "${directory:-.}/$name" ] || return 0
+    for directory do
+        [ -z "$directory" ] || [ ! -x "$directory/$name" ] || return 0
+    done
+    [ -z "$moved" ] || return 1
+    for directory in /usr/lib/llvm*/bin; do
+        [ ! -x "$directory/$name" ] || [ ! "$compiler" -ef "$directory/clang" ] || return 0
     done
     return 1
+}
+
+# path_of NAME WORD...: print what the driver in that command runs as the program of that name.
+path_of() {
+    program=$1
+    shift
+    behind=
+    for word do
+        shift
+        [ "$word" != -- ] || behind=yes # what follows that is an input
+        [ -n "$behind" ] || set -- "$@" "$word"
+    done
+    "$@" "-print-prog-name=$program" 2>/dev/null </dev/null
 }
 
 # The driver says that there is no such linker; a shim in its place would not be a linker either.
@@ -408,7 +548,7 @@ name=${linker#--ld-path=}
 case $does/$name in
     */ld. | */ld.ld | */*/*) ;;
     link/*)
-        nearby "$name" "$1" || case $("$@" "-print-prog-name=$name" 2>/dev/null </dev/null) in
+        nearby "$name" "$1" || case $(path_of "$name" "$@") in
             */*) ;;
             *)
                 [ "${HUGEALIGN_DEBUG-}" != 1 ] || printf 'hugealign: debug: left alone: there is no %s\n' "$name" >&2
@@ -470,11 +610,16 @@ else
     [ "$does" != link ] || export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
     [ "$does$first" = "$does" ] || [ "$does" != link ] || [ -n "$cache" ] ||
         unusable "${1##*/}" "$first comes first" "put hugealign behind it: ${1##*/} hugealign ..."
+    [ -z "$without" ] || alone "$@"
     [ -n "$cache" ] || exec "$@"
     case ${2-} in '' | -* | *=*) exec "$@" ;; esac
     # Behind another program our option would be that one's: ccache env gcc, distcc ccache gcc.
     is_compiler "$2" || ! compiler_behind "$@" || exec "$@"
-    case ${2##*/} in ldc2 | nvcc | flang* | tcc | clang-cl) exec "$@" ;; esac # they have no such options
+    case ${2##*/} in ldc2 | nvcc | flang* | clang-cl) exec "$@" ;; esac # they have no such options
+    if [ "$does" = link ] && by_itself "$2"; then
+        unusable "${2##*/}" 'it is its own linker' 'use gcc or clang, or fix what it has linked: hugealign fix FILE'
+        alone "$@"
+    fi
     if [ -n "$plugin" ]; then
         # ccache hashes the order file if this variable names it; the variable would hide its configuration's setting.
         extra=${CCACHE_EXTRAFILES-$("$cache" -k extra_files_to_hash 2>/dev/null)}
@@ -505,10 +650,11 @@ chooses_linker() {
     find_compiler "$1"
     set -- "$1" "$compiler"
     compiler=$1
+    script=
     case $2 in
         /usr/bin/* | /bin/*) is_compiler "$1" ;; # a system's own, too long for a shell to read a line of
         *) false ;;
-    esac || { read -r line <"$2" && case $line in '#!'*) return 0 ;; esac; }
+    esac || { read -r line <"$2" && case $line in '#!'*) script=yes && return 0 ;; esac; }
     case $elsewhere/${1##*/} in
         */*gcc* | */g++* | */*-g++*) return 1 ;;
         /*) configured "$2" ;;
@@ -516,9 +662,11 @@ chooses_linker() {
     esac
 } 2>/dev/null
 
-# linker_of WORD...: set $answer to the linker that this command would run, by its own account.
+# linker_of COMPILER WORD...: set $answer to the linker that this command would run, by its own account.
 linker_of() {
-    answer=$("$@" '-###' 2>&1 </dev/null | sed -n 's/^ //p' | tail -n 1)
+    asked=$1
+    shift
+    answer=$("$asked" '-###' "$@" 2>&1 </dev/null | sed -n 's/^ //p' | tail -n 1)
     case $answer in
         \"*) answer=${answer#?} answer=${answer%%\"*} ;; # clang
         */collect2\ *)
@@ -526,7 +674,7 @@ linker_of() {
                 *' -fuse-ld='*) answer=.${answer##* -fuse-ld=} answer=${answer%% *} ;;
                 *) answer= ;;
             esac
-            answer=$("$@" "-print-prog-name=ld$answer" 2>/dev/null </dev/null)
+            answer=$(path_of "ld$answer" "$asked" "$@")
             ;;
         *) answer= ;;
     esac
@@ -534,33 +682,65 @@ linker_of() {
 
 # A script in the place of the compiler, a file or a variable may name a linker, and then no shim is asked.  Where there
 # is one, see what would be run; a script that is given nothing to link may be something else than a compiler.
+sure=
 if [ -n "$shims" ] && [ -z "$shim" ] && chooses_linker "$compiler"; then
-    answer=
+    answer='' asked=''
     case "$* " in
         *'.o '* | *'.a '* | *'.c '* | *'.cc '* | *'.cpp '* | *'.cxx '* | *'.C '* | *@*)
             linker_of "$compiler" "$shims" "$@"
             ;;
     esac
     case $answer in
-        '' | "$package"/libexec/*) ;;
+        '')
+            [ -z "$script" ] || [ -z "$asked" ] || {
+                shims=
+                unusable "${compiler##*/}" 'it does not say which linker it runs' \
+                    'put hugealign in front of the compiler that it runs, unless that is its own linker'
+            }
+            ;;
+        "$package"/libexec/*) sure=yes ;;
+        */zig)
+            shims=
+            unusable "${compiler##*/}" 'it runs zig, which is its own linker' 'use gcc or clang, or fix what it has linked: hugealign fix FILE'
+            ;;
         *)
-            other=$answer
+            sure=yes
+            other=$answer path=--ld-path=$package/libexec/ld
+            for word do
+                shift
+                [ "$word" != -- ] || { set -- "$@" ${path:+"$path"} && path=; } # what follows that is an input
+                set -- "$@" "$word"
+            done
+            set -- "$@" ${path:+"$path"}
             export _HUGEALIGN_LINKER="$other"
-            linker_of "$compiler" "$shims" "$@" "--ld-path=$package/libexec/ld"
+            linker_of "$compiler" "$shims" "$@"
             case $answer in
-                "$package"/libexec/*) set -- "$@" "--ld-path=$package/libexec/ld" ;;
+                "$package"/libexec/*) ;;
                 *)
                     unset _HUGEALIGN_LINKER
+                    for word do
+                        shift
+                        [ "$word" = "--ld-path=$package/libexec/ld" ] || set -- "$@" "$word"
+                    done
                     unusable "${compiler##*/}" "it runs $other" 'put hugealign in front of the compiler that it runs'
                     ;;
             esac
             ;;
     esac
 fi
-[ -z "$plugin" ] || exec ${cache:+"$cache"} "$compiler" ${shims:+"$shims"} --start-no-unused-arguments \
-    "-fpass-plugin=$plugin" -Wno-error=backend-plugin --end-no-unused-arguments "$@"
+# Another compiler may have another -B, and other options.
+[ -n "$sure" ] || [ -z "$shims" ] || [ -n "$cache" ] || takes_b "$stands" || shims=
+if [ "$does/$shims" = link/ ]; then
+    export COMPILER_PATH="$package/libexec${COMPILER_PATH:+:$COMPILER_PATH}"
+    sections='' blocks='' plugin='' named=''
+fi
+[ -z "$named" ] || set -- "-frandom-seed=$named" --end-no-unused-arguments "$@"
+[ -z "$plugin" ] || set -- --start-no-unused-arguments "-fpass-plugin=$plugin" -Wno-error=backend-plugin "$@"
+[ -z "$blocks" ] || set -- "$sections" --start-no-unused-arguments "-fbasic-block-sections=list=$blocks" \
+    ${aligned:+-mllvm "-align-all-functions=$aligned"} "$@"
 # For link-time optimisation.
 [ -z "$blocks" ] || [ -z "$shims" ] || export _HUGEALIGN_BLOCKS="$blocks" _HUGEALIGN_ALIGNED="$aligned"
-exec ${cache:+"$cache"} "$compiler" ${shims:+"$shims"} ${sections:+"$sections"} ${blocks:+--start-no-unused-arguments} \
-    ${blocks:+"-fbasic-block-sections=list=$blocks"} ${aligned:+-mllvm "-align-all-functions=$aligned"} \
-    ${blocks:+--end-no-unused-arguments} "$@"
+[ -z "$blocks" ] || sections=
+set -- ${cache:+"$cache"} "$compiler" ${shims:+"$shims"} ${sections:+"$sections"} "$@"
+[ -z "$without" ] || alone "$@"
+exec "$@"

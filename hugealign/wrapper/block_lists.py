@@ -109,7 +109,10 @@ def main(words: Sequence[str]) -> int:
                 name = f"blocks-{hashlib.sha256(data).hexdigest()[:24]}.list"
                 replacing.write(f"/proc/self/fd/{directory}/{name}", data, 0o600)
                 path = f"{os.path.dirname(index)}/{name}"
-                return path if data and _takes(compiler, path, target) else ""
+                if data and _takes(compiler, path, target):
+                    return path
+                os.stat(path)  # if it has been removed, that says nothing about the compiler
+                return ""
 
             # Clang 14 silently ignores the second form; a clang that knows the form refuses text that is not in it.
             by_unit = any(entry.unit for entry in entries) and not taken("v1\n?\n")

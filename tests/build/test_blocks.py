@@ -19,7 +19,7 @@ from hugealign.wrapper.block_lists import ALIGNMENT
 from tests.build.manual import emulates
 from tests.build.projects import EVEN_IF_SMALL, Settings, linker_features, rust_host
 from tests.commands.profiles import addressed
-from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, need, run
+from tests.support import BIN, HUGEALIGN, LLVM, ROOT, Elf, environment, need, run
 
 #: By compiler: what has it write the map.
 MAPS = {"clang-14": "-fbasic-block-sections=labels", "clang-19": "-fbasic-block-address-map"}
@@ -543,6 +543,54 @@ def test_the_list_is_made_once_for_each_order(tmp_path: Path) -> None:
     assert len(compiled(0, 2)) == 2
 
 
+#: A function of more than one block, whatever the optimisation.
+BRANCH = """\
+int second(int x) { if (x) { __asm__ volatile("nop"); return x * 3; } __asm__ volatile("nop; nop"); return 4; }
+int main(int n, char **w) { (void)w; return second(n - 1) - 4; }
+"""
+#: What is removed when the compiler starts.
+GONE = {"the list": "rm -f {cache}/hugealign/blocks-*.list", "the cache": "rm -rf {cache}"}
+
+
+@pytest.mark.parametrize("gone", GONE)
+@pytest.mark.parametrize("compiler", IN_TURN)
+def test_a_list_that_is_removed_while_the_compiler_starts(compiler: str, gone: str, tmp_path: Path) -> None:
+    """The compiler reads what hugealign has opened; later compilations make the list again."""
+    work = Work(tmp_path, compiler, **{"one.c": BRANCH})
+    write_order(tmp_path, orderfile.Entry("second", blocks=(0, 2)))
+    assert parts(work.build("one", profile="order")) == {"second"}
+    before = (tmp_path / "one.c.o").read_bytes()
+    (tmp_path / "bin").mkdir()
+    real = shutil.which(compiler)
+    assert real
+    wrapper = tmp_path / "bin" / compiler
+    removal = GONE[gone].format(cache=tmp_path / "cache")
+    wrapper.write_text(f'#!/bin/sh\n[ -z "$REMOVE" ] || {removal}\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    command = (HUGEALIGN, "--profile=order", compiler, "-O2", "-c", "one.c", "-o", "one.c.o")
+    settings = work.settings | {"PATH": f"{tmp_path}/bin:{environment()['PATH']}"}
+    for remove in ("", "1", "", "1"):
+        done = run(*command, cwd=tmp_path, REMOVE=remove, **settings)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / "one.c.o").read_bytes() == before
+
+
+def test_ccache_tells_lists_apart(tmp_path: Path) -> None:
+    """It sees their names, though the compiler reads them by a descriptor."""
+    need("clang-19", "ccache")
+    work = Work(tmp_path, "clang-19", **{"one.c": BRANCH})
+    settings = work.settings | {"CCACHE_DIR": str(tmp_path / "ccache")}
+    made = []
+    for blocks in ((0, 1), (0, 2), (0, 1)):
+        write_order(tmp_path, orderfile.Entry("second", blocks=blocks))
+        words = (HUGEALIGN, "--profile=order", "ccache", "clang-19", "-O2", "-c", "one.c", "-o", "one.o")
+        run(*words, cwd=tmp_path, check=True, **settings)
+        made.append((tmp_path / "one.o").read_bytes())
+    assert made[0] == made[2] != made[1]
+    printed = run("ccache", "--print-stats", check=True, **settings).stdout
+    assert sum(map(int, re.findall(r"^(?:direct|preprocessed)_cache_hit\t(\d+)$", printed, re.MULTILINE))) == 1
+
+
 def test_no_map_of_blocks(tmp_path: Path) -> None:
     (tmp_path / "one.c").write_text("int main(void) { return 0; }\n")
     run("gcc", "one.c", "-o", "one", cwd=tmp_path, check=True)
@@ -567,4 +615,5 @@ def test_no_home(compiler: str, tmp_path: Path) -> None:
     assert "-fbasic-block-sections" not in done.stderr
     cache = tmp_path / "cache"
     done = run(*words[:5], f"XDG_CACHE_HOME={cache}", *words[5:], "-c", "main.c", cwd=tmp_path, check=True)
-    assert f"-fbasic-block-sections=list={cache}/hugealign/" in done.stderr
+    assert "-fbasic-block-sections=list=/proc/self/fd/" in done.stderr
+    assert list((cache / "hugealign").glob("blocks-*.list"))

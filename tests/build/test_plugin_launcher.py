@@ -302,6 +302,22 @@ def copy_of_cache(cache: Path, target: Path) -> Path:
     return directory / "tools"
 
 
+def test_a_plugin_that_is_removed_while_the_compiler_starts(newest: Built, work: Work) -> None:
+    """Something in front of the compiler removes it: the compiler loads what hugealign has opened."""
+    tools = copy_of_cache(newest.cache, work.directory / "copy")
+    lines = [line.split("\t") for line in tools.read_text().splitlines()]
+    plugin = tools.parent / "plugin.so"
+    shutil.copy(next(line[0] for line in lines if Path(line[1]).samefile(shutil.which(newest.clang) or "")), plugin)
+    tools.write_text("".join("\t".join([str(plugin), *line[1:]]) + "\n" for line in lines))
+    front = work.directory / "ccache"
+    front.write_text(f'#!/bin/sh\n[ "$1" != -k ] || exit 0\nrm -f {plugin}\nexec "$@"\n')
+    front.chmod(0o755)
+    settings = {"XDG_CACHE_HOME": str(work.directory / "copy")}
+    assert work.compile(front, newest.clang, **settings) == PLUGIN
+    assert not plugin.exists()
+    assert work.compile(front, newest.clang, **settings) == FLAG
+
+
 def altered_lists(lines: list[list[str]]) -> Iterator[tuple[str, bytes]]:
     """The list as it must not be believed: each with what is wrong."""
     other = {"14": "19", "19": "14"}
