@@ -18,11 +18,13 @@ build sets COMPILER_PATH, where every gcc and clang that COMMAND runs finds the
 linker shims.  CC and the compilers' arguments do not change.
 
 These links do not use COMPILER_PATH and stay unchanged:
-  links that run ld directly
+  links that run ld directly, as fpc does
+  links of compilers that are their own linker: tcc, zig cc, go without
+    -linkmode=external
   links with -B DIR where DIR contains a linker, such as -B/usr/libexec/mold
     (CC="hugealign gcc" handles this)
   links of rustc 1.90 and newer with its own linker (unless it is passed
-    -Clinker-features=-lld)
+    -Clinker=hugealign-cc or -Clinker-features=-lld)
   links with a path in clang's --ld-path=
   links of a build that clears its environment
 

@@ -84,3 +84,9 @@ def test_cargo(tmp_path: Path) -> None:
     assert "server: ok  100 %" in output
     (program,) = tmp_path.glob("target/*/release/server")
     assert holds(program)
+    # The linker is that of the plain build: rustc turns its LLD off for a linker whose name ends in -gcc.
+    run("cargo", "build", "--release", cwd=tmp_path, check=True, CARGO_TARGET_DIR=str(tmp_path / "plain"))
+    made_by_lld = [
+        "LLD" in run("readelf", "-p", ".comment", path).stdout for path in (program, tmp_path / "plain/release/server")
+    ]
+    assert made_by_lld[0] == made_by_lld[1]
