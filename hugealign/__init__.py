@@ -4,6 +4,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.doctor.probes import diagnose
     from hugealign.fixing.fix import FixOptions, fix
+    from hugealign.measuring.measure import MeasureOptions, measure
     from hugealign.ordering.order import OrderOptions, order
     from hugealign.pagecache.warm import WarmOptions, cool, warm
     from hugealign.profile.merge import MergeOptions, merge_counts
@@ -23,6 +24,7 @@ _API = {
     "AdaptOptions": "hugealign.watch.adapt",
     "AdviseOptions": "hugealign.watch.advise",
     "FixOptions": "hugealign.fixing.fix",
+    "MeasureOptions": "hugealign.measuring.measure",
     "MergeOptions": "hugealign.profile.merge",
     "OrderOptions": "hugealign.ordering.order",
     "Policy": "hugealign.verification.rules",
@@ -41,6 +43,7 @@ _API = {
     "cool": "hugealign.pagecache.warm",
     "diagnose": "hugealign.doctor.probes",
     "fix": "hugealign.fixing.fix",
+    "measure": "hugealign.measuring.measure",
     "merge_counts": "hugealign.profile.merge",
     "order": "hugealign.ordering.order",
     "processes": "hugealign.watch.ps",
@@ -50,10 +53,10 @@ _API = {
     "warm": "hugealign.pagecache.warm",
 }
 __all__ = [
-    "AdaptOptions", "AdviseOptions", "FixOptions", "MergeOptions", "OrderOptions", "Policy", "PsOptions",
-    "ReduceOptions", "Selection", "TopOptions", "VerifyOptions", "WarmOptions", "__version__", "adapt", "advise",
-    "advise_process", "budget_of", "compare", "cool", "diagnose", "fix", "merge_counts", "order", "processes",
-    "reduce_profiles", "top", "verify", "warm",
+    "AdaptOptions", "AdviseOptions", "FixOptions", "MeasureOptions", "MergeOptions", "OrderOptions", "Policy",
+    "PsOptions", "ReduceOptions", "Selection", "TopOptions", "VerifyOptions", "WarmOptions", "__version__", "adapt",
+    "advise", "advise_process", "budget_of", "compare", "cool", "diagnose", "fix", "measure", "merge_counts",
+    "order", "processes", "reduce_profiles", "top", "verify", "warm",
 ]  # fmt: skip
 
 

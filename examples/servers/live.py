@@ -14,7 +14,7 @@ from examples.servers.server import VARIANTS, Example, Instance, running, start_
 from examples.servers.steps import ANY, Steps
 from examples.servers.text import WINDOW, Samples, Text, counts, perf_rights, samples
 from hugealign import orderfile
-from lab.bench.timing import Ratio, paired
+from hugealign.measuring.interval import Ratio, paired
 
 Round = dict[tuple[str, str], dict[str, float]]  # figures by load and variant
 #: A server and its client alone make a load average of less: from this on other work shared the processors.

@@ -17,7 +17,8 @@ from examples.servers.live import BUSY, Live, Order, covered
 from examples.servers.server import VARIANTS, Example
 from examples.servers.text import WINDOW
 from examples.servers.tracing import Traced, differences, misses
-from lab.bench.timing import Ratio
+from hugealign.measuring.interval import Ratio
+from lab.bench.timing import claimed
 
 _PLACES = (0, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 2560, 3072, 4096)  # KiB of text, in the plot; then more
 
@@ -52,7 +53,9 @@ def report(example: Example, results: Results) -> tuple[str, list[str]]:
         both = (misses(replay, "original", cpu, 0) for replay in (first, second))
         repeated.append([f"misses, all 4 KiB, {cpu}", *both])
     tests = [[name, result["passed"], result["failed"]] for name, result in results.tests.items()]
-    times = [[*words, statistics.geometric_mean(v) if v else None, ratio] for *words, v, ratio in changes]
+    times = [
+        [*words, statistics.geometric_mean(v) if v else None, ratio and claimed(ratio)] for *words, v, ratio in changes
+    ]
     fields = {
         **{name: getattr(server, name) for name in ("name", "title", "command", "trained", "stacks")},
         **{name: trace[name] for name in ("job", "begin", "end")},

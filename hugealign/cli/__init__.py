@@ -55,6 +55,7 @@ GROUPS = {
     "look at what runs": {
         "ps": "show which text of a process is on huge pages, and why the rest is not",
         "top": "rank the running programs by how much they would gain from huge pages",
+        "measure": "measure what huge pages, or another build, save of a command's time",
         "advise": "estimate what a command or a process would gain from huge pages",
         "adapt": "put the hottest code of a running process on huge pages, JIT code included",
         "doctor": "check that this machine can put text on huge pages",

@@ -111,19 +111,55 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
     return launch
 
 
-def _prepared(program: str | None, options: LaunchOptions) -> Launch:
-    programs = (os.path.realpath(program),) if program else ()
-    named = tuple(os.path.realpath(path) for path in options.files if not os.path.isdir(path))
-    texts = {path: TextResult(path, IN_PLACE) for path in programs}
-    if program and options.libs:
-        from hugealign.system import libraries
+class _Files(Record):
+    """Real paths of the files to make huge: *programs*, *libraries*, those *named*, and those in *trees*."""
 
-        texts |= {path: TextResult(path, IN_PLACE) for path in libraries.resolve(program).paths}
-    texts |= {path: TextResult(path, IN_PLACE) for path in named}
-    trees = {}
-    for top in filter(os.path.isdir, options.files):
-        trees[top] = _below(top)
-        texts |= {path: TextResult(path, IN_PLACE) for path in trees[top] if path not in texts}
+    programs: Sequence[str]
+    libraries: Sequence[str]
+    named: Sequence[str]
+    trees: Mapping[str, Sequence[str]]
+
+    @property
+    def paths(self) -> list[str]:
+        """All of them, each once."""
+        below = (path for paths in self.trees.values() for path in paths)
+        return list(dict.fromkeys((*self.programs, *self.libraries, *self.named, *below)))
+
+
+def _files(program: str | None, options: LaunchOptions) -> _Files:
+    libraries: Sequence[str] = ()
+    if program and options.libs:
+        from hugealign.system.libraries import resolve
+
+        libraries = resolve(program).paths
+    return _Files(
+        (os.path.realpath(program),) if program else (),
+        libraries,
+        tuple(os.path.realpath(path) for path in options.files if not os.path.isdir(path)),
+        {top: _below(top) for top in options.files if os.path.isdir(top)},
+    )
+
+
+def originals(stack: ExitStack, program: str | None, options: LaunchOptions) -> list[copies.StagedFile]:
+    """Return what `prepare` would stage for the ELF file *program* without a store, open until *stack* ends.
+
+    A file whose copy would have no window is not among them, nor one that no copy may replace.  Raises HugealignError
+    if the program is one of the latter.
+    """
+    fixes = copies.Fixes() if options.fix else None
+    results, program = [], os.path.realpath(program) if program else None
+    for path in _files(program, options).paths:
+        with suppress(*(() if path == program else (HugealignError, OSError))):
+            if origin := copies.source(path, stack.enter_context(opened(path)), fixes):
+                copies.check(origin)
+                results.append(origin)
+    return results
+
+
+def _prepared(program: str | None, options: LaunchOptions) -> Launch:
+    files = _files(program, options)
+    programs, named, trees = files.programs, files.named, files.trees
+    texts = {path: TextResult(path, IN_PLACE) for path in files.paths}
     if options.how != STAGE:
         # A staged file was staged for a reason, and the attempt in place reads the file again.
         in_place = [path for path in texts if options.how == IN_PLACE or not _in_store(path, options)]

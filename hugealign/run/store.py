@@ -474,7 +474,7 @@ def _mount(fd: int, place: str, private: bool) -> None:
     if os.listdir(fd):
         raise DiagnosedError("store.not-empty", store=place)
     try:
-        namespace.mount_huge_tmpfs(f"/proc/self/fd/{fd}", f"mode=0{700 if private else 755}")
+        namespace.mount_tmpfs(f"/proc/self/fd/{fd}", f"mode=0{700 if private else 755}")
     except RefusalError:
         if _leads_to(place, fd):
             with contextlib.suppress(OSError):

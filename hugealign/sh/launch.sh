@@ -260,8 +260,8 @@ case $name in
         case ${1-} in
             # <<< commands: written by make tables
             '' | -h | --help | -V | --version | help | build | plugin | path | verify | diff | explain | fix | order | \
-                map | profile | run | warm | stage | enable | disable | oci-hook | ps | top | advise | adapt | doctor | \
-                status | trace | simulate | draw-map | order-trace)
+                map | profile | run | warm | stage | enable | disable | oci-hook | ps | top | measure | advise | \
+                adapt | doctor | status | trace | simulate | draw-map | order-trace)
             # >>> commands
                 # A build hands these on to its links; every other command has options of its own.
                 case $given/${1-} in

@@ -42,15 +42,16 @@ class Namespace(Record):
 
     user: bool
 
-    def mount_tmpfs(self, covered: Sequence[str]) -> str:
+    def mount_tmpfs(self, covered: Sequence[str], *, huge: bool = True) -> str:
         """Mount a tmpfs that keeps files in huge pages, and return where: not above any of the paths *covered*.
 
-        It does not hide modules either, which are loaded when they are needed.  Raises RefusalError.
+        It does not hide modules either, which are loaded when they are needed.  Without *huge*, it keeps files in small
+        pages.  Raises RefusalError.
         """
         kept = [*covered, *map(os.path.realpath, sys.path)]
         for place in _PLACES:
             if os.path.isdir(place) and not any(f"{path}/".startswith(f"{os.path.realpath(place)}/") for path in kept):
-                mount_huge_tmpfs(place, "mode=0755")
+                mount_tmpfs(place, "mode=0755", huge=huge)
                 return place
         raise RefusalError("process.no-mount-point")
 
@@ -130,9 +131,9 @@ def attach(made: int, target: int) -> None:
         raise
 
 
-def mount_huge_tmpfs(place: str, options: str) -> None:
-    """Mount a tmpfs on *place* whose files are huge from the first byte.  Raises RefusalError."""
-    _mount(SOURCE, place, "tmpfs", _MS_NODEV, f"huge=always,{options}")
+def mount_tmpfs(place: str, options: str, *, huge: bool = True) -> None:
+    """Mount a tmpfs on *place* whose files are *huge* from the first byte, or never.  Raises RefusalError."""
+    _mount(SOURCE, place, "tmpfs", _MS_NODEV, f"huge={'always' if huge else 'never'},{options}")
 
 
 def without_privileges(mount: int) -> None:

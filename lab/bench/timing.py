@@ -1,6 +1,5 @@
 """Times two commands side by side, decides what the result supports, and prints it."""
 
-import math
 import os
 import statistics
 import subprocess
@@ -11,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
+from hugealign.measuring.interval import Ratio, paired
 from tests.support import HUGEALIGN, environment
 
 _HEADER = f"{'milliseconds (medians)':34} {'plain':>9} {'hugealign':>9} {'more':>8} {'ratio':>8} {'of min':>8}  95 %"
@@ -18,63 +18,14 @@ _HEADER = f"{'milliseconds (medians)':34} {'plain':>9} {'hugealign':>9} {'more':
 PROCESSOR_TIME = ", processor time"  # behind the title of a row
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """How many times as long one takes as the other, with its 95 % confidence interval, or as `paired` says."""
-
-    ratio: float
-    low: float
-    high: float
-
-    @property
-    def claim(self) -> bool:
-        """Whether the difference is significant: the interval excludes 1."""
-        return not self.low <= 1 <= self.high
-
-    @property
-    def interval(self) -> str:
-        """``1.012 to 1.057``, marked if nothing follows from it."""
-        return f"{self.low:.3f} to {self.high:.3f}{'' if self.claim else ', no claim'}"
-
-    def __str__(self) -> str:
-        """Return ``1.034 (1.012 to 1.057)``, marked if nothing follows from it."""
-        text = f"{self.ratio:.3f} ({self.low:.3f} to {self.high:.3f})"
-        return text if self.claim else f"{text}, no claim"
+def interval(ratio: Ratio) -> str:
+    """Return ``1.012 to 1.057``, marked if nothing follows from it."""
+    return f"{ratio.low:.3f} to {ratio.high:.3f}{'' if ratio.claim else ', no claim'}"
 
 
-def paired(plain: Sequence[float], ours: Sequence[float], comparisons: int = 1) -> Ratio:
-    """Return *ours* by *plain*, taken in turn: the mean of the logarithms of the ratios, and Student's interval.
-
-    A slowdown of the machine that outlasts a pair of runs cancels in a ratio; with logarithms, twice as long and half
-    as long are equally far from equal.  With several *comparisons*, all intervals together hold their ratios with 95 %:
-    each has a share of the other 5 % (Bonferroni).
-    """
-    if len(plain) != len(ours) or len(plain) < 2:
-        raise ValueError("two or more pairs are needed")
-    logs = [math.log(b / a) for a, b in zip(plain, ours, strict=True)]
-    mean = statistics.fmean(logs)
-    reach = student(1 - 0.05 / comparisons, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return Ratio(math.exp(mean), math.exp(mean - reach), math.exp(mean + reach))
-
-
-def student(confidence: float, freedom: int) -> float:
-    """Return the two-sided t of Student's distribution with *freedom* degrees for a *confidence*."""
-    low, high = 0.0, math.pi / 2
-    for _ in range(60):
-        angle = (low + high) / 2
-        low, high = (angle, high) if _within(angle, freedom) < confidence else (low, angle)
-    return math.sqrt(freedom) * math.tan(low)
-
-
-def _within(angle: float, freedom: int) -> float:
-    """Return the probability that |t| < sqrt(*freedom*) tan(*angle*): Abramowitz and Stegun, 26.7.3, 26.7.4."""
-    odd = freedom % 2
-    term = total = math.cos(angle) * (freedom > 1) if odd else 1.0
-    for at in range(1 + odd, freedom - 2, 2):
-        term *= math.cos(angle) ** 2 * at / (at + 1)
-        total += term
-    total *= math.sin(angle)
-    return 2 / math.pi * (angle + total) if odd else total
+def claimed(ratio: Ratio) -> str:
+    """Return ``1.034 (1.012 to 1.057)``, marked if nothing follows from it."""
+    return str(ratio) if ratio.claim else f"{ratio}, no claim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +101,8 @@ class Row:
             return f"{self.title:34} {'--':>9} {self.ours:9.1f}"
         more, ratio = self.ours - self.plain, self.ours / self.plain
         times = f"{self.plain:9.1f} {self.ours:9.1f} {more:+8.1f} {ratio:8.3f} {self.of_shortest:8.3f}"
-        older = f"; of the older {self.older}" if self.older else ""
-        return f"{self.title:34} {times}  {self.versus.interval}{older}"
+        older = f"; of the older {claimed(self.older)}" if self.older else ""
+        return f"{self.title:34} {times}  {interval(self.versus)}{older}"
 
 
 class Table:

@@ -28,7 +28,7 @@ from lab.bench.costs.stage import starts
 from lab.bench.costs.top import many_processes
 from lab.bench.costs.verify import many_files
 from lab.bench.costs.warm import much_text
-from lab.bench.timing import PROCESSOR_TIME, Row, Table, milliseconds
+from lab.bench.timing import PROCESSOR_TIME, Row, Table, interval, milliseconds
 from lab.bench.trace import tracing
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT
@@ -162,7 +162,7 @@ def write(table: Table, page: Path) -> None:
 def _lines(rows: Iterable[Row]) -> str:
     lines = ["| milliseconds (medians) | plain | hugealign | ratio, 95 % interval |", "|---|--:|--:|--:|"]
     for row in rows:
-        plain, versus = (f"{row.plain:,.1f}", row.versus.interval) if row.plain and row.versus else ("--", "--")
+        plain, versus = (f"{row.plain:,.1f}", interval(row.versus)) if row.plain and row.versus else ("--", "--")
         lines.append(f"| {row.title} | {plain} | {row.ours:,.1f} | {versus} |")
     return "".join(f"{line}\n" for line in lines)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hugealign.elf.symbols import Functions, read_functions
+from hugealign.measuring.interval import paired
 from hugealign_lab.files import find
 from hugealign_lab.ran import profile
 from hugealign_lab.tracefile import Trace, open_trace
@@ -233,8 +234,8 @@ def _compared(names: list[str], costs: list[list[timing.Cost]]) -> list[dict[str
         row: dict[str, Any] = {"name": name, "rounds": len(result)}
         for kind in ("wall", "cpu"):
             plain, ours = ([getattr(item, kind) for item in side] for side in (costs[0], result))
-            ratio = timing.paired(plain, ours) if name != names[0] else None
-            row[kind] = {"least": min(ours), "ratio": str(ratio) if ratio else "--"}
+            ratio = paired(plain, ours) if name != names[0] else None
+            row[kind] = {"least": min(ours), "ratio": timing.claimed(ratio) if ratio else "--"}
         rows.append(row)
     return rows
 

@@ -50,8 +50,8 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands build plugin 'plugin build' 'plugin path' 'plugin list' path verify diff explain fix order map profile 'profile reduce' 'profile merge' 'profile drift' run warm stage enable disable oci-hook ps top advise adapt doctor status
-set -g _shtab_hugealign_opts_with_value --baseline --binary --cap --config --cpu --debug-file-of --debuginfo --emit --fail-on --file --format --frequency --how --ignore --jobs --level --max --max-executable --max-unpacked --min-coverage --min-text --min-windows --old-binary --order --output --owner --page-size --page-size= --profile= --seconds --select --store --threshold --type --wait --watch --weight --windows -b -j -o
+set -g _shtab_hugealign_commands build plugin 'plugin build' 'plugin path' 'plugin list' path verify diff explain fix order map profile 'profile reduce' 'profile merge' 'profile drift' run warm stage enable disable oci-hook ps top measure advise adapt doctor status
+set -g _shtab_hugealign_opts_with_value --baseline --binary --cap --config --copies --cpu --debug-file-of --debuginfo --emit --fail-on --file --for --format --frequency --how --ignore --jobs --level --load --max --max-executable --max-unpacked --min-coverage --min-text --min-windows --old-binary --order --output --owner --page-size --page-size= --profile= --rounds --seconds --select --store --threshold --type --vs --wait --watch --weight --windows --within -b -j -o
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -236,6 +236,19 @@ complete -c hugealign -n '_shtab_hugealign_using top' -l containers -d 'show con
 complete -c hugealign -n '_shtab_hugealign_using top' -l json -d 'print JSON, schema hugealign.top/1; with --watch one line per table'
 complete -c hugealign -n '_shtab_hugealign_using top' -l format -xka "text prometheus" -d 'format of the table (default: text); prometheus: for the textfile collector of node_exporter'
 complete -c hugealign -n '_shtab_hugealign_using top' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the table to FILE (default: stdout); with --watch, replace it each time'
+complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a measure -d 'measure what huge pages, or another build, save of a command'"'"'s time'
+complete -c hugealign -n '_shtab_hugealign_using measure' -s h -l help -d 'show this help message and exit'
+complete -c hugealign -n '_shtab_hugealign_using measure' -l fix -d 'copy each file as fix would prepare it, for both sides'
+complete -c hugealign -n '_shtab_hugealign_using measure' -l libs -d 'include the shared libraries that CMD is linked with'
+complete -c hugealign -n '_shtab_hugealign_using measure' -l file -xka "(__fish_complete_directories)" -d 'include this program or library, or those below this directory, which CMD starts or opens; may be repeated'
+complete -c hugealign -n '_shtab_hugealign_using measure' -l vs -x -d 'compare another build, on huge pages, in CMD'"'"'s place; several files are placements of one build; may be repeated'
+complete -c hugealign -n '_shtab_hugealign_using measure' -l load -x -d 'measure what the server CMD spends for the command LOAD'
+complete -c hugealign -n '_shtab_hugealign_using measure' -l copies -x -d 'copies of each file (default: 4, least: 2)'
+complete -c hugealign -n '_shtab_hugealign_using measure' -l rounds -x -d 'run N rounds (least: 2)'
+complete -c hugealign -n '_shtab_hugealign_using measure' -l for -x -d 'begin no round after SECONDS (default: 60)'
+complete -c hugealign -n '_shtab_hugealign_using measure' -l within -x -d 'end as soon as the interval reaches no further than so (default: 1%)'
+complete -c hugealign -n '_shtab_hugealign_using measure' -l json -d 'print JSON, schema hugealign.measure/1'
+complete -c hugealign -n '_shtab_hugealign_using measure' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the report to FILE (default: stdout)'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a advise -d 'estimate what a command or a process would gain from huge pages'
 complete -c hugealign -n '_shtab_hugealign_using advise' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using advise' -l seconds -x -d 'sample for SECONDS (default: 10; with CMD: until it ends)'

@@ -89,4 +89,4 @@ def test_descriptors_are_closed(tree: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Place(place.top, "sub/none/file", "").status()
     del place
-    assert os.listdir("/proc/self/fd") == before
+    assert set(os.listdir("/proc/self/fd")) <= set(before)  # those of other tests may go meanwhile

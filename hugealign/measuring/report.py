@@ -1,0 +1,88 @@
+"""Show what `hugealign measure` found: for people, and as JSON.  Pure functions."""
+
+import shlex
+from collections.abc import Iterator
+
+from hugealign.diagnosis import documents, render
+from hugealign.io.units import counted, printable
+from hugealign.measuring.interval import Ratio
+from hugealign.measuring.measure import Measurement, Side
+
+#: The version of the JSON's shape; ``measure-1.schema.json`` beside this file describes it.
+SCHEMA = "hugealign.measure/1"
+
+
+def lines(result: Measurement) -> list[str]:
+    """Return the comparison with the first side, then what each side did."""
+    name = printable(shlex.join(result.command))
+    made = [f"{name}: {_comparison(side)}" for side in result.sides if side.of_first]
+    width = max(len(printable(side.name)) for side in result.sides)
+    made += [f"  {printable(side.name):{width}}  {', '.join(_facts(side))}" for side in result.sides]
+    spread = max(side.spread for side in result.sides)
+    where = (
+        "in place" if result.in_place else f"{counted(result.copies, 'copy').replace('copys', 'copies')} of each file"
+    )
+    batch = f" of {counted(result.runs, 'run')}" if result.runs > 1 else ""
+    rounds = f"{counted(result.rounds, 'round')}{batch}"
+    noise = "" if result.in_place else f"; identical copies differ by up to {100 * spread:.1f} %"
+    return [*made, f"  {counted(result.files, 'file')}, {where}, {rounds}{noise}"]
+
+
+def _comparison(side: Side) -> str:
+    ratio, wall = side.of_first, side.wall_of_first
+    assert ratio is not None  # noqa: S101  # the caller's condition
+    on = "on huge pages" if side.name == "huge pages" else printable(side.name)
+    if not ratio.claim:
+        return f"{on}: no difference shown: {_interval(ratio)} of the processor time; on the clock {wall}"
+    percent = f"{abs(100 * (1 - ratio.ratio)):.1f} %"
+    word = render.painted(f"{percent} less", "ok") if ratio.ratio < 1 else f"{percent} more"
+    return f"{on}: {word} processor time: {_interval(ratio)} of that on small pages; on the clock {wall}"
+
+
+def _interval(ratio: Ratio) -> str:
+    return str(ratio)
+
+
+def _facts(side: Side) -> Iterator[str]:
+    yield f"{_time(side.cpu)} of processor time, {_time(side.wall)} on the clock"
+    yield f"{side.faults:,.0f} page faults"
+    yield f"{side.huge} of {counted(side.windows, 'window')} huge"
+    if side.seen is not None:
+        yield f"{side.seen} seen in a process"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.2f} ms"
+
+
+def to_json(result: Measurement) -> str:
+    """Return the JSON document ``hugealign.measure/1``, which measure-1.schema.json beside this file describes."""
+    body = {
+        "command": [printable(word) for word in result.command],
+        "faster": result.faster,
+        "sides": [
+            {
+                "name": printable(side.name),
+                "windows": side.windows,
+                "huge": side.huge,
+                "huge_seen": side.seen,
+                "cpu": side.cpu,
+                "wall": side.wall,
+                "faults": side.faults,
+                "spread": side.spread,
+                "cpu_of_first": _json(side.of_first),
+                "wall_of_first": _json(side.wall_of_first),
+            }
+            for side in result.sides
+        ],
+        "files": result.files,
+        "copies": result.copies,
+        "rounds": result.rounds,
+        "runs": result.runs,
+        "in_place": result.in_place,
+    }
+    return documents.to_json(SCHEMA, body)
+
+
+def _json(ratio: Ratio | None) -> dict[str, float] | None:
+    return {"value": ratio.ratio, "low": ratio.low, "high": ratio.high} if ratio else None
