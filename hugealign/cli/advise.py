@@ -16,10 +16,13 @@ PARSER = SplitParser
 USAGE = f"hugealign advise [OPTION]... {TARGET}\n       hugealign advise [OPTION]... -- CMD [ARG]..."
 EPILOG = """\
 advise samples CMD and all that it starts until CMD ends, or a running process
-for --seconds. If the processor can count page walks, the answer depends on their
-share of the cycles. Otherwise it depends on samples: the share of the running
-time that is spent on 4 KiB pages which do not fit into the first-level
-instruction TLB.
+for --seconds. The answer is per cent of its processor time: the page faults of
+text, which a command has at each start and all of which are counted, and what
+runs on more pages than cost nothing, which counters tell or samples bound. The
+costs of this machine are measured first, once in each boot (hugealign doctor).
+  yes         at least 1 % is saved
+  no          less than 1 % is saved; nothing is recommended
+  measure it  samples cannot tell; hugealign measure can
 
 CMD also writes to standard output; use -o FILE to keep the answer apart.
 
@@ -30,7 +33,7 @@ examples:
   hugealign advise --json -o answer.json -- ./server --benchmark
 """
 STATUS = {
-    0: "it would or might gain",
+    0: "it would gain, or has to be measured",
     1: "it would not gain, or its text is huge already",
     3: "too few samples for an answer",
     126: STATUSES[126],

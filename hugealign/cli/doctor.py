@@ -30,18 +30,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="a directory that programs run from (default: the current directory)"
     )
+    parser.add_argument("-v", "--verbose", action="store_true", help="show the curve behind the costs of text")
     add_json(parser.add_argument, "schema hugealign.doctor/1")
 
 
 def run(args: argparse.Namespace) -> int:
     """Look, print the findings and return the exit status."""
     from hugealign.cli import output
-    from hugealign.doctor import checks, report
-    from hugealign.doctor.probes import diagnose
+    from hugealign.doctor import checks, probes, report
 
-    findings = diagnose(args.paths or [os.curdir])
+    findings = probes.diagnose(args.paths or [os.curdir])
     if args.json:
         output.write(report.to_json(findings), None, utf8=True)
     else:
-        output.write(output.painted(report.text(findings, sys.stdout.encoding or "ascii")), None)
+        text = report.text(findings, sys.stdout.encoding or "ascii")
+        if args.verbose and (costs := probes.costs()):
+            text += "".join(f"{line}\n" for line in report.curve(costs))
+        output.write(output.painted(text), None)
     return checks.exit_status(findings)

@@ -8,6 +8,7 @@ from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy
 from hugealign.errors import UsageError
 from hugealign.pagecache import diagnose
 from hugealign.system.budget import Answer
+from hugealign.system.textcosts import TextCosts
 
 #: The statuses of a check: fine; prevents huge text; missing but not needed; unknown.
 OK, OBSTACLE, NOTE, UNKNOWN = "ok", "obstacle", "note", "unknown"
@@ -47,7 +48,7 @@ class MachineFacts:
     executes have no huge pages; *no_mounts* says why it may not mount copies, None if it may.  *limit* is that
     of our control group, *free* the free memory in blocks that can hold a huge page, both in bytes.  *loader* is the
     name and version of a dynamic linker that does not place libraries by their alignment.  *variables* are those
-    that begin with ``HUGEALIGN_``.
+    that begin with ``HUGEALIGN_``.  *costs* are those of text, None if they were not measured.
     """
 
     release: str
@@ -60,6 +61,7 @@ class MachineFacts:
     free: int | None = None
     loader: str = ""
     processor: Answer | None = None
+    costs: TextCosts | None = None
     places: tuple[Place, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -88,6 +90,18 @@ def _machine(facts: MachineFacts) -> Iterator[Check]:
     if facts.processor:
         itlb: dict[str, int | str] = {"processor": facts.processor.brand, "entries": facts.processor.huge}
         yield Check(OK, Diagnosis("machine.processor", "", itlb))
+    if facts.costs:
+        yield _costs(facts.costs)
+
+
+def _costs(costs: TextCosts) -> Check:
+    fault = f"{costs.fault.low / 1000:.1f} to {costs.fault.high / 1000:.1f}"
+    words: dict[str, int | str] = {"fault": fault, "around": costs.around, "first": f"{costs.first.value:.1f}"}
+    if costs.walk:
+        words |= {"walk": f"{costs.walk.low:.0f} to {costs.walk.high:.0f}", "reach": costs.reach}
+    if not costs.certain:
+        words["uncertain"] = "rounds disagree: the machine is busy"
+    return Check(OK if costs.certain else NOTE, Diagnosis("machine.text-costs", "", words))
 
 
 def _process(facts: MachineFacts) -> Iterator[Check]:

@@ -5,6 +5,7 @@ from collections import Counter
 from hugealign.diagnosis import documents, render
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check
 from hugealign.io.units import counted, printable
+from hugealign.system.textcosts import TextCosts
 
 #: The version of the JSON's shape; ``doctor-1.schema.json`` beside this file describes it.
 SCHEMA = "hugealign.doctor/1"
@@ -34,6 +35,19 @@ def text(checks: list[Check], encoding: str) -> str:
     prevents = f"{counted(obstacles, 'problem')} prevent{'s' * (obstacles == 1)}" if obstacles else "nothing prevents"
     lines.append(f"{prevents} huge text" + (f", {unseen} not checked" if unseen else ""))
     return "".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding)
+
+
+def curve(costs: TextCosts) -> list[str]:
+    """Return a table of the jumps behind the costs, in nanoseconds."""
+    lines = ["ns for a jump to the next of   on small pages   on huge ones   more"]
+    for point in costs.points:
+        pages = counted(point.count, "page")
+        lines.append(f"{pages:>28}   {point.small:14.2f}   {point.huge:12.2f}   {point.small - point.huge:+.2f}")
+    lines.append("ns for a jump to the next of    in one window   one in each   more")
+    for point in costs.windows:
+        windows = counted(point.count, "window")
+        lines.append(f"{windows:>28}   {point.small:14.2f}   {point.huge:11.2f}   {point.huge - point.small:+.2f}")
+    return lines
 
 
 def to_json(checks: list[Check]) -> str:

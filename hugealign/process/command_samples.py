@@ -1,4 +1,4 @@
-"""Sample where a command and all its children run: instruction pointers, resolved as they come.
+"""Sample where a command and all its children run, and record each page fault of their code.
 
 This is like `hugealign.process.perf_samples`, except that the processes may be gone before their mappings could be
 read.  So the kernel reports each mapping, too (PERF_RECORD_MMAP2, perf_event_open(2)).
@@ -21,6 +21,7 @@ from hugealign.io.units import printable
 from hugealign.process.perf_events import (
     LOST,
     SAMPLE,
+    SAMPLE_ADDR,
     SAMPLE_CODE_PAGE_SIZE,
     SAMPLE_IP,
     SAMPLE_TID,
@@ -35,11 +36,13 @@ from hugealign.process.running import Command, Prepare, handling
 _FLAGS = sum(1 << bit for bit in (0, 1, 5, 6, 8, 9, 10, 12, 13, 18, 23, 24))
 _COMM, _FORK, _MMAP2 = 3, 7, 10
 _COMM_EXEC = 1 << 13
-_KIND = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME
-_PAGE_SIZE = 24  # of SAMPLE_CODE_PAGE_SIZE in a sample: behind address, PID and TID, time
+_FAULT_FLAGS = _FLAGS & ~sum(1 << bit for bit in (8, 9, 10, 13, 18, 23, 24))  # neither records nor a frequency
+_KIND = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_ADDR
+_ADDRESS, _PAGE_SIZE = 24, 32  # in a sample: behind address, PID and TID, time
 _SMALL = 4096
-_PAGES = 64  # per ring
-_PAUSE = 0.1
+_WINDOW = 9  # log2 of the pages in a window of 2 MiB
+_PAGES = (128, 32)  # per ring: what perf_event_mlock_kb allows an ordinary user, and less if others use it
+_PAUSE = 0.05
 _MOST_MAPPINGS = 20_000  # per process; a runtime makes new ones all the time
 _SHELL = (126, 127)
 
@@ -54,13 +57,20 @@ class CommandSamples:
     *larger* are those of the samples that the kernel mapped by larger pages, with the size of these in bytes; Linux
     before 5.11 does not tell.
     *status* is None if the command ran out of time, and minus the signal number if a signal ended it.  *lost* is the
-    number of records lost because the buffer was full.
+    number of records lost because the buffer was full.  *faults* are the page faults of code in user space by page, and
+    *windows* the processes that had some by window, the first page of which stands for it; *most* is the number of
+    faults of the process with the most.  *used* is the processor time in seconds, of all
+    processes together, since the command began.
     """
 
     pages: "Counter[Page]"
     status: int | None
     lost: int = 0
     larger: "Counter[tuple[Page, int]]" = field(default_factory=Counter)
+    faults: "Counter[Page]" = field(default_factory=Counter)
+    windows: "Counter[Page]" = field(default_factory=Counter)
+    most: int = 0
+    used: float = 0.0
 
     def small(self, window: int) -> "Counter[Page]":
         """Return the samples outside of pages of *window* bytes or more."""
@@ -77,6 +87,8 @@ class Space:
 
     starts: list[int] = field(default_factory=list)
     ends: dict[int, tuple[int, int, str]] = field(default_factory=dict)
+    touched: set[Page] = field(default_factory=set)
+    faults: int = 0
 
     def map(self, start: int, length: int, offset: int, name: str) -> None:
         """Add a mapping; it replaces one with the same start."""
@@ -85,6 +97,11 @@ class Space:
                 return
             insort(self.starts, start)
         self.ends[start] = (start + length, offset, name)
+
+    def code(self, address: int) -> Page | None:
+        """Return the page at *address* if it is code of a file."""
+        page = self.page(address)
+        return page if page[0] else None
 
     def page(self, address: int) -> Page:
         """Return the page at *address*."""
@@ -109,6 +126,9 @@ class Records:
     spaces: dict[int, Space] = field(default_factory=dict)
     pages: "Counter[Page]" = field(default_factory=Counter)
     larger: "Counter[tuple[Page, int]]" = field(default_factory=Counter)
+    faults: "Counter[Page]" = field(default_factory=Counter)
+    windows: "Counter[Page]" = field(default_factory=Counter)
+    most: int = 0
     lost: int = 0
 
     def take(self, records: Sequence[tuple[int, int, bytes]]) -> None:
@@ -121,7 +141,12 @@ class Records:
     def _record(self, kind: int, misc: int, body: bytes) -> None:
         if kind == SAMPLE:
             address, pid = struct.unpack_from("=QI", body)
-            page = self.spaces.setdefault(pid, Space()).page(address)
+            space = self.spaces.setdefault(pid, Space())
+            (fault,) = struct.unpack_from("=Q", body, _ADDRESS)
+            if fault:
+                self._fault(space, fault)
+                return
+            page = space.page(address)
             self.pages[page] += 1
             size = struct.unpack_from("=Q", body, _PAGE_SIZE)[0] if len(body) > _PAGE_SIZE else 0
             if size > _SMALL:
@@ -139,6 +164,18 @@ class Records:
             self.spaces[pid] = Space()
         elif kind == LOST:
             self.lost += struct.unpack_from("=QQ", body)[1]
+
+    def _fault(self, space: Space, address: int) -> None:
+        page = space.code(address)
+        if page is None:
+            return
+        self.faults[page] += 1
+        space.faults += 1
+        self.most = max(self.most, space.faults)
+        window = page[0], page[1] >> _WINDOW << _WINDOW
+        if window not in space.touched:
+            space.touched.add(window)
+            self.windows[window] += 1
 
 
 def _time(kind: int, body: bytes) -> int:
@@ -183,13 +220,38 @@ def sample_command(
         finally:
             child.end()
             records.take([record for ring in rings for record in ring.drain()])
-    return CommandSamples(records.pages, status, records.lost, records.larger)
+            used = sum(ring.seconds for ring in rings)
+    return CommandSamples(
+        records.pages,
+        status,
+        records.lost,
+        records.larger,
+        records.faults,
+        records.windows,
+        records.most,
+        used,
+    )
 
 
 def _ring(pid: int, frequency: int, cpu: int) -> Ring:
+    """Return the ring of *cpu*.  Raises OSError."""
+    for pages in _PAGES:
+        try:
+            ring, kind = _opened(pid, frequency, cpu, pages)
+        except PermissionError:
+            if pages == _PAGES[-1]:
+                raise
+            continue
+        ring.add_faults(pid, kind, _FAULT_FLAGS, cpu)
+        return ring
+    raise AssertionError  # the last one has raised
+
+
+def _opened(pid: int, frequency: int, cpu: int, pages: int) -> tuple[Ring, int]:
+    kind = _KIND | SAMPLE_CODE_PAGE_SIZE
     try:
-        return Ring(pid, frequency, _KIND | SAMPLE_CODE_PAGE_SIZE, _FLAGS, _PAGES, cpu)
+        return Ring(pid, frequency, kind, _FLAGS, pages, cpu), kind
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        return Ring(pid, frequency, _KIND, _FLAGS, _PAGES, cpu)
+        return Ring(pid, frequency, _KIND, _FLAGS, pages, cpu), _KIND

@@ -5,6 +5,7 @@ The kernel's clock triggers the samples (PERF_COUNT_SW_CPU_CLOCK), so they need 
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import select
@@ -17,8 +18,9 @@ _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 #: struct perf_event_attr of include/uapi/linux/perf_event.h, PERF_ATTR_SIZE_VER0: type, size, config, frequency,
 #: sample_type, read_format, flags; then wakeup and breakpoint.
 _ATTRIBUTES = struct.Struct("=IIQQQQQ16x")
-_SOFTWARE, _CPU_CLOCK = 1, 0
-SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME = 1, 2, 4
+_SOFTWARE, _CPU_CLOCK, _PAGE_FAULTS = 1, 0, 2
+_SET_OUTPUT = 0x2405  # PERF_EVENT_IOC_SET_OUTPUT
+SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, SAMPLE_ADDR = 1, 2, 4, 8
 SAMPLE_CODE_PAGE_SIZE = 1 << 23  # Linux 5.11 (commit 995f088efebe)
 _CLOSE_ON_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
 _HEADER = struct.Struct("=IHH")  # type, misc, size: struct perf_event_header
@@ -54,6 +56,7 @@ class Ring:
     def __init__(self, thread: int, frequency: int, kind: int, flags: int, pages: int, cpu: int = -1) -> None:
         attributes = _ATTRIBUTES.pack(_SOFTWARE, _ATTRIBUTES.size, _CPU_CLOCK, frequency, kind, 0, flags)
         self._size = pages * mmap.PAGESIZE
+        self._more: list[int] = []
         self._fd = open_event(attributes, thread, cpu)
         try:
             self._map = mmap.mmap(self._fd, mmap.PAGESIZE + self._size)
@@ -61,10 +64,22 @@ class Ring:
             os.close(self._fd)
             raise
 
+    def add_faults(self, thread: int, kind: int, flags: int, cpu: int) -> None:
+        """Let a record of the same *kind* tell of each page fault, too; only these have an address.  Raises OSError."""
+        fd = open_event(_ATTRIBUTES.pack(_SOFTWARE, _ATTRIBUTES.size, _PAGE_FAULTS, 1, kind, 0, flags), thread, cpu)
+        self._more.append(fd)
+        fcntl.ioctl(fd, _SET_OUTPUT, self._fd)
+
+    @property
+    def seconds(self) -> float:
+        """The processor time of all that the event was about so far: what the kernel's clock counts."""
+        return int.from_bytes(os.read(self._fd, 8), "little") / 1e9
+
     def close(self) -> None:
-        """Close the ring and its event."""
+        """Close the ring and its events."""
         self._map.close()
-        os.close(self._fd)
+        for fd in (*self._more, self._fd):
+            os.close(fd)
 
     @property
     def ended(self) -> bool:

@@ -8,22 +8,25 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.execution import binary
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
 from hugealign.process import command_samples, perf_events, perf_samples, processes, procfs, smaps
+from hugealign.process.command_samples import CommandSamples
 from hugealign.process.perf_samples import Samples
 from hugealign.process.processes import GoneError
 from hugealign.run import copies
 from hugealign.system import hardware_events as events
-from hugealign.system import kernel
+from hugealign.system import kernel, textcosts
 from hugealign.system import processors as table
 from hugealign.system.budget import answer, ask, budget_of
+from hugealign.system.saving import WORTH, Faults
+from hugealign.system.textcosts import TextCosts
 from hugealign.watch import advise_verdict as verdict
 from hugealign.watch import heat, ranking, runtimes, top
-from hugealign.watch.advise_verdict import Answer, Counted, Entries, Judged
+from hugealign.watch.advise_verdict import Answer, Counted, Demand, Entries, Judged
 from hugealign.watch.heat import Heat, Page
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.remedies import Remedies
@@ -31,7 +34,8 @@ from hugealign.watch.remedies import Remedies
 SECONDS = 10.0
 FREQUENCY = 997  # Hz; no divisor of the usual clocks
 _DEFAULT = "skylake"  # the most common in servers; its first level for huge pages is among the smallest
-_WORTH = 0.02  # share of the samples from which a file is worth a copy
+_WORTH = 0.02  # share of the samples, or of the faults, from which a file is worth a copy
+_RUN = 0.2  # seconds of processor time that `run` itself takes, with some files to fix: from there on it is worth it
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ class Advice:
 
     *hottest* is the file with the most samples, empty for code without one.  *in_huge* is the share of the samples that
     are already in huge windows.  *status* is the exit status of the
-    command, None for a process.  *lost* is the number of samples lost because the buffer was full.
+    command, None for a process.  *lost* is the number of samples lost because the buffer was full.  *files* are those
+    that a command runs from small pages, and of which copies would have windows, the one with the most to gain first.
     """
 
     what: str
@@ -82,6 +87,7 @@ class Advice:
     counted: Counted | None = None
     status: int | None = None
     lost: int = 0
+    files: tuple[str, ...] = ()
 
 
 def entries_of(cpu: str | None = None) -> Entries:
@@ -131,13 +137,14 @@ def advise(command: Sequence[str], options: AdviseOptions | None = None, launche
     spread = heat.heat(sampled.pages)
     small = sampled.small(kernel.huge_page_size())
     in_huge = 1 - small.total() / sampled.pages.total() if sampled.pages else 0.0
+    gains = _gains(small, sampled.faults, sampled.windows)
+    demand = Demand(small, spread, in_huge, _faults(sampled, gains), counted)
+    judged = verdict.judge(demand, held, _costs(options), _binary(command))
+    judged = _with_remedy(judged, _for_command(command, judged, small, gains, demand, launched))
     words = _words(command, launched.options if launched else None)
-    judged = verdict.judge(small, spread, held, in_huge, counted, _binary(command))
-    judged = _with_remedy(
-        judged, _for_command(command, judged.answer, small, spread, held, options.frequency, launched)
-    )
     name, hottest = printable(shlex.join(words)), _hottest(sampled.pages)
-    return Advice(name, judged, spread, held, hottest, in_huge, counted, sampled.status, sampled.lost)
+    files = tuple(sorted(gains, key=lambda path: (-gains[path].samples - gains[path].faults, path)))
+    return Advice(name, judged, spread, held, hottest, in_huge, counted, sampled.status, sampled.lost, files)
 
 
 def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
@@ -171,7 +178,7 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
     spread = heat.heat(pages)
     in_huge = 1 - rest.total() / samples.total if samples.total else 0.0
     hottest = _hottest(pages)
-    judged = verdict.judge(small, spread, held, in_huge, counted, hottest)
+    judged = verdict.judge(Demand(small, spread, in_huge, counted=counted), held, _costs(options), hottest)
     judged = _with_remedy(judged, _for_process(pid, judged.answer, hottest, options.seconds))
     return Advice(f"{printable(name)}[{pid}]", judged, spread, held, hottest, in_huge, counted, None, samples.lost)
 
@@ -227,59 +234,114 @@ def _words(command: Sequence[str], options: Sequence[str] | None) -> tuple[str, 
     return tuple(command) if options is None else ("hugealign", "run", *options, "--", *command)
 
 
+@dataclass(frozen=True, slots=True)
+class _Gain:
+    """What a copy of a file gains: whether only a *fixed* one does, and how many *samples* and *faults* it is about.
+
+    *windows* is how often a process touches one of its windows first.
+    """
+
+    fixed: bool
+    samples: int
+    faults: int
+    windows: int
+
+
+def _gains(samples: "Counter[Page]", faults: "Counter[Page]", windows: "Counter[Page]") -> dict[str, _Gain]:
+    """Return what copies of the files gain that have their share of the *samples*, or of the *faults*, by path."""
+    least = int(_WORTH * samples.total()), int(_WORTH * faults.total())
+    by_file: dict[str, tuple[Counter[int], Counter[int], Counter[int]]] = {}
+    for number, pages in enumerate((samples, faults, windows)):
+        for (name, page), count in pages.items():
+            if name:
+                by_file.setdefault(name, (Counter(), Counter(), Counter()))[number][page] += count
+    gains = {}
+    for path, counts in by_file.items():
+        if any(count.total() > at_least for count, at_least in zip(counts, least, strict=False)):
+            gain = _gain(path, *counts)
+            if gain and (gain.samples > least[0] or gain.faults > least[1]):
+                gains[path] = gain
+    return gains
+
+
+def _gain(path: str, samples: "Counter[int]", faults: "Counter[int]", windows: "Counter[int]") -> _Gain | None:
+    """Return what a copy of the file at *path* gains; None without a window."""
+    with suppress(HugealignError, OSError), opened(path) as fd:
+        origin = copies.source(path, fd, copies.Fixes())
+        if origin is None:
+            return None
+        copies.check(origin)
+        pages = list({*samples, *faults})
+        good = copies.in_windows(origin, (page << 12 for page in pages))
+        inside = {page for page, is_good in zip(pages, good, strict=True) if is_good}
+        sampled, faulted = (sum(n for page, n in counts.items() if page in inside) for counts in (samples, faults))
+        # Windows of the copy begin elsewhere than those of the file, but are as many.
+        return _Gain(origin.output is not None, sampled, faulted, windows.total() if faulted else 0)
+    return None
+
+
+def _faults(sampled: CommandSamples, gains: Mapping[str, _Gain]) -> Faults:
+    small = sum(gain.faults for gain in gains.values())
+    return Faults(small, sum(gain.windows for gain in gains.values()), sampled.used, sampled.most)
+
+
+def _costs(options: AdviseOptions) -> TextCosts | None:
+    """Return the costs of this machine; None for another processor, or if they cannot be measured."""
+    if options.cpu is None:
+        with suppress(HugealignError):
+            return textcosts.of_this_machine()
+    return None
+
+
 def _for_command(
     command: Sequence[str],
-    answer: Answer,
+    judged: Judged,
     small: "Counter[Page]",
-    spread: Heat,
-    held: Entries,
-    frequency: int,
+    gains: Mapping[str, _Gain],
+    demand: Demand,
     launched: Launched | None,
 ) -> Diagnosis | Remedy | None:
     """Return what to do next about *command*; None if nothing is known that helps."""
-    words = _words(command, launched.options if launched else None)
-    if answer == Answer.UNKNOWN:
-        more = min(4 * frequency, perf_samples.most_per_second())
-        remedy = Remedy("run", ("hugealign", "advise", "--frequency", str(more), "--", *words))
-        return remedy if more > frequency else None
-    if answer not in (Answer.YES, Answer.MAYBE):
+    if judged.answer not in (Answer.YES, Answer.MAYBE):
         return None
-    hottest = _hottest(small)
-    if spread.windows[-1] > held.huge and hottest:
-        record = shlex.join(("perf", "record", "-e", "cpu-clock", "-g", "-o", "perf.data", "--", *words))
-        order = shlex.join(("hugealign", "order", "perf.data", "-b", hottest, "-o", "hot.order"))
-        return Remedy("run", ("sh", "-c", f"{record} && {order}"))
-    if not hottest:
+    if not _hottest(small) and demand.heat.samples:
         runtime = runtimes.runtime(_binary(command), tuple({name for name, _ in small}))
         if runtime and (option := runtime.option or runtime.room):
             return Diagnosis("runtime.small-pages", "", {"option": option}, Remedy("set-option"))
-    options = _to_gain(command, small, int(_WORTH * spread.samples), launched)
-    return None if options is None else Remedy("run", _words(command, options))
+    if judged.starts is None or judged.starts.high < WORTH:  # it is about what runs, not about starts
+        least = _WORTH * demand.heat.samples
+        gains = {path: gain for path, gain in gains.items() if gain.samples > least}
+    added = _to_gain(command, gains, launched)
+    if added is None:
+        return None
+    fix, files = added
+    saved = demand.faults.cpu * judged.saving.low if demand.faults and judged.saving else 0.0
+    if judged.answer == Answer.YES and saved >= _RUN:
+        more = ("--fix",) if fix and not (launched and launched.fix) else ()
+        return Remedy("run", _words(command, (*(launched.options if launched else ()), *more, *_named(files))))
+    if launched:
+        fix, files = fix or launched.fix, (*launched.files, *files)
+    libs = ("--libs",) if launched and "--libs" in launched.options else ()
+    options = (*(("--fix",) if fix else ()), *libs, *_named(files))
+    return Remedy("run", ("hugealign", "measure", *options, "--", *command))
+
+
+def _named(files: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for path in files for word in ("--file", path))
 
 
 def _to_gain(
-    command: Sequence[str], small: "Counter[Page]", least: int, launched: Launched | None
-) -> tuple[str, ...] | None:
-    """Return the options of `hugealign run` that make huge what *command* runs from *small* pages; None if none do.
-
-    A file needs *least* samples in the windows that a copy of it would have.
-    """
+    command: Sequence[str], gains: Mapping[str, _Gain], launched: Launched | None
+) -> tuple[bool, tuple[str, ...]] | None:
+    """Return what makes huge what *command* runs from small pages: whether to fix, and more files; None if nothing."""
     reached = {os.path.realpath(_binary(command) or "/"), *map(os.path.realpath, launched.files if launched else ())}
-    fix, files, gains = False, [], False
-    by_file: dict[str, Counter[int]] = {}
-    for (name, page), count in small.items():
-        by_file.setdefault(name, Counter())[page] += count
-    for path in sorted(by_file, key=lambda path_of_file: -by_file[path_of_file].total()):
-        gain = _gain(path, by_file[path], least)
-        if gain is None or (launched and path in reached and launched.fix >= gain):
-            continue
-        gains, fix = True, fix or gain
-        files += [path] if path not in reached else []
-    if not gains:
+    wanted = {
+        path: gain for path, gain in gains.items() if not (launched and path in reached and launched.fix >= gain.fixed)
+    }
+    if not wanted:
         return None
-    before = launched.options if launched else ()
-    fixing = ("--fix",) if fix and not (launched and launched.fix) else ()
-    return (*before, *fixing, *(word for path in files for word in ("--file", path)))
+    ranked = sorted(wanted, key=lambda path: (-wanted[path].samples - wanted[path].faults, path))
+    return any(gain.fixed for gain in wanted.values()), tuple(path for path in ranked if path not in reached)
 
 
 def _binary(command: Sequence[str]) -> str:
@@ -288,29 +350,15 @@ def _binary(command: Sequence[str]) -> str:
     return ""
 
 
-def _gain(path: str, pages: "Counter[int]", least: int) -> bool | None:
-    """Return None unless a copy of the file at *path* has windows with *least* samples of its *pages* or more.
-
-    Otherwise return whether only a fixed copy has.
-    """
-    if not path or pages.total() < least:
-        return None
-    with suppress(HugealignError, OSError), opened(path) as fd:
-        origin = copies.source(path, fd, copies.Fixes())
-        if origin:
-            copies.check(origin)
-            inside = copies.in_windows(origin, (page << 12 for page in pages))
-            if sum(count for count, good in zip(pages.values(), inside, strict=True) if good) >= max(least, 1):
-                return origin.output is not None
-    return None
-
-
 def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diagnosis | Remedy | None:
-    """Return what to do next about the hottest part of *pid*, as `top` says."""
+    """Return what to do next about the hottest part of *pid*: as `top` says, or to measure it."""
     if answer == Answer.UNKNOWN:
         return Remedy("run", ("hugealign", "advise", "--seconds", f"{max(60, 6 * seconds):g}", str(pid)))
     if answer not in (Answer.YES, Answer.MAYBE):
         return None
+    if answer == Answer.MAYBE:
+        file = ("--file", hottest) if hottest and hottest != _program(pid) else ()
+        return Remedy("run", ("hugealign", "measure", "--fix", *file, "--"), COMMAND)
     size = kernel.huge_page_size()
     with suppress(OSError, HugealignError):
         seen = processes.look_large(pid, size)
@@ -319,6 +367,12 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
         first = sorted(rows, key=lambda row: ("" if row.kind == CodeKind.CODE else row.part) != hottest)
         return next((row.diagnosis for row in (*(row for row in first if row.remedy), *first)), None)
     return None
+
+
+def _program(pid: int) -> str:
+    with suppress(OSError):
+        return os.readlink(f"/proc/{pid}/exe")
+    return ""
 
 
 def start_counters(pid: int, held: Entries) -> perf_events.Counters | None:

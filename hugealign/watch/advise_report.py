@@ -3,6 +3,7 @@
 from hugealign.diagnosis import documents, render
 from hugealign.io.units import printable
 from hugealign.profile.missing_mass import Estimate
+from hugealign.system.saving import Saving
 from hugealign.watch.advise import Advice
 from hugealign.watch.advise_verdict import Answer
 from hugealign.watch.heat import SHARES
@@ -10,7 +11,13 @@ from hugealign.watch.heat import SHARES
 SCHEMA = "hugealign.advise/1"
 
 
-_ANSWERS = {Answer.YES: "Yes", Answer.MAYBE: "Perhaps", Answer.NO: "No", Answer.DONE: "Done", Answer.UNKNOWN: "Unknown"}
+_ANSWERS = {
+    Answer.YES: "Yes",
+    Answer.MAYBE: "Measure it",
+    Answer.NO: "No",
+    Answer.DONE: "Done",
+    Answer.UNKNOWN: "Unknown",
+}
 
 
 def lines(advice: Advice, *, verbose: bool = False) -> list[str]:
@@ -18,8 +25,6 @@ def lines(advice: Advice, *, verbose: bool = False) -> list[str]:
     judged = advice.judged
     word = render.painted(_ANSWERS[judged.answer], "ok" if judged.answer == Answer.YES else "")
     result = [f"{advice.what}: {word}: {render.sentence(judged.diagnosis)}"]
-    if advice.counted is None:
-        result.append(f"  beyond the entries: {judged.small} of {advice.heat.samples:,} samples")
     if verbose:
         result += _details(advice)
     more = [*render.lines(judged.diagnosis)[1:], *(render.lines(judged.cause) if judged.cause else ())]
@@ -29,7 +34,10 @@ def lines(advice: Advice, *, verbose: bool = False) -> list[str]:
 def _details(advice: Advice) -> list[str]:
     heat, judged = advice.heat, advice.judged
     shares = ", ".join(f"{100 * share:.0f}" for share in SHARES)
+    parts = {"saved in all": judged.saving, "by page faults": judged.starts}
     result = [
+        *(f"  {name}: {100 * part.low:.1f} to {100 * part.high:.1f} %" for name, part in parts.items() if part),
+        f"  beyond the entries: {judged.small} of {heat.samples:,} samples",
         f"  {shares} % of the samples are on {_several(heat.pages)} pages of 4 KiB ({advice.entries.small} entries)",
         f"  and in {_several(heat.windows)} windows of 2 MiB ({advice.entries.huge} entries); beyond: {judged.huge}",
         f"  not seen yet, of what runs: {heat.unseen}",
@@ -61,11 +69,14 @@ def to_json(advice: Advice) -> str:
         "lost": advice.lost,
         "pages": dict(zip(map(str, SHARES), advice.heat.pages, strict=True)),
         "windows": dict(zip(map(str, SHARES), advice.heat.windows, strict=True)),
+        "saving": _saving(judged.saving),
+        "saving_of_faults": _saving(judged.starts),
         "beyond_small": _interval(judged.small),
         "beyond_huge": _interval(judged.huge),
         "unseen": _interval(advice.heat.unseen),
         "in_huge": advice.in_huge,
         "hottest": printable(advice.hottest) or None,
+        "files": [printable(path) for path in advice.files],
         "entries": {"small": advice.entries.small, "huge": advice.entries.huge, "why": advice.entries.why},
         "counters": None
         if counted is None
@@ -78,6 +89,10 @@ def to_json(advice: Advice) -> str:
         "status": advice.status,
     }
     return documents.to_json(SCHEMA, body)
+
+
+def _saving(saving: Saving | None) -> dict[str, float] | None:
+    return {"value": saving.value, "low": saving.low, "high": saving.high} if saving else None
 
 
 def _interval(estimate: Estimate) -> dict[str, float]:

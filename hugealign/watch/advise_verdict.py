@@ -1,8 +1,4 @@
-"""Turn heat and counters into one answer: would huge text gain?  Pure.
-
-The limits come from comparing answers with simulated misses (docs/measured/advise.md, which names the cases where they
-are wrong).
-"""
+"""Turn what is known of a program and of the machine into one answer: would huge text save time?  Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,17 +6,14 @@ from enum import StrEnum
 
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.profile.missing_mass import Estimate
+from hugealign.system import saving
+from hugealign.system.saving import Faults, Saving
+from hugealign.system.textcosts import TextCosts
 from hugealign.watch import heat
 from hugealign.watch.heat import Heat, Page
 
-#: Shares of samples: below the first the text fits the TLB; above the second the overflow is large enough to show.
-_FITS, _EXCEEDS = 0.03, 0.25
-#: The share of the entries that the pages with 99 % of the samples may fill: a loop over slightly more pages than a
-#: table has entries misses all the time, however hot the pages are.
-_FILLED = 0.8
-#: Limits for the share of cycles in page walks for code, and for first-level misses per thousand instructions.
-_WALKS = (0.005, 0.02)
-_MISSES = (0.5, 2.0)
+#: Without costs, a share of the samples below this is nothing.
+_FITS = 0.03
 _ENOUGH = 500  # samples
 _HUGE = 0.9  # share of the samples in huge windows from which there is nothing left to do
 
@@ -36,7 +29,7 @@ class Entries:
 
 
 class Answer(StrEnum):
-    """Whether the program would gain from huge text."""
+    """Whether the program would gain from huge text; MAYBE: it has to be measured."""
 
     YES = "yes"
     MAYBE = "maybe"
@@ -60,11 +53,40 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The *answer*, and the heat it rests on: the share beyond the entries for *small* pages and for *huge* ones.
+class Demand:
+    """What is known of a program's demand for text.
 
-    *share* is the number that decides, between *low* and *high*; *diagnosis* is what it says.  *cause* is why the
-    hottest part is on small pages, if that is known.  One of the two has the remedy.
+    Attributes:
+        counts: Samples in small pages, by page.
+        heat: How all samples are spread.
+        in_huge: The share of all samples that is in huge windows.
+        faults: The page faults that huge text would save, of a command; None of a process.
+        counted: What hardware counters say.
+    """
+
+    counts: Mapping[Page, int]
+    heat: Heat
+    in_huge: float = 0.0
+    faults: Faults | None = None
+    counted: Counted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The *answer*, and what it rests on.
+
+    Attributes:
+        answer: Whether huge text saves time.
+        share: The share of the running time on pages beyond the first level's entries for small pages; with hardware
+            counters, that of the cycles in page walks, or the misses per thousand instructions.
+        low: The least that it can be.
+        high: The most that it can be.
+        diagnosis: What the answer says; the remedy is in it, or in *cause*.
+        small: The same share as an estimate.
+        huge: The share that would be beyond the entries for huge pages.
+        saving: The share of the processor time that huge text saves; None without the costs of this machine.
+        starts: The part of *saving* from page faults.
+        cause: Why the hottest part is on small pages, if that is known.
     """
 
     answer: Answer
@@ -74,59 +96,67 @@ class Judged:
     diagnosis: Diagnosis
     small: Estimate
     huge: Estimate
+    saving: Saving | None = None
+    starts: Saving | None = None
     cause: Diagnosis | None = None
 
 
-def judge(
-    counts: Mapping[Page, int],
-    spread: Heat,
-    entries: Entries,
-    in_huge: float = 0.0,
-    counted: Counted | None = None,
-    subject: str = "",
-) -> Judged:
-    """Return the answer about *subject* for all samples *spread*.
-
-    *counts* are those in small pages, by page; *in_huge* of all are in huge windows.
-    """
-    small, huge = heat.beyond(counts, entries.small), heat.beyond(heat.by_window(counts), entries.huge)
-    rest = 1 - in_huge
-    small = Estimate(small.share * rest, small.low * rest, small.high * rest)
-    answer, code, facts, number = (
-        _by_counters(counted) if counted else _by_samples(spread, heat.heat(counts), entries, in_huge, small, huge)
-    )
-    return Judged(answer, number.share, number.low, number.high, Diagnosis(code, subject, facts), small, huge)
+def judge(demand: Demand, entries: Entries, costs: TextCosts | None, subject: str = "") -> Judged:
+    """Return the answer about *subject*; without *costs*, it is not in time, and a yes is none."""
+    small, huge = heat.beyond(demand.counts, entries.small), heat.beyond(heat.by_window(demand.counts), entries.huge)
+    small = _part(small, 1 - demand.in_huge)
+    starts = saving.of_faults(costs, demand.faults) if costs and demand.faults else None
+    whole = _saving(demand, costs, small, starts)
+    answer, code, facts = _answer(demand, entries, small, whole, starts)
+    number = small.share, small.low, small.high
+    if demand.counted:
+        number = (demand.counted.misses if demand.counted.cycles is None else demand.counted.cycles,) * 3
+    return Judged(answer, *number, Diagnosis(code, subject, facts), small, huge, whole, starts)
 
 
-_Reason = tuple[Answer, str, dict[str, int | str], Estimate]
+def _part(estimate: Estimate, rest: float) -> Estimate:
+    return Estimate(estimate.share * rest, estimate.low * rest, estimate.high * rest)
 
 
-def _by_samples(
-    spread: Heat, small_spread: Heat, entries: Entries, in_huge: float, small: Estimate, huge: Estimate
-) -> _Reason:
-    if spread.samples < _ENOUGH and small.low < _EXCEEDS:
-        return Answer.UNKNOWN, "tlb.few-samples", {"samples": spread.samples}, small
-    if in_huge >= _HUGE:
-        return Answer.DONE, "tlb.huge-already", {"percent": round(100 * in_huge)}, small
-    facts: dict[str, int | str] = {"entries": entries.small, "pages": small_spread.pages[-1]}
-    if small.high < _FITS and small_spread.pages[-1] <= _FILLED * entries.small:
-        return Answer.NO, "tlb.fits", facts, small
-    if small.high < _FITS:
-        return Answer.MAYBE, "tlb.nearly-full", facts, small
-    facts = {"percent": round(100 * small.share), "entries": entries.small}
-    if huge.low > small.high / 2:
-        return Answer.MAYBE, "tlb.scattered", {**facts, "beyond": round(100 * huge.share)}, small
-    if small.low > _EXCEEDS:
-        return Answer.YES, "tlb.exceeded", {**facts, "windows": spread.windows[-1]}, small
-    return Answer.MAYBE, "tlb.exceeded", facts, small
+def _saving(demand: Demand, costs: TextCosts | None, small: Estimate, starts: Saving | None) -> Saving | None:
+    counted = demand.counted
+    if counted and counted.cycles is not None:
+        running = saving.of_walk_cycles(counted.cycles)
+    elif costs is None:
+        return None
+    else:
+        last = _part(heat.beyond(demand.counts, costs.reach), 1 - demand.in_huge).high if costs.reach else 0.0
+        if demand.faults and demand.faults.most * costs.around <= costs.reach << 12:
+            last = 0.0  # no process has touched more pages than cost nothing
+        running = saving.of_samples(costs, small.high, last)
+    return running + starts if starts else running
 
 
-def _by_counters(counted: Counted) -> _Reason:
-    code = "tlb.misses"
-    facts: dict[str, int | str] = {"misses": round(1000 * counted.misses), "event": counted.events[0]}
-    number, limits = counted.misses, _MISSES
-    if counted.cycles is not None:
-        code, facts = "tlb.walks", {"walks": round(1000 * counted.cycles), "event": counted.events[0]}
-        number, limits = counted.cycles, _WALKS
-    answer = Answer.NO if number < limits[0] else Answer.YES if number > limits[1] else Answer.MAYBE
-    return answer, code, facts, Estimate(number, number, number)
+_Reason = tuple[Answer, str, dict[str, int | str]]
+
+
+def _answer(demand: Demand, entries: Entries, small: Estimate, whole: Saving | None, starts: Saving | None) -> _Reason:
+    if demand.in_huge >= _HUGE and not (starts and starts.worth):
+        return Answer.DONE, "tlb.huge-already", {"percent": round(100 * demand.in_huge)}
+    if whole is None:
+        facts: dict[str, int | str] = {"percent": round(100 * small.share), "entries": entries.small}
+        fits = small.high < _FITS and demand.heat.samples >= _ENOUGH
+        return (Answer.NO, "tlb.fits", _fitting(demand, entries)) if fits else (Answer.MAYBE, "saving.no-costs", facts)
+    facts = {name: _percent(getattr(whole, name)) for name in ("low", "value", "high")}
+    if whole.worth:
+        faults = demand.faults.small if demand.faults else 0
+        return Answer.YES, "saving.yes", {**facts, "faults": faults}
+    if whole.worth is False:
+        return Answer.NO, "saving.no", facts
+    if demand.faults is None and demand.heat.samples < _ENOUGH:
+        return Answer.UNKNOWN, "tlb.few-samples", {"samples": demand.heat.samples}
+    return Answer.MAYBE, "saving.measure", facts
+
+
+def _fitting(demand: Demand, entries: Entries) -> dict[str, int | str]:
+    return {"entries": entries.small, "pages": heat.heat(demand.counts).pages[-1]}
+
+
+def _percent(share: float) -> str:
+    percent = 100 * share
+    return f"{percent:.0f}" if percent >= 10 else f"{percent:.1f}"

@@ -17,7 +17,7 @@ import hugealign as api
 from hugealign.diagnosis.catalogue import REMEDIES
 from hugealign.process.command_samples import sample_command
 from tests.live.programs import NOBODY, ROOT, chill, hugealign
-from tests.support import HUGEALIGN, need, run, worded
+from tests.support import worded
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "advise-1.schema.json").read_text(encoding="utf-8"))
 # argv[1] functions, each on a page of its own, are called in turn for argv[2] milliseconds.
@@ -70,15 +70,33 @@ def named(results: dict[str, Any]) -> list[str]:
     return list(remedy["argv"]) if remedy else []
 
 
-def test_program_whose_text_is_spread_and_one_whose_is_not(spread: Path) -> None:
-    yes = advise("--cpu", "skylake", "--frequency", "2000", "--", str(spread), "1000", "800", status=0)
-    assert (yes["answer"], yes["hottest"], yes["status"]) == ("yes", str(spread), 0)
-    assert yes["pages"]["0.99"] > 800 or yes["unseen"]["value"] > 0.1
-    assert yes["windows"]["0.99"] <= 3
-    assert named(yes)[:5] == ["hugealign", "run", "--fix", "--", str(spread)]
-    no = advise("--cpu", "skylake", "--frequency", "2000", "--", str(spread), "10", "800", status=1)
-    assert (no["answer"], no["diagnosis"]["remedy"]) == ("no", None)
+def test_starts_and_a_loop(spread: Path) -> None:
+    """The faults of a start of milliseconds are a yes; a long loop over few pages is a no."""
+    yes = advise("--", str(spread), "1000", "1", status=0)
+    assert (yes["answer"], yes["diagnosis"]["code"], yes["status"]) == ("yes", "saving.yes", 0)
+    assert 40 <= yes["diagnosis"]["facts"]["faults"] <= 200
+    assert 0.01 < yes["saving_of_faults"]["low"] <= yes["saving_of_faults"]["value"] <= yes["saving"]["high"]
+    no = advise("--frequency", "2000", "--", str(spread), "10", "1500", status=1)
+    assert (no["answer"], no["diagnosis"]["code"], no["diagnosis"]["remedy"]) == ("no", "saving.no", None)
     assert 5 <= no["pages"]["0.9"] <= 20
+
+
+def test_a_processor_that_is_not_here_has_no_costs(spread: Path) -> None:
+    maybe = advise("--cpu", "skylake", "--frequency", "2000", "--", str(spread), "1000", "800", status=0)
+    assert (maybe["answer"], maybe["diagnosis"]["code"], maybe["saving"]) == ("maybe", "saving.no-costs", None)
+    assert maybe["pages"]["0.99"] > 800 or maybe["unseen"]["value"] > 0.1
+    assert maybe["windows"]["0.99"] <= 3
+    assert named(maybe) == ["hugealign", "measure", "--fix", "--", str(spread), "1000", "800"]
+    no = advise("--cpu", "skylake", "--frequency", "2000", "--", str(spread), "10", "800", status=1)
+    assert (no["answer"], no["diagnosis"]["code"]) == ("no", "tlb.fits")
+
+
+def test_the_measurement_that_is_named_agrees(spread: Path) -> None:
+    typed = named(advise("--", str(spread), "1000", "1", status=0))
+    assert (typed[:3], typed[-4:]) == (["hugealign", "measure", "--fix"], ["--", str(spread), "1000", "1"])
+    done = hugealign("measure", "--rounds", "6", *typed[2:])
+    assert done.returncode == 0, done
+    assert "less processor time" in done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -98,98 +116,37 @@ def opened(spread: Path) -> Path:
     return library
 
 
-@pytest.mark.parametrize("how", ["itself", "sh", "timeout", "env", "make", "opened"])
+@pytest.mark.parametrize("how", ["sh", "timeout", "env", "make", "opened"])
 def test_command_that_is_named_helps_when_typed(spread: Path, opened: Path, tmp_path: Path, how: str) -> None:
-    """Wherever the time is: in the program, in a child of it, in a library that it opens later."""
-    work = [str(spread), "1000", "900"]
-    (tmp_path / "makefile").write_text(f"all:\n\t{' '.join(work)}\n")
+    """Wherever the starts are: in a child of a shell, behind other programs, in a library that is opened later."""
+    each = f"{spread.parent / 'opens'} {opened} 1000 1" if how == "opened" else f"{spread} 1000 1"
+    starts = f"for each in $(seq 1200); do {each}; done"
+    (tmp_path / "starts").write_text(f"{starts}\n")
+    (tmp_path / "makefile").write_text(f"all:\n\tsh {tmp_path}/starts\n")
     command = {
-        "itself": work,
-        "sh": ["sh", "-c", f"{' '.join(work)}; true"],
-        "timeout": ["timeout", "60", "nice", *work],
-        "env": ["env", "A=1", *work],
+        "sh": ["sh", "-c", starts],
+        "opened": ["sh", "-c", starts],
+        "timeout": ["timeout", "60", "nice", "sh", "-c", starts],
+        "env": ["env", "A=1", "sh", "-c", starts],
         "make": ["make", "-s", "-f", str(tmp_path / "makefile")],
-        "opened": [str(spread.parent / "opens"), str(opened), "1000", "900"],
     }[how]
     hot = opened if how == "opened" else spread
-    options = ("--cpu", "skylake", "--frequency", "1999", "--")
-    before = advise(*options, *command, status=0)
-    assert (before["answer"], before["in_huge"]) == ("yes", 0)
-    file = () if how == "itself" else ("--file", str(hot))
+    before = advise("--", *command, status=0)
+    assert (before["answer"], before["diagnosis"]["code"]) == ("yes", "saving.yes")
     typed = named(before)
-    assert typed == ["hugealign", "run", "--fix", *file, "--", *command]
-    done = hugealign("advise", "--json", *options, *typed)
-    after = json.loads(done.stdout)
-    assert after["in_huge"] > 0.4
-    assert after["beyond_small"]["value"] < before["beyond_small"]["value"] / 2
-    assert (after["what"], named(after)) == (shlex.join(typed), [])
-
-
-_SKYLAKE = ("advise", "--json", "--cpu", "skylake", "--frequency", "1999", "--")  # 128 and 8 entries
+    assert typed[:3] == ["hugealign", "run", "--fix"]
+    assert str(hot) in typed
+    assert typed[-len(command) :] == command
+    after = json.loads(hugealign("advise", "--json", "--", *typed).stdout)
+    assert after["what"] == shlex.join(typed)
+    assert after["saving_of_faults"]["value"] < before["saving_of_faults"]["value"] / 2
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize(("code", "pages"), [("tlb.fits", 10), ("tlb.nearly-full", 116), ("tlb.exceeded", 1000)])
-def test_what_is_said_of_the_hot_code(spread: Path, code: str, pages: int) -> None:
-    result = json.loads(hugealign(*_SKYLAKE, spread, str(pages), "900").stdout)
-    assert result["diagnosis"]["code"] == code
-    if code != "tlb.fits":
-        *words, _ = named(result)
-        result = json.loads(hugealign(*_SKYLAKE, *words, "6000").stdout)
-        assert result["diagnosis"]["code"] == "tlb.huge-already"
-    assert named(result) == []
-
-
-#: A function that fills *size* bytes, of which few run.
-_FUNCTION = r"""
-.macro function name, size
-.section .text.\name,"ax"
-.globl \name
-.type \name, %function
-\name: .fill 400, 1, 0x90
-ret
-.fill \size - 401, 1, 0xcc
-.size \name, \size
-.endm
-.section .note.GNU-stack,"",@progbits
-"""
-_CALLS = """
-#include <stdlib.h>
-#include <time.h>
-int main(int count, char **words) {
-  for (long until = clock() + atol(words[count - 1]) * (CLOCKS_PER_SEC / 1000); clock() < until;)
-    for (int again = 0; again < 100; again++) { %s }
-}
-"""
-
-
-@pytest.mark.matrix
-def test_scattered_functions_are_ordered(tmp_path: Path) -> None:
-    """Of each window of 2 MiB ten pages run, each a function of its own."""
-    need("perf")
-    names = [f"f{number}" for number in range(240)]
-    lines = [
-        f"function {name}, 4096\n" + f"function g{name}, 2 << 20\n" * (at % 10 == 9) for at, name in enumerate(names)
-    ]
-    (tmp_path / "text.s").write_text("".join([_FUNCTION, *lines]))
-    (tmp_path / "main.c").write_text(_CALLS % "".join(f"void {name}(void); {name}();" for name in names))
-    link = (HUGEALIGN, "gcc", "-O1", "main.c", "text.s", "-o", "program")
-    run(*link, cwd=tmp_path, check=True)
-    chill(tmp_path / "program")
-    result = json.loads(hugealign(*_SKYLAKE, tmp_path / "program", "900").stdout)
-    assert result["diagnosis"]["code"] == "tlb.scattered"
-    run(*named(result), cwd=tmp_path, check=True, PATH=f"{ROOT}/bin:{os.environ['PATH']}")
-    run(*link, cwd=tmp_path, check=True, HUGEALIGN_PROFILE="hot.order")
-    chill(tmp_path / "program")
-    result = json.loads(hugealign(*_SKYLAKE, tmp_path / "program", "900").stdout)
-    assert result["diagnosis"]["code"] == "tlb.exceeded"  # and that has a command, which helps
-
-
-def test_few_samples(spread: Path) -> None:
-    result = advise("--", str(spread), "10", "400", status=3)
-    assert result["diagnosis"]["code"] == "tlb.few-samples"
-    result = json.loads(hugealign(*named(result)[1:2], "--json", *named(result)[2:]).stdout)
-    assert (result["diagnosis"]["code"], named(result)) == ("tlb.fits", [])
+def test_what_is_said_of_text_that_is_huge(spread: Path) -> None:
+    words = ("advise", "--json", "--frequency", "1999", "--", "hugealign", "run", "--fix", "--")
+    result = json.loads(hugealign(*words, spread, "1000", "6000").stdout)
+    assert (result["diagnosis"]["code"], named(result)) == ("tlb.huge-already", [])
 
 
 @pytest.mark.matrix
@@ -198,7 +155,8 @@ def test_options_of_a_run_are_added_to(spread: Path, opened: Path) -> None:
     work = f"{spread} 1000 500; {spread.parent / 'opens'} {opened} 1000 500"
     words = ["hugealign", "run", "--fix", "--how=auto", "--file", str(spread), "--", "sh", "-c", work]
     result = advise("--cpu", "skylake", "--frequency", "1999", "--", *words, status=0)
-    assert named(result) == [*words[:6], "--file", str(opened), *words[6:]]
+    files = ["--file", str(spread), "--file", str(opened)]
+    assert named(result) == ["hugealign", "measure", "--fix", *files, "--", *words[7:]]
 
 
 def test_nothing_is_named_where_nothing_helps(tmp_path: Path) -> None:
@@ -233,14 +191,14 @@ def test_process(spread: Path) -> None:
         try:
             for target in (str(child.pid), spread.name):
                 result = advise("--seconds", "1", "--frequency", "2000", "--cpu", "zen3", target, status=0)
-                assert result["answer"] == "yes"
+                assert result["answer"] == "maybe"
                 assert result["what"] == f"{spread.name}[{child.pid}]"
                 assert named(result)
             done = hugealign("advise", "-v", "--seconds", "1", str(child.pid))
         finally:
             child.kill()
     assert "  not seen yet, of what runs: " in done.stdout
-    assert "hugealign run " in done.stdout
+    assert "answer" not in done.stderr
 
 
 def test_idle_process_is_no_answer() -> None:

@@ -52,7 +52,8 @@ def test_a_file_system_that_can(programs: Programs) -> None:
 
 #: States that are as they should be, or that nobody can change.
 STATES = {
-    "file-system.huge-pages", "machine.kernel", "machine.loader", "machine.processor", "machine.thp",
+    "file-system.huge-pages", "machine.kernel", "machine.loader", "machine.processor", "machine.text-costs",
+    "machine.thp",
     "memory.free", "process.may-mount", "process.thp-allowed",
 }  # fmt: skip
 
@@ -166,3 +167,20 @@ def test_cpuid_agrees_with_the_kernel() -> None:
     )
     assert who.brand == " ".join(fields["model name"].split())
     assert processor.look().tlbs is not None
+
+
+def test_what_text_costs_is_measured_once(programs: Programs, tmp_path: Path) -> None:
+    """It is plausible, of this boot, kept for the next command, and a table with -v."""
+    prefix, began = ("env", f"XDG_CACHE_HOME={tmp_path}"), time.monotonic()
+    costs = by_code(hugealign("doctor", "--json", programs.directory, prefix=prefix))["machine.text-costs"]
+    low, high = map(float, str(costs["facts"]["fault"]).split(" to "))
+    assert 0.1 < low <= high < 500
+    assert time.monotonic() - began < 30
+    (kept,) = (tmp_path / "hugealign").glob("textcosts-*.json")
+    written = kept.stat().st_mtime_ns
+    done = hugealign("doctor", "-v", programs.directory, prefix=prefix)
+    assert "ns for a jump to the next of" in done.stdout
+    assert kept.stat().st_mtime_ns == written
+    kept.write_text("{}")
+    hugealign("doctor", programs.directory, prefix=prefix)
+    assert "fault" in kept.read_text()

@@ -422,6 +422,7 @@ ROWS: dict[str, tuple[Situation, str | None]] = {
     "machine.kernel": (fine, None),
     "machine.no-thp": (without_huge_pages, None),
     "machine.processor": (fine, None),
+    "machine.text-costs": (fine, None),
     "machine.thp": (fine, None),
     "memory.few": (more_than_memory, "fewer-windows"),
     "memory.fragmented": (without_free_blocks, "prepare"),

@@ -53,16 +53,17 @@ ALONE = {
     "program.small": "live/test_run.py::test_a_library_that_a_small_program_opens",
     "program.unchanged": "unit/cli/test_run.py::test_a_system_call_that_fails",
     "runtime.enough": "live/test_top.py::test_more_windows_than_the_processor_keeps_are_not_recommended",
+    "saving.measure": "unit/watch/test_advise_verdict.py::test_answers",
+    "saving.no": "live/test_advise.py::test_starts_and_a_loop",
+    "saving.no-costs": "live/test_advise.py::test_a_processor_that_is_not_here_has_no_costs",
+    "saving.yes": "live/test_advise.py::test_starts_and_a_loop",
     "service.members": "live/test_enable.py::test_service_that_only_groups_others_names_them",
     "store.not-removed": "live/test_status.py::test_what_cannot_be_undone_is_named_and_stays",
     "text.none-below": "live/test_trees.py::test_what_has_no_window_is_told_of_with_what_gives_it_one",
     "thp.unchanged": "live/test_adapt.py::test_a_window_that_stays_huge_for_no_known_reason",
-    "tlb.exceeded": "live/test_advise.py::test_what_is_said_of_the_hot_code",
-    "tlb.few-samples": "live/test_advise.py::test_few_samples",
-    "tlb.fits": "live/test_advise.py::test_what_is_said_of_the_hot_code",
-    "tlb.huge-already": "live/test_advise.py::test_what_is_said_of_the_hot_code",
-    "tlb.nearly-full": "live/test_advise.py::test_what_is_said_of_the_hot_code",
-    "tlb.scattered": "live/test_advise.py::test_scattered_functions_are_ordered",
+    "tlb.few-samples": "unit/watch/test_advise_verdict.py::test_answers",
+    "tlb.fits": "live/test_advise.py::test_a_processor_that_is_not_here_has_no_costs",
+    "tlb.huge-already": "live/test_advise.py::test_what_is_said_of_text_that_is_huge",
 }
 #: Why no machine of the tests can be brought into the situation, the test that has the codes all the same, and these.
 WITHOUT: tuple[tuple[str, str, str], ...] = (
@@ -72,11 +73,6 @@ WITHOUT: tuple[tuple[str, str, str], ...] = (
         "fix.weaker",
     ),
     ("no separation is known that fails its check", "link/test_separate.py::test_check_sees_a_difference", "fix.check"),
-    (
-        "hardware counters, which virtual machines lack",
-        "unit/watch/test_advise_verdict.py::test_counters_count_before_samples",
-        "tlb.misses tlb.walks",
-    ),
 )
 NAMED = [*ALONE.items(), *((code, test) for _, test, codes in WITHOUT for code in codes.split())]
 

@@ -18,6 +18,7 @@ from hugealign.doctor import checks, probes, report
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check, MachineFacts, Place
 from hugealign.system import children
 from hugealign.system.budget import Answer
+from hugealign.system.textcosts import Point, Range, TextCosts
 from tests.support import ROOT
 
 GOOD = MachineFacts(
@@ -29,6 +30,10 @@ GOOD = MachineFacts(
     processor=Answer(64, 64, "zen4", "Some CPU"),
     places=(Place(".", "/", "ext4", "", 2, 2),),
 )
+COSTS = TextCosts(
+    0.3, Range(5e3, 6e3, 9e3), None, 65536, Range(0.0, 0.0, 0.0), 0.0, 512, Range(3.0, 8.0, 12.0), 0.25,
+    (Point(16, 1.0, 1.0),), (Point(2, 1.0, 1.5),),
+)  # fmt: skip
 NO_FOLIOS = Place("/x", "/mnt", "btrfs", "", 2, 0)
 REFUSED = Diagnosis("process.no-mounts", "", {"call": "unshare", "error": "EPERM"})
 
@@ -50,6 +55,8 @@ def test_nothing_in_the_way() -> None:
     [
         ({"modes": {}}, "machine.no-thp", OBSTACLE, None),
         ({"modes": {"enabled": "never"}}, "machine.thp", OK, None),
+        ({"costs": COSTS}, "machine.text-costs", OK, None),
+        ({"costs": dataclasses.replace(COSTS, certain=False)}, "machine.text-costs", NOTE, None),
         ({"loader": "glibc 2.31"}, "machine.loader", NOTE, None),
         ({"disabled": True}, "process.thp-disabled", OBSTACLE, "hugealign run --"),
         ({"disabled": False}, "process.thp-allowed", OK, None),
@@ -187,3 +194,12 @@ def test_children_that_hang_die_or_never_stop_talking() -> None:
 
 def test_huge_pages_too_large_to_try(tmp_path: Path) -> None:
     assert probes.trial(str(tmp_path), 512 << 20)["error"] == "EFBIG"
+
+
+def test_costs_in_one_line_and_as_a_curve() -> None:
+    (line,) = (
+        line for line in report.text(list(result(costs=COSTS).values()), "ascii").splitlines() if "fault" in line
+    )
+    assert "a page fault of text takes 5.0 to 9.0 " in line
+    assert "a page walk 3 to 12 ns if more than 512 pages run, a first-level TLB miss 0.0 ns" in line
+    assert len(report.curve(COSTS)) == 4

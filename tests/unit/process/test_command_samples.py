@@ -8,8 +8,8 @@ from hugealign.process.perf_events import LOST, SAMPLE
 Record = tuple[int, int, bytes]
 
 
-def sample(time: int, pid: int, address: int) -> Record:
-    return SAMPLE, 0, struct.pack("=QIIQ", address, pid, pid, time)
+def sample(time: int, pid: int, address: int, fault: int = 0) -> Record:
+    return SAMPLE, 0, struct.pack("=QIIQQ", address, pid, pid, time, fault)
 
 
 def mapping(time: int, pid: int, start: int, length: int, offset: int, name: bytes) -> Record:
@@ -57,3 +57,15 @@ def test_batches_go_on_where_the_last_ended() -> None:
     records.take([mapping(1, 7, 0x1000, 0x2000, 0, b"/bin/a")])
     records.take([sample(2, 7, 0x1000)])
     assert records.pages == {("/bin/a", 0): 1}
+
+
+def test_faults_of_code_are_counted_and_are_no_samples() -> None:
+    records = Records()
+    records.take([mapping(1, 7, 0x400000, 0x400000, 0, b"/bin/a")])
+    touched = [0x400000, 0x410000, 0x600000, 0x9000_0000]  # two in one window, one in the next, data
+    records.take([sample(2 + at, 7, address, address) for at, address in enumerate(touched)])
+    records.take([fork(9, 8, 7), sample(10, 8, 0x400000, 0x410000)])
+    assert not records.pages
+    assert records.faults == {("/bin/a", 0): 1, ("/bin/a", 16): 2, ("/bin/a", 512): 1}
+    assert records.windows == {("/bin/a", 0): 2, ("/bin/a", 512): 1}  # a child has faults of its own
+    assert records.most == 3
