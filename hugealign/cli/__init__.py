@@ -41,6 +41,7 @@ GROUPS = {
     },
     "put hot code first": {
         "order": "compute a function order and a number of huge windows from a profile",
+        "tune": "record, order, build again, measure, and keep what is faster",
         "map": "show which windows of the text a profile hits, before and after an order",
         "profile": "reduce and merge profiles of many hosts, and check an order for drift",
     },

@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import shutil
+from dataclasses import replace
 
 from hugealign.cli import output
 from hugealign.cli.arguments import SplitParser, add_json, count, interval, percentage
@@ -11,6 +12,11 @@ from hugealign.io.progress import Progress
 from hugealign.measuring import report
 from hugealign.measuring.measure import COPIES, SECONDS, WITHIN, MeasureOptions, measure
 from hugealign.run.launch import LaunchOptions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 PARSER = SplitParser
 USAGE = "hugealign measure [OPTION]... -- CMD [ARG]..."
@@ -67,6 +73,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="compare another build, on huge pages, in CMD's place; several files are placements of one build; may be "
         "repeated",
     )
+    add_measuring(add)
+    add_json(add, f"schema {report.SCHEMA}")
+    add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
+
+
+def add_measuring(add: "Callable[..., Any]") -> None:
+    """Add the options of a measurement, which `tune` has as well, by calling *add*."""
     add("--load", metavar="LOAD", help="measure what the server CMD spends for the command LOAD")
     add(
         "--copies", metavar="N", type=count, default=COPIES, help="copies of each file (default: %(default)s, least: 2)"
@@ -79,26 +92,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=percentage,
         help=f"end as soon as the interval reaches no further than so (default: {100 * WITHIN:g}%%)",
     )
-    add_json(add, f"schema {report.SCHEMA}")
-    add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
+
+
+def measuring(args: argparse.Namespace, command: str) -> MeasureOptions:
+    """Return the options of a measurement in *args*.  Raises UsageError."""
+    if args.copies < 2 or (args.rounds or 2) < 2:
+        raise UsageError(f"{command}: an interval needs at least 2 copies and 2 rounds")
+    return MeasureOptions(
+        load=_load(args.load),
+        copies=args.copies,
+        rounds=args.rounds,
+        seconds=vars(args)["for"] or SECONDS,
+        within=WITHIN if args.within is None else args.within / 100,
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure the command in *args*, print the result and return the exit status."""
     if not args.after:
         raise UsageError("measure: no command; example: hugealign measure --fix -- git --version")
-    if args.copies < 2 or (args.rounds or 2) < 2:
-        raise UsageError("measure: an interval needs at least 2 copies and 2 rounds")
     output.keep_apart({"-o": args.output}, [shutil.which(args.after[0])])
-    options = MeasureOptions(
-        LaunchOptions(libs=args.libs, fix=args.fix, files=args.file),
-        tuple(map(tuple, args.vs)),
-        _load(args.load),
-        args.copies,
-        args.rounds,
-        vars(args)["for"] or SECONDS,
-        WITHIN if args.within is None else args.within / 100,
-    )
+    files = LaunchOptions(libs=args.libs, fix=args.fix, files=args.file)
+    options = replace(measuring(args, "measure"), files=files, builds=tuple(map(tuple, args.vs)))
     with Progress("hugealign: measure", patience=0.0) as progress:
         result = measure(args.after, options, progress.say)
     if args.json:

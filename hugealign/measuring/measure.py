@@ -25,6 +25,8 @@ from hugealign.run.copies import StagedFile
 from hugealign.run.launch import LaunchOptions
 from hugealign.system import kernel, namespace
 
+#: The names of the first sides; others are paths.
+SMALL, HUGE = "small pages", "huge pages"
 COPIES, WITHIN, SECONDS = 4, 0.01, 60.0
 _LEAST_ROUNDS, _LEAST_COPIES = 3, 2
 _BATCH = 0.1  # seconds of processor time from which a single run is measured: shorter ones are run several times
@@ -169,15 +171,17 @@ def _copied(
     stack: ExitStack, work: Work, program: str | None, files: Sequence[StagedFile], options: MeasureOptions
 ) -> Iterator[_Trial]:
     """Yield the sides that run from copies, which go with *stack*."""
-    same = [Overlay(file.path, file) for file in files]
-    for name, huge in (("small pages", False), ("huge pages", True)):
-        runners = [stack.enter_context(Runner(work, same, huge=huge)) for _ in range(options.copies)]
-        yield _Trial(name, runners, _cost)
-    for build in options.builds:
+    same, path = [Overlay(file.path, file) for file in files], os.path.realpath(program or "")
+    if options.builds and path not in (overlay.path for overlay in same):
         if program is None:
             raise RunError(f"{printable(work.words[0])}: not a program that another build can replace")
-        path = os.path.realpath(program)
-        others = [overlay for overlay in same if overlay.path != path]
+        same.append(Overlay(path, _build(stack, path, options.files)))  # its copies lie elsewhere each, too
+    sides = ((SMALL, False), (HUGE, True)) if files else ((SMALL, False),)
+    for name, huge in sides:
+        runners = [stack.enter_context(Runner(work, same, huge=huge)) for _ in range(options.copies)]
+        yield _Trial(name, runners, _cost)
+    others = [overlay for overlay in same if overlay.path != path]
+    for build in options.builds:
         placed = [Overlay(path, _build(stack, other, options.files)) for other in build]
         runners = [
             stack.enter_context(Runner(work, [placed[number % len(placed)], *others], huge=True))
@@ -220,8 +224,8 @@ def _in_place(stack: ExitStack, work: Work, files: Sequence[StagedFile], options
         return runner.run(runs)
 
     stack.callback(lambda: [cool(path) for path in paths])
-    yield _Trial("small pages", [runner], small)
-    yield _Trial("huge pages", [runner], huge)
+    yield _Trial(SMALL, [runner], small)
+    yield _Trial(HUGE, [runner], huge)
 
 
 def _warm_up(trials: Sequence[_Trial], progress: Progress) -> int:

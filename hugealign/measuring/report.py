@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hugealign.diagnosis import documents, render
 from hugealign.io.units import counted, printable
 from hugealign.measuring.interval import Ratio
-from hugealign.measuring.measure import Measurement, Side
+from hugealign.measuring.measure import HUGE, Measurement, Side
 
 #: The version of the JSON's shape; ``measure-1.schema.json`` beside this file describes it.
 SCHEMA = "hugealign.measure/1"
@@ -31,7 +31,7 @@ def lines(result: Measurement) -> list[str]:
 def _comparison(side: Side) -> str:
     ratio, wall = side.of_first, side.wall_of_first
     assert ratio is not None  # noqa: S101  # the caller's condition
-    on = "on huge pages" if side.name == "huge pages" else printable(side.name)
+    on = "on huge pages" if side.name == HUGE else printable(side.name)
     if not ratio.claim:
         return f"{on}: no difference shown: {_interval(ratio)} of the processor time; on the clock {wall}"
     percent = f"{abs(100 * (1 - ratio.ratio)):.1f} %"

@@ -112,7 +112,10 @@ def _estimate(part: int, whole: int, seen: float) -> str:
 
 def _why(plan: WindowPlan) -> str:
     if plan.whole:
-        return f"all of the text ({counted(plan.text, 'window')}) is within the budget: no order is needed"
+        text = counted(plan.text, "window")
+        return (
+            f"all of the text ({text}) is within the budget; hugealign measure --vs shows whether the order saves time"
+        )
     if not plan.budget:
         return "the order is for small pages"
     if plan.needed > plan.budget:

@@ -260,7 +260,7 @@ case $name in
         case ${1-} in
             # <<< commands: written by make tables
             '' | -h | --help | -V | --version | help | build | plugin | path | verify | diff | explain | fix | order | \
-                map | profile | run | warm | stage | enable | disable | oci-hook | ps | top | measure | advise | \
+                tune | map | profile | run | warm | stage | enable | disable | oci-hook | ps | top | measure | advise | \
                 adapt | doctor | status | trace | simulate | draw-map | order-trace)
             # >>> commands
                 # A build hands these on to its links; every other command has options of its own.

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,6 +94,7 @@ def starts(work: Path) -> Iterator[Program]:
     yield Program("ld hello.o", ("ld", "-r", str(work / "hello.o"), "-o", str(work / "linked.o")))
     yield Program("cmake --version", ("cmake", "--version"))
     yield Program("gdb --version", ("gdb", "-nx", "--version"))
+    yield Program("java -version", ("java", "-version"))
     yield Program("psql --version", ("psql", "--version"))
     yield Program("qemu --version", ("qemu-system-x86_64", "--version"))
 
@@ -178,19 +179,24 @@ class Held:
         return f"| {self.program.name} | {self.answer.value}{mark} | {promised} | {measured} | {self.windows} |"
 
 
-def held(program: Program, seconds: float) -> Held:
-    """Ask about *program*, and measure it."""
+def asked(words: Sequence[str]) -> Advice:
+    """Return what `advise` says of a command, whose output is discarded."""
     with open(os.devnull, "w", encoding="ascii") as null:
         standard, kept = os.dup(1), os.dup(2)
         os.dup2(null.fileno(), 1)
         os.dup2(null.fileno(), 2)
         try:
-            advice = advise(program.words)
+            return advise(words)
         finally:
             os.dup2(standard, 1)
             os.dup2(kept, 2)
             os.close(standard)
             os.close(kept)
+
+
+def held(program: Program, seconds: float) -> Held:
+    """Ask about *program*, and measure it."""
+    advice = asked(program.words)
     try:
         options = MeasureOptions(LaunchOptions(fix=True, files=advice.files), seconds=seconds)
         small, huge = measure(program.words, options).sides

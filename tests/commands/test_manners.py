@@ -171,7 +171,7 @@ def test_an_unknown_option_gets_the_usage_of_its_command() -> None:
 def test_every_report_has_json_and_few_have_other_formats() -> None:
     shown = {name: run(HUGEALIGN, "help", name).stdout for name in COMMANDS}
     reports = {"verify", "diff", "fix", "order", "map", "warm", "stage", "ps", "top", "advise", "adapt", "doctor"}
-    reports |= {"enable", "disable", "status", "measure"}
+    reports |= {"enable", "disable", "status", "measure", "tune"}
     assert {name for name, text in shown.items() if "--json" in text} == reports
     assert {name for name, text in shown.items() if "--format" in text} == {"verify", "top"}
     for name in ("verify", "top"):

@@ -50,8 +50,8 @@ function _shtab_hugealign_using
   test "$_shtab_hugealign_cmdpath" = "$argv"
 end
 
-set -g _shtab_hugealign_commands build plugin 'plugin build' 'plugin path' 'plugin list' path verify diff explain fix order map profile 'profile reduce' 'profile merge' 'profile drift' run warm stage enable disable oci-hook ps top measure advise adapt doctor status
-set -g _shtab_hugealign_opts_with_value --baseline --binary --cap --config --copies --cpu --debug-file-of --debuginfo --emit --fail-on --file --for --format --frequency --how --ignore --jobs --level --load --max --max-executable --max-unpacked --min-coverage --min-text --min-windows --old-binary --order --output --owner --page-size --page-size= --profile= --rounds --seconds --select --store --threshold --type --vs --wait --watch --weight --windows --within -b -j -o
+set -g _shtab_hugealign_commands build plugin 'plugin build' 'plugin path' 'plugin list' path verify diff explain fix order tune map profile 'profile reduce' 'profile merge' 'profile drift' run warm stage enable disable oci-hook ps top measure advise adapt doctor status
+set -g _shtab_hugealign_opts_with_value --baseline --binary --build --cap --config --copies --cpu --debug-file-of --debuginfo --emit --fail-on --file --for --format --frequency --how --ignore --jobs --level --load --max --max-executable --max-unpacked --min-coverage --min-text --min-windows --old-binary --order --output --owner --page-size --page-size= --place --profile= --rounds --seconds --select --store --threshold --type --vs --wait --watch --weight --windows --within -b -j -o
 
 complete -c hugealign -e
 complete -c hugealign -f
@@ -137,6 +137,17 @@ complete -c hugealign -n '_shtab_hugealign_using order' -l page-size -x -d 'the 
 complete -c hugealign -n '_shtab_hugealign_using order' -l cpu -xka "ivybridge ivb sandybridge snb haswell hsw broadwell bdw skylake skl skx cascadelake clx cooperlake kabylake coffeelake cometlake icelake icl icx rocketlake tigerlake tgl sapphirerapids spr goldencove alderlake-p alderlake adl raptorlake-p raptorlake rpl emeraldrapids emr graniterapids gnr redwoodcove meteorlake mtl arrowlake-u lioncove lunarlake lnl arrowlake arl cougarcove pantherlake ptl sierraforest srf crestmont zen1 zen zen+ znver1 naples zen2 znver2 rome zen3 znver3 milan zen4 znver4 genoa bergamo zen5 znver5 turin neoverse-n1 graviton2 altra neoverse-v1 graviton3 neoverse-n2 cobalt100 yitian710 neoverse-v2 graviton4 grace neoverse-v3 graviton5 kunpeng920 taishan-v110 tsv110 la464 3a5000 3c5000 la664 3a6000 u54 polarfire-soc p550 eic7700x p670 p600 power9 pwr9 power10 pwr10 z15 8561 z16 3931" -d 'limit the number of huge windows by the TLB of this processor (default: this machine'"'"'s)'
 complete -c hugealign -n '_shtab_hugealign_using order' -l windows -x -d 'request at most N huge windows; 0: an order for small pages'
 complete -c hugealign -n '_shtab_hugealign_using order; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a profile; several are added up'
+complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a tune -d 'record, order, build again, measure, and keep what is faster'
+complete -c hugealign -n '_shtab_hugealign_using tune' -s h -l help -d 'show this help message and exit'
+complete -c hugealign -n '_shtab_hugealign_using tune' -l build -x -d 'the shell command that builds the program'
+complete -c hugealign -n '_shtab_hugealign_using tune' -l place -xka "(__fish_complete_directories)" -d 'keep the builds in DIR (default: hugealign-tune)'
+complete -c hugealign -n '_shtab_hugealign_using tune' -l load -x -d 'measure what the server CMD spends for the command LOAD'
+complete -c hugealign -n '_shtab_hugealign_using tune' -l copies -x -d 'copies of each file (default: 4, least: 2)'
+complete -c hugealign -n '_shtab_hugealign_using tune' -l rounds -x -d 'run N rounds (least: 2)'
+complete -c hugealign -n '_shtab_hugealign_using tune' -l for -x -d 'begin no round after SECONDS (default: 60)'
+complete -c hugealign -n '_shtab_hugealign_using tune' -l within -x -d 'end as soon as the interval reaches no further than so (default: 1%)'
+complete -c hugealign -n '_shtab_hugealign_using tune' -l json -d 'print JSON, schema hugealign.measure/1'
+complete -c hugealign -n '_shtab_hugealign_using tune' -s o -l output -xka "(__fish_complete_path (commandline -ct))" -d 'write the report to FILE (default: stdout)'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a map -d 'show which windows of the text a profile hits, before and after an order'
 complete -c hugealign -n '_shtab_hugealign_using map' -s h -l help -d 'show this help message and exit'
 complete -c hugealign -n '_shtab_hugealign_using map' -s b -l binary -xka "(__fish_complete_path (commandline -ct))" -d 'the program or library (default: the only program that the profiles name)'
