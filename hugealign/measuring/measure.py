@@ -18,6 +18,8 @@ from hugealign.io.regular import opened
 from hugealign.io.units import printable
 from hugealign.measuring.interval import Ratio, effects, of_copies
 from hugealign.measuring.runner import Cost, Overlay, RunError, Runner, Work
+from hugealign.pagecache import diagnose
+from hugealign.pagecache import measure as cached
 from hugealign.pagecache.warm import WarmOptions, cool, warm
 from hugealign.process import processes
 from hugealign.run import copies, launch
@@ -148,6 +150,8 @@ def measure(
         files = launch.originals(stack, program, options.files)
         if not files and not options.builds:
             raise RefusalError.of(_nothing(command[0], program, options.files))
+        if cached.huge_pages_disabled():
+            raise RefusalError.of(diagnose.disabled(os.path.realpath(program or command[0])))
         in_place = bool(namespace.refusal())
         trials = list(
             _in_place(stack, work, files, options) if in_place else _copied(stack, work, program, files, options)

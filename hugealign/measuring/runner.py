@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
-from hugealign.diagnosis.refusal import DiagnosedError, diagnosis_of
+from hugealign.diagnosis.refusal import RefusalError, diagnosis_of
 from hugealign.diagnosis.values import unpacked
 from hugealign.environment import signals_to_reset
 from hugealign.errors import HugealignError
@@ -123,7 +123,7 @@ class Runner:
             raise RunError("the process that runs the command was killed")
         kind, values = marshal.loads(data)  # noqa: S302  # our own
         if kind == "refused":
-            raise DiagnosedError.of(unpacked(values))
+            raise RefusalError.of(unpacked(values))
         if kind == "failed":
             raise RunError(values)
         return tuple(values)
@@ -180,7 +180,10 @@ def _lay(overlays: Sequence[Overlay], huge: bool) -> tuple[int, int]:
             offsets = measure.text_windows(copy, kernel.huge_page_size())
             windows += len(offsets)
             if huge:
-                done += copies.huge_windows(copy)
+                made_huge = copies.huge_windows(copy)
+                if made_huge < len(offsets):  # then the sides would not differ as they say
+                    raise RefusalError.of(copies.diagnosis(copy).about(overlay.path))
+                done += made_huge
             else:
                 done += sum(measure.measure(copy, offsets, kernel.huge_page_size(), present=True))
             flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -15,6 +15,7 @@ import pytest
 
 from hugealign.system import namespace
 from tests.live.programs import NOBODY, ROOT, hugealign
+from tests.support import need, worded
 
 SCHEMA = json.loads((ROOT / "hugealign" / "measuring" / "measure-1.schema.json").read_text(encoding="utf-8"))
 # Touches argv[1] of its pages of text, sleeps argv[2] milliseconds, and exits with argv[3]; huge text saves its faults.
@@ -210,3 +211,26 @@ def test_an_ordinary_user_measures(touches: Path) -> None:
         assert json.loads(done.stdout)["sides"][1]["huge"] >= 3
     finally:
         place.unlink()
+
+
+def test_text_that_cannot_be_huge_is_not_measured(touches: Path) -> None:
+    disable = "import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+    done = hugealign("measure", "--fix", "--", touches, prefix=(sys.executable, "-c", disable))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert worded("process.thp-disabled") in done.stderr
+
+
+def test_without_mounts_the_files_themselves_are_made_huge_and_small(touches: Path) -> None:
+    need("setpriv")
+    fixed = touches.with_name("fixed")
+    hugealign("fix", touches, "-o", fixed)
+    if hugealign("warm", fixed).returncode:
+        pytest.skip("the file system keeps no huge pages")
+    prefix = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
+    result = measure("--rounds", "4", "--", fixed, status=None, prefix=prefix)
+    small, huge = result["sides"]
+    assert (result["in_place"], huge["huge"]) == (True, huge["windows"])
+    assert small["faults"] - huge["faults"] > 100
+    assert hugealign("warm", "--check", fixed).returncode == 1  # it is small again
+    done = hugealign("measure", "--fix", "--", touches, prefix=prefix)
+    assert (done.returncode, done.stdout) == (1, "")
