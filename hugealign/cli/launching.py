@@ -11,6 +11,8 @@ from hugealign.io.units import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
+    from typing import Any
 
     from hugealign.run.launch import TextResult
 
@@ -21,6 +23,24 @@ def command_words(words: list[str], example: str) -> list[str]:
     if not words:
         raise UsageError(f"{example.split()[1]}: no command; example: {example}")
     return words
+
+
+def add_files(add: "Callable[..., Any]", command: str) -> None:
+    """Add the options that say which files of *command*, as the help names it, are made huge, by calling *add*."""
+    add("--libs", action="store_true", help=f"include the shared libraries that {command} is linked with")
+    add(
+        "--file",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help=f"include this program or library, or those below this directory, which {command} starts or opens later; "
+        "may be repeated",
+    )
+    add(
+        "--fix",
+        action="store_true",
+        help="run from a fixed copy of each file that fix gives more windows; the file does not change",
+    )
 
 
 def configure(parser: "argparse.ArgumentParser") -> None:
@@ -34,20 +54,7 @@ def configure(parser: "argparse.ArgumentParser") -> None:
     add("-v", "--verbose", action="store_true", help="print on stderr how much of each file is huge")
     ways = ("auto", "in-place", "stage", "copy")
     add("--how", choices=ways, default=ways[0], help="the way to put text on huge pages (default: auto)")
-    add("--libs", action="store_true", help="include the shared libraries that COMMAND is linked with")
-    add(
-        "--file",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="include this program or library, or those below this directory, which COMMAND starts or opens later; may "
-        "be repeated",
-    )
-    add(
-        "--fix",
-        action="store_true",
-        help="run from a fixed copy of each file that fix gives more windows; the file does not change",
-    )
+    add_files(add, "COMMAND")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"use the copies in DIR (default: {store.DEFAULT})")
     add(
         "--wait",

@@ -5,7 +5,7 @@ import shlex
 import shutil
 from dataclasses import replace
 
-from hugealign.cli import output
+from hugealign.cli import launching, output
 from hugealign.cli.arguments import SplitParser, add_json, count, interval, percentage
 from hugealign.errors import STATUSES, UsageError
 from hugealign.io.progress import Progress
@@ -54,16 +54,7 @@ STATUS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``measure`` to *parser*."""
     add = parser.add_argument
-    add("--fix", action="store_true", help="copy each file as fix would prepare it, for both sides")
-    add("--libs", action="store_true", help="include the shared libraries that CMD is linked with")
-    add(
-        "--file",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="include this program or library, or those below this directory, which CMD starts or opens; may be "
-        "repeated",
-    )
+    launching.add_files(add, "CMD")
     add(
         "--vs",
         metavar="PROGRAM",
