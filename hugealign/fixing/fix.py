@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hugealign.diagnosis.refusal import RefusalError, diagnosed
 from hugealign.diagnosis.values import OUTPUT, SUBJECT, Diagnosis, Remedy
@@ -10,6 +10,7 @@ from hugealign.elf.fixrecord import SEPARATE, SHIFT, FixRecord, reader, recorded
 from hugealign.elf.image import Image
 from hugealign.errors import HugealignError, MalformedElfError, UsageError, cause
 from hugealign.fixing import examine, wheels, writing
+from hugealign.fixing.checked import refuse_checked
 from hugealign.fixing.output import Output, fixed, original, unchanged
 from hugealign.fixing.plan import Plan
 from hugealign.io import copying, replacing
@@ -24,7 +25,7 @@ from hugealign.system import journal
 FIX, UNDO, NOTHING = "fix", "undo", "nothing"
 #: The levels to try if none is requested, the strongest first.
 _BEST = (SEPARATE, SHIFT)
-_NO_ROOM = "fix.no-window"
+_NO_ROOM, _CHECK = "fix.no-window", "fix.check"
 
 
 class FixOptions(Record):
@@ -122,27 +123,54 @@ def fix(path: str | Place, options: FixOptions | None = None, others: Sequence[P
     with locked(place) if place else opened(path) as fd:
         if options.output is not None and replacing.same(path, options.output):
             raise UsageError("OUT is FILE itself; use --in-place")
-        try:
-            planned = writing.state(fd)
-            before = os.fstat(fd).st_size
-            new = made(fd, options, compare=options.output is None and not options.in_place)
-            if options.output is None and new.action != NOTHING:
-                refuse_copy(path, fd, one_name=options.one_name)
-        except OSError as error:
-            raise FileError(cause(error)) from error
-        if new.action == NOTHING and options.output is None:
-            if place:  # a run that was killed after it had exchanged the files left the old one
-                replacing.remove_leftovers(place)
-            notes = wheels.record(place, fd) if place and new.fixed else ()
-            more = _command_for(new.more, path, fd)
-            return Fixed(path, new.action, before, before, "", new.plan, new.ways, notes, more)
-        if place:
-            notes = _over(place, others, fd, new, planned, one_name=options.one_name)
-            return Fixed(path, new.action, before, new.output.size, path, new.plan, new.ways, notes)
-        if options.output is not None:
-            _write(options.output, fd, new.output, planned)
-        more = _command_for(new.more, path, fd) if new.action == NOTHING or options.output is None else None
-        return Fixed(path, new.action, before, new.output.size, options.output or "", new.plan, new.ways, (), more)
+        if options.output is None and not place:
+            return _put(path, fd, options)
+        return _first(lambda failed: _put(path, fd, options, failed, place, others))
+
+
+def _first(put: Callable[[Mapping[str, RefusalError]], Fixed]) -> Fixed:
+    """Return what *put* does, once more without SEPARATE, whose files alone are checked, if its file fails the check.
+
+    It gets that failure, as `made` does.
+    """
+    try:
+        return put({})
+    except RefusalError as error:
+        if error.diagnosis.code != _CHECK:
+            raise
+        return put({SEPARATE: error})
+
+
+def _put(
+    path: str,
+    fd: int,
+    options: FixOptions,
+    failed: Mapping[str, RefusalError] | None = None,
+    place: Place | None = None,
+    others: Sequence[Place] = (),
+) -> Fixed:
+    """Do what `fix` does with the open file at *path*, or at *place* if it is replaced; *failed* is as in `made`."""
+    try:
+        planned = writing.state(fd)
+        before = os.fstat(fd).st_size
+        new = made(fd, options, compare=failed is None, failed=failed)
+        if options.output is None and new.action != NOTHING:
+            refuse_copy(path, fd, one_name=options.one_name)
+    except OSError as error:
+        raise FileError(cause(error)) from error
+    if new.action == NOTHING and options.output is None:
+        if place:  # a run that was killed after it had exchanged the files left the old one
+            replacing.remove_leftovers(place)
+        notes = wheels.record(place, fd) if place and new.fixed else ()
+        more = _command_for(new.more, path, fd)
+        return Fixed(path, new.action, before, before, "", new.plan, new.ways, notes, more)
+    if place:
+        notes = _over(place, others, fd, new, planned, one_name=options.one_name)
+        return Fixed(path, new.action, before, new.output.size, path, new.plan, new.ways, notes)
+    if options.output is not None:
+        _write(options.output, fd, new.output, planned)
+    more = _command_for(new.more, path, fd) if new.action == NOTHING or options.output is None else None
+    return Fixed(path, new.action, before, new.output.size, options.output or "", new.plan, new.ways, (), more)
 
 
 def _over(
@@ -171,31 +199,40 @@ def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
 
     Raises RefusalError and HugealignError as `fix` does; OSError if *target* cannot be written.
     """
+    error: OSError | None = None  # `opened` would take it for one of reading
+
+    def put(failed: Mapping[str, RefusalError]) -> Fixed:
+        nonlocal error
+        new = made(fd, options, failed=failed)
+        try:
+            os.ftruncate(target, 0)
+            writing.compose(fd, target, new.output)
+        except OSError as raised:
+            error = raised
+        return Fixed(path, new.action, os.fstat(fd).st_size, new.output.size, "-", new.plan, new.ways)
+
     with opened(path) as fd:
         planned = writing.state(fd)
-        new = made(fd, options)
-        before = os.fstat(fd).st_size
-        failed = None
-        try:
-            writing.compose(fd, target, new.output)
-        except OSError as error:
-            failed = error  # `opened` would take it for one of reading
+        done = _first(put)
         if writing.state(fd) != planned:
             raise ReplaceError("it was changed meanwhile", copying.CHANGED)
-    if failed:
-        raise failed
-    return Fixed(path, new.action, before, new.output.size, "-", new.plan, new.ways)
+    if error:
+        raise error
+    return done
 
 
-def made(fd: int, options: FixOptions, *, compare: bool = False) -> Made:
+def made(
+    fd: int, options: FixOptions, *, compare: bool = False, failed: Mapping[str, RefusalError] | None = None
+) -> Made:
     """Return what becomes of the file behind *fd*; with *compare*, also what every level would make of it.
 
-    The first level that gains windows is taken.  Raises HugealignError, OSError.
+    The first level is taken that gains windows and whose file passes its check.  With *failed*, the caller sees to the
+    check when it writes the file, and these levels have failed it.  Raises HugealignError, OSError.
     """
     image = examine.read(fd)
     if options.undo:
         return Made(UNDO, original(reader(fd), image))
-    plan, output, ways = _chosen(fd, image, options, compare=compare)
+    plan, output, ways = _chosen(fd, image, options, compare=compare, failed=failed)
     more = _more(fd, image, options, plan)
     if not output:
         fixed = recorded(reader(fd), image) is not None
@@ -242,18 +279,30 @@ def planned(fd: int, options: FixOptions) -> Plan:
 
 
 def _chosen(
-    fd: int, image: Image, options: FixOptions, *, compare: bool = False, search: bool = True
+    fd: int,
+    image: Image,
+    options: FixOptions,
+    *,
+    compare: bool = False,
+    search: bool = True,
+    failed: Mapping[str, RefusalError] | None = None,
 ) -> tuple[Plan, Output | None, tuple[Way, ...]]:
     """Return the plan that is taken, what it makes of the file if that is done, and the levels that were tried."""
     examine.refuse(fd, image)
     record = recorded(reader(fd), image)
+    if not record:
+        refuse_checked(fd, image)
     ways: list[Way] = []
     failures: list[RefusalError | MalformedElfError] = []
     taken: tuple[Plan, Output | None] | None = None
     for level in _levels(options, record):
         try:
+            if failed and level in failed:
+                raise failed[level]
             plan = examine.plan(image, options.page_size, level, options.max_executable, record)
             output = _output(fd, image, plan, search) if plan.edits and not record else None
+            if output and failed is None:
+                writing.refuse_wrong(fd, output)
         except (RefusalError, MalformedElfError) as error:
             failures.append(error)
             ways.append(Way(level, refused=diagnosed("", error)))

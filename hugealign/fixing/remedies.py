@@ -9,6 +9,7 @@ from hugealign.elf.coverage import text_size
 from hugealign.elf.image import ET_REL, Image, read_image
 from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NotElfError
+from hugealign.fixing.checked import refuse_checked
 from hugealign.fixing.fix import FixOptions, planned, refuse_copy
 from hugealign.fixing.understood import refuse_appended
 from hugealign.io.caches import cached
@@ -88,6 +89,7 @@ def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagno
         if image.machine is None or image.machine is not native():
             return Diagnosis("text.other-processor", path, {**facts, "processor": image.processor})
         try:
+            refuse_checked(fd, image)
             refuse_appended(image)
         except RefusalError as error:
             return error.diagnosis.about(path)

@@ -1,5 +1,6 @@
 """Write an output to disk: a new file, complete and synced, takes a name, which another file may have had."""
 
+import io
 import os
 import struct
 import sys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 #: writes that begin on a boundary (fgf_set_order in include/linux/pagemap.h), and `copy_range` keeps to it afterwards.
 _BOUNDARY = 8 << 20  # bytes
 _BLOCK = 1 << 20  # bytes in which words are changed together
+_IN_MEMORY = 1 << 28  # bytes of a file that is only checked
 
 
 def write_new(source: int, output: Output, path: str, planned: tuple[int, ...]) -> None:
@@ -58,6 +60,21 @@ def write_over(file: Place, source: int, output: Output, planned: tuple[int, ...
             os.close(made)
         raise
     return made
+
+
+def refuse_wrong(source: int, output: Output) -> None:
+    """Raise RefusalError if what *output* makes of the file behind *source* fails its check; nothing of it is kept."""
+    if output.check:
+        with _unnamed(output.size) as new:
+            compose(source, new.fileno(), output)
+
+
+def _unnamed(size: int) -> io.FileIO:
+    if size <= _IN_MEMORY:
+        return io.FileIO(os.memfd_create("hugealign", os.MFD_CLOEXEC), "r+")
+    from hugealign.io.unpacking import unnamed_file  # for the largest programs only
+
+    return unnamed_file()
 
 
 def compose(source: int, target: int, output: Output) -> None:

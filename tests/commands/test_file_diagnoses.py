@@ -21,7 +21,7 @@ import pytest
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.fixrecord import HEADERS_SECTION
-from hugealign.elf.image import read_file
+from hugealign.elf.image import PT_DYNAMIC, read_file
 from hugealign.fixing import examine
 from hugealign.fixing.fix import FixOptions, fix
 from tests.support import BIN, HUGEALIGN, diagnoses, need, run
@@ -227,6 +227,16 @@ def relocated(at: Path) -> None:
     patch(at)
 
 
+def with_unknown_tag(at: Path) -> None:
+    """Make ``plain`` with a dynamic entry that by its number is a pointer, but that leads nowhere."""
+    where = next(item for item in read_file(at / "plain").segments if item.p_type == PT_DYNAMIC)
+    data = (at / "plain").read_bytes()
+    end = next(index for index in range(where.p_offset, len(data), 16) if not any(data[index : index + 32]))
+    patch = patched((end, "Q", 0x6FFFFE50), (end + 8, "Q", 1 << 40))
+    assert callable(patch)
+    patch(at)
+
+
 PROGRAM = "cp plain made"
 SEPARATE, SHIFT = (*FIX, "--level=separate"), (*FIX, "--level=shift")
 #: A program with a function of so many *parts*, which refer to the ELF header: a separation leaves that behind.
@@ -282,6 +292,8 @@ ROWS = {
     "file.unreadable": Row(VERIFY, lambda _: None),
     "fix.address-tables": Row(SEPARATE, dynamic(7, 1 << 40), "relink", again=SHIFT),
     "fix.changed-since": Row((*FIX, "--undo"), fixed_and_patched),
+    "fix.check": Row(SEPARATE, with_unknown_tag, "relink", again=SHIFT),
+    "fix.checked": Row(FIX, f"{PROGRAM} && sha256sum made >made.sha256", "relink", f"rm made.sha256 && {_GCC} -o made"),
     "fix.crosses": Row(SEPARATE, f"printf '{_JUMPS_OF_FUNCTION}' >f.s && {_LINKED} -s", "relink", again=SHIFT),
     "fix.debug-inside": Row(
         SEPARATE, "clang-19 -g -fstack-size-section main.c text.o -o made", "relink", again=SHIFT, needs="clang-19"

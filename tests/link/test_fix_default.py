@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import ALIGN, SEPARATE, SHIFT
+from hugealign.elf.image import PT_DYNAMIC, read_file
 from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
 from hugealign.run import copies
 from tests.link.bulk import bulk_object
@@ -32,6 +34,7 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "mold fixed": (("-no-pie", "-fuse-ld=mold"), SHIFT, "fix.fixed-address"),
     "gold": (("-pie", "-fuse-ld=gold"), SEPARATE, ""),
     "patched": (("-pie",), SHIFT, "fix.segments-overlap"),
+    "unknown tag": (("-pie",), SHIFT, "fix.check"),
     "patched fixed": (("-no-pie",), SHIFT, "fix.fixed-address"),
 }
 
@@ -57,9 +60,20 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             run("gcc", *words, place / "main.c", bulk, PLAIN, "-o", path, check=True)
             if name.startswith("patched"):
                 run("patchelf", "--page-size", "2097152", "--set-rpath", f"/{'r' * 200}", path, check=True)
+            if name == "unknown tag":
+                add_tag(path)
         return path
 
     return link
+
+
+def add_tag(path: Path) -> None:
+    """Add an entry to the dynamic section that no loader knows: by its number it is a pointer, but to nowhere."""
+    image, data = read_file(path), bytearray(path.read_bytes())
+    section = next(s for s in image.segments if s.p_type == PT_DYNAMIC)
+    end = next(at for at in range(section.p_offset, len(data), 16) if not any(data[at : at + 32]))
+    struct.pack_into("<QQ", data, end, 0x6FFFFE50, 1 << 40)
+    path.write_bytes(data)
 
 
 def report(*words: object, status: int = 0) -> dict[str, Any]:
@@ -97,6 +111,11 @@ def test_strongest_that_is_safe(name: str, make: Callable[[str], Path], tmp_path
     assert run(fixed).returncode == 0
     assert Elf(fixed).lacks(Elf(plain)) == []
     assert_verified(fixed)
+    run("sh", "-c", '"$0" fix "$1" -o - >"$2"', HUGEALIGN, plain, tmp_path / "stdout", check=True)
+    assert (tmp_path / "stdout").read_bytes() == fixed.read_bytes()
+    # A dry run promises just that.
+    (promised,) = report("--dry-run", plain)["files"]
+    assert (promised["plan"], promised["ways"][: len(ways)], promised["size"]) == (plan, ways, done["size"])
     # Again is nothing, and back is what it was.
     assert report("--in-place", fixed)["files"][0]["action"] == NOTHING
     run(HUGEALIGN, "fix", "--undo", fixed, check=True)
@@ -107,6 +126,16 @@ def test_strongest_that_is_safe(name: str, make: Callable[[str], Path], tmp_path
         assert origin
         assert origin.output
         assert (origin.windows, origin.size) == (plan["windows"], done["size"])
+
+
+def test_a_level_whose_file_fails_its_check(make: Callable[[str], Path], tmp_path: Path) -> None:
+    """The next level is taken, and every way to ask says the same; if this level alone is wanted, it is refused."""
+    test_strongest_that_is_safe("unknown tag", make, tmp_path)
+    plain = make("unknown tag")
+    for words in (("--dry-run",), ("-o", tmp_path / "out")):
+        (error,) = report(f"--level={SEPARATE}", plain, *words, status=1)["errors"]
+        assert error["diagnosis"]["code"] == "fix.check"
+    assert not (tmp_path / "out").exists()
 
 
 def test_both_are_shown_side_by_side(make: Callable[[str], Path]) -> None:

@@ -33,6 +33,7 @@ from hugealign.elf.image import (
     read_image,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
+from hugealign.errors import MalformedElfError
 
 _PIECE = 1 << 20
 _ENTRY = struct.Struct("<QQ")
@@ -94,7 +95,7 @@ def check(before: int, after: int, step: Step) -> None:
 
     Raises MalformedElfError, OSError.
     """
-    old, new = _File(before), _File(after)
+    old, new = _File(before), _new(after)
     was, now = old.image, new.image
     if (now.e_type, now.e_machine, now.e_entry) != (was.e_type, was.e_machine, step(was.e_entry)):
         _fail("header", was.e_entry)
@@ -107,6 +108,13 @@ def check(before: int, after: int, step: Step) -> None:
             _check_symbols(old, new, (a, b), step)
         elif a.sh_flags & SHF_ALLOC and a.sh_type != SHT_NOBITS and a.sh_size:
             _check_bytes(old, new, a, step)
+
+
+def _new(fd: int) -> _File:
+    try:
+        return _File(fd)
+    except (MalformedElfError, StopIteration) as error:
+        raise RefusalError("fix.check", part="header", address="0x0") from error
 
 
 def _fail(what: str, address: int) -> NoReturn:
@@ -130,7 +138,7 @@ def _check_segments(old: Image, new: Image, step: Step) -> None:
             )
         ):
             _fail("program header", a.p_vaddr)
-    for segment, other in itertools.pairwise(new.load_segments):
+    for segment, other in itertools.pairwise(s for s in new.load_segments if s.p_memsz):
         if align_up(segment.p_vaddr + segment.p_memsz, BASE_PAGE) > align_down(other.p_vaddr, BASE_PAGE):
             _fail("segment", other.p_vaddr)
     for b in new.load_segments:
@@ -200,7 +208,7 @@ def _check_relocations(old: _File, new: _File, step: Step) -> None:
     if new.places() != [step(place) for place in places]:
         _fail("packed relocation", places[0] if places else 0)
     for group in _near(places, sorted(s.p_vaddr for s in old.image.load_segments)):
-        low, size = group[0], group[-1] + 8 - group[0]
+        low, size = group[0], max(group) + 8 - group[0]
         a_bytes, b_bytes = old.at(low, size), new.at(step(low), size)
         for place in group:
             (x,), (y,) = (struct.unpack_from("<Q", data, place - low) for data in (a_bytes, b_bytes))

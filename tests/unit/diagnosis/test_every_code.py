@@ -72,7 +72,6 @@ WITHOUT: tuple[tuple[str, str, str], ...] = (
         "commands/test_file_diagnoses.py::test_a_protection_that_would_be_lost",
         "fix.weaker",
     ),
-    ("no separation is known that fails its check", "link/test_separate.py::test_check_sees_a_difference", "fix.check"),
 )
 NAMED = [*ALONE.items(), *((code, test) for _, test, codes in WITHOUT for code in codes.split())]
 
