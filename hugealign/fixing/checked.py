@@ -25,7 +25,7 @@ _APPENDED = b"~Module signature appended~\n"  # include/linux/module_signature.h
 #: How names of digests and signatures end: NAME.sha256, .NAME.hmac, and NSS's NAME.chk, there without ".so".
 _ENDING = re.compile(
     r"\.(?:chk|hmac|(?:sha|sm|b|blake)-?\d+[a-z]*|md5(?:sums?)?|digest|checksums?|cksum|crc(?:32)?"
-    r"|sign?|signature|asc|gpg|pgp|p7[bms]|minisig|cosign|sigstore|intoto)(?:\.(?:txt|jsonl?|asc|sig))?\Z",
+    r"|sign?|signature|asc|gpg|pgp|p7[bms]|minisig|cosign|sigstore)(?:\.(?:txt|jsonl?|asc|sig))?\Z",
     re.IGNORECASE,
 )
 #: Names of lists: SHA256SUMS, SHASUMS256.txt, checksums.txt and the like; GnuTLS has one for all its libraries.

@@ -46,8 +46,10 @@ def checked(image: Image, page_size: int) -> list[Segment]:
     for segment in image.load_segments:
         _check_load(image, segment)
     for before, after in itertools.pairwise(loads):
-        if page_end(before) > align_down(after.p_vaddr, BASE_PAGE) or file_end(before) > after.p_offset:
+        if page_end(before) > align_down(after.p_vaddr, BASE_PAGE):
             raise RefusalError("fix.segments-overlap", first=before.index, second=after.index)
+        if file_end(before) > after.p_offset:
+            raise RefusalError("fix.segments-order", first=before.index, second=after.index)
     if load_bias(image) % page_size or (not image.fixed and image.load_segments[0].p_vaddr % BASE_PAGE):
         raise RefusalError("fix.image-base", page_size=page_size)
     end = end_of_contents(image)
@@ -85,6 +87,15 @@ def end_of_contents(image: Image) -> int:
 def overlap(segment: Segment, start: int, end: int) -> int:
     """Return how many bytes of *segment* lie between the addresses *start* and *end*."""
     return max(0, min(end, end_of(segment)) - max(start, segment.p_vaddr))
+
+
+def is_loaded(segment: Segment, image: Image) -> bool:
+    """Return whether the loader puts the contents of *segment* at its address."""
+    return any(
+        load.p_vaddr - load.p_offset == segment.p_vaddr - segment.p_offset
+        and load.p_vaddr <= segment.p_vaddr < load.p_vaddr + load.p_filesz
+        for load in image.load_segments
+    )
 
 
 def is_read_only(segment: Segment) -> bool:

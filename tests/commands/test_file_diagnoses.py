@@ -335,6 +335,7 @@ ROWS = {
     "fix.segment-outside-file": Row(FIX, patched((P_FILESZ, "Q", 1 << 40), load=3), "relink"),
     "fix.segment-outside-memory": Row(FIX, shifted(3, P_VADDR, 1 << 60), "relink"),
     "fix.segment-shifted": Row(FIX, shifted(3, P_VADDR, 8), "relink"),
+    "fix.segments-order": Row(FIX, shifted(2, P_OFFSET, -0x2000), "relink"),
     "fix.segments-overlap": Row(FIX, shifted(2, P_VADDR, -0x2000), "relink"),
     "fix.several-texts": Row(SEPARATE, patched((P_FLAGS, "I", 5), load=2), "relink", again=SHIFT),
     "fix.unmoved-symbol": Row(SEPARATE, f"printf '{_JUMPS}' >f.s && {_LINKED}", "relink", again=SHIFT),

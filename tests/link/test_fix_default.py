@@ -12,13 +12,14 @@ import pytest
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import ALIGN, SEPARATE, SHIFT
-from hugealign.elf.image import PT_DYNAMIC, read_file
+from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, PT_LOAD, read_file
 from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
 from hugealign.run import copies
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, PAGE, ROOT, Elf, need_compiler, run, worded
+from tests.support import HUGEALIGN, PAGE, ROOT, Elf, need, need_compiler, run, worded
 
 LLD = ("-fuse-ld=lld", "-B/usr/lib/llvm-19/bin")
+PT_NOTE = 4
 PLAIN = "-Wl,-z,max-page-size=0x1000"
 #: How a program is linked, and what becomes of it: the level that is taken, and why no stronger one is.
 LAYOUTS: dict[str, tuple[tuple[str, ...], str, str]] = {
@@ -33,7 +34,9 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "mold": (("-pie", "-fuse-ld=mold"), SEPARATE, ""),
     "mold fixed": (("-no-pie", "-fuse-ld=mold"), SHIFT, "fix.fixed-address"),
     "gold": (("-pie", "-fuse-ld=gold"), SEPARATE, ""),
-    "patched": (("-pie",), SHIFT, "fix.segments-overlap"),
+    "patched": (("-pie",), SEPARATE, ""),
+    "patched in pages": (("-pie", "-g"), SEPARATE, ""),
+    "patched lld": (("-pie", *LLD), SEPARATE, ""),
     "unknown tag": (("-pie",), SHIFT, "fix.check"),
     "patched fixed": (("-no-pie",), SHIFT, "fix.fixed-address"),
 }
@@ -59,7 +62,9 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if not path.exists():
             run("gcc", *words, place / "main.c", bulk, PLAIN, "-o", path, check=True)
             if name.startswith("patched"):
-                run("patchelf", "--page-size", "2097152", "--set-rpath", f"/{'r' * 200}", path, check=True)
+                pages = () if name == "patched in pages" else ("--page-size", "2097152")
+                for change in ("--set-rpath", "--add-rpath"):  # the second one appends to the first
+                    run("patchelf", *pages, change, f"/{'r' * 200}", path, check=True)
             if name == "unknown tag":
                 add_tag(path)
         return path
@@ -126,6 +131,32 @@ def test_strongest_that_is_safe(name: str, make: Callable[[str], Path], tmp_path
         assert origin
         assert origin.output
         assert (origin.windows, origin.size) == (plan["windows"], done["size"])
+
+
+def test_a_library_that_patchelf_enlarged(make: Callable[[str], Path], tmp_path: Path) -> None:
+    """Behind the last segment of the linker, the file has symbols and debug information, and memory has nothing."""
+    need("patchelf")
+    test_strongest_that_is_safe("patched in pages", make, tmp_path)
+    loads = [s for s in read_file(tmp_path / "fixed").segments if s.p_type == PT_LOAD]
+    assert len({s.p_vaddr - s.p_offset for s in loads}) > 1
+
+
+def test_a_program_header_for_what_is_not_loaded(make: Callable[[str], Path], tmp_path: Path) -> None:
+    """It describes the same bytes afterwards, which no address leads to."""
+    path, fixed = tmp_path / "plain", tmp_path / "fixed"
+    data = bytearray(make("bfd").read_bytes())
+    image = read_file(make("bfd"))
+    header = next(s.header for s in image.segments if s.p_type == PT_GNU_PROPERTY)
+    comment = next(s for s in image.sections if s.name == ".comment")
+    struct.pack_into(
+        "<IIQQQQQQ", data, header, PT_NOTE, 4, comment.sh_offset, 0, 0, comment.sh_size, comment.sh_size, 1
+    )
+    path.write_bytes(data)
+    (done,) = report(path, "-o", fixed)["files"]
+    assert done["plan"]["level"] == SEPARATE
+    for file in (path, fixed):
+        note = next(s for s in read_file(file).segments if s.p_type == PT_NOTE and not s.p_vaddr)
+        assert file.read_bytes()[note.p_offset :].startswith(b"GCC: ")
 
 
 def test_a_level_whose_file_fails_its_check(make: Callable[[str], Path], tmp_path: Path) -> None:

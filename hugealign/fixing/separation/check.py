@@ -30,6 +30,7 @@ from hugealign.elf.image import (
     SHT_NOBITS,
     Image,
     Section,
+    Segment,
     read_image,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
@@ -67,6 +68,12 @@ class _File:
                     return data
         return _fail("bytes", address)
 
+    def unloaded(self, segment: Segment) -> bytes:
+        """Return what *segment* describes in the file and the loader leaves there; it must be no more than a piece."""
+        if segment.p_filesz > _PIECE:
+            _fail("program header", segment.p_vaddr)
+        return os.pread(self._fd, segment.p_filesz, segment.p_offset)
+
     def words(self, address: int, size: int) -> "array[int]":
         """Return the words of *size* bytes at *address*."""
         return _words(self.at(address, size))
@@ -99,7 +106,7 @@ def check(before: int, after: int, step: Step) -> None:
     was, now = old.image, new.image
     if (now.e_type, now.e_machine, now.e_entry) != (was.e_type, was.e_machine, step(was.e_entry)):
         _fail("header", was.e_entry)
-    _check_segments(was, now, step)
+    _check_segments(old, new, step)
     _check_sections(was, now, step)
     _check_dynamic(old, new, step)
     _check_relocations(old, new, step)
@@ -121,7 +128,17 @@ def _fail(what: str, address: int) -> NoReturn:
     raise RefusalError("fix.check", part=what, address=f"{address:#x}")
 
 
-def _check_segments(old: Image, new: Image, step: Step) -> None:
+def _is_loaded(segment: Segment, image: Image) -> bool:
+    """Return whether the loader puts the contents of *segment* at its address."""
+    return any(
+        s.p_vaddr - s.p_offset == segment.p_vaddr - segment.p_offset
+        and s.p_vaddr <= segment.p_vaddr < s.p_vaddr + s.p_filesz
+        for s in image.load_segments
+    )
+
+
+def _check_segments(before: _File, after: _File, step: Step) -> None:
+    old, new = before.image, after.image
     for a, b in zip(
         [s for s in old.segments if s.p_type != PT_LOAD], [s for s in new.segments if s.p_type != PT_LOAD], strict=True
     ):
@@ -129,14 +146,10 @@ def _check_segments(old: Image, new: Image, step: Step) -> None:
         if not same or b.p_vaddr != step(a.p_vaddr) or (a.p_memsz != b.p_memsz and a.p_type != PT_PHDR):
             _fail("program header", a.p_vaddr)
         # Of RELRO, only addresses count; mold 1.10 lets it begin with .tbss, in front of what the file has.
-        if (
-            b.p_type != PT_GNU_RELRO
-            and b.p_filesz
-            and not any(
-                s.p_vaddr - s.p_offset == b.p_vaddr - b.p_offset and s.p_vaddr <= b.p_vaddr < s.p_vaddr + s.p_filesz
-                for s in new.load_segments
-            )
-        ):
+        if b.p_type == PT_GNU_RELRO or not b.p_filesz:
+            continue
+        loaded = _is_loaded(a, old)
+        if loaded != _is_loaded(b, new) or not (loaded or before.unloaded(a) == after.unloaded(b)):
             _fail("program header", a.p_vaddr)
     for segment, other in itertools.pairwise(s for s in new.load_segments if s.p_memsz):
         if align_up(segment.p_vaddr + segment.p_memsz, BASE_PAGE) > align_down(other.p_vaddr, BASE_PAGE):

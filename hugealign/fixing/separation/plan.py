@@ -9,7 +9,6 @@ is split, and what lies between the program headers and the break moves a little
 See System V ABI, chapter 5 (program loading).
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 
 from hugealign.diagnosis.refusal import RefusalError
@@ -22,6 +21,7 @@ from hugealign.elf.image import (
     PF_W,
     PF_X,
     PT_DYNAMIC,
+    PT_GNU_RELRO,
     PT_LOAD,
     PT_PHDR,
     PT_TLS,
@@ -32,8 +32,9 @@ from hugealign.elf.image import (
     Segment,
 )
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, text_windows
+from hugealign.fixing.moves import moved
 from hugealign.fixing.plan import Edit, Plan
-from hugealign.fixing.understood import PHENTSIZE, checked, end_of, refuse_appended
+from hugealign.fixing.understood import PHENTSIZE, checked, end_of, is_loaded, refuse_appended
 
 _EHDR_SIZE = 64
 _ADDRESS_LIMIT = 1 << 46  # beyond what Linux gives a program on any of these processors
@@ -84,8 +85,11 @@ def make_separation(image: Image, page_size: int, min_text: int) -> Plan:
         delta += page_size
     step = Step(start, delta, behind, room)
     _refuse_growth(loads, step, page_size)
-    segments, pads = _segments(image, loads, (text, index, split), step, (end, stretched), page_size)
-    pieces, dropped = _pieces(image, loads, (text, index, start), segments, step)
+    alignments = [max(s.p_align, page_size) if i == text else s.p_align for i, s in enumerate(loads)]
+    offsets = _offsets(loads, (text, index, start), step, alignments)
+    last = max(end_of(loads[text]), end) if stretched else end_of(loads[text])
+    pieces, dropped = _pieces(image, loads, (text, index, start), offsets, step, last)
+    segments, pads = _segments(image, loads, (text, index, split), step, (end, stretched), page_size, offsets, pieces)
     size = max(pieces[-1].target + pieces[-1].size, *(s.p_offset + s.p_filesz for s in segments))
     new = _moved(image, segments, step, size)
     before, after = text_windows(image, page_size), text_windows(new, page_size)
@@ -134,9 +138,6 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
         raise RefusalError("fix.several-texts", segments=len(text))
     if any(s.p_flags & PF_W for s in loads[: text[0]]):
         raise RefusalError("fix.writable-first")
-    for before, after in itertools.pairwise(loads):
-        if after.p_filesz and after.p_vaddr - after.p_offset < before.p_vaddr - before.p_offset:
-            raise RefusalError("fix.segments-overlap", first=before.index, second=after.index)
     if image.first_segment(PT_DYNAMIC) is None:
         raise RefusalError("fix.no-dynamic")
     return loads
@@ -207,6 +208,27 @@ def _refuse_growth(loads: Sequence[Segment], step: Step, page_size: int) -> None
         raise RefusalError("fix.segment-outside-memory", segment=last.index)
 
 
+def _offsets(loads: Sequence[Segment], where: tuple[int, int, int], step: Step, alignments: Sequence[int]) -> list[int]:
+    """Return where the contents of each segment go in the file, of one that is split those of its second part.
+
+    It is where their address says, or as far behind that as the file has more between two segments than memory:
+    patchelf adds segments behind symbol tables and debug information.
+    """
+    text, index, start = where
+    base = loads[0].p_vaddr - loads[0].p_offset
+    offsets: list[int] = []
+    later = free = 0
+    for i, load in enumerate(loads):
+        address = start if i == index else load.p_vaddr
+        at = step(address) - base
+        if load.p_filesz:
+            later = align_up(max(later, free - step(load.p_vaddr) + base), alignments[i])
+            stop = next((s.p_offset for s in loads[i + 1 :] if s.p_filesz and i != text), load.p_offset + load.p_filesz)
+            free = at + later + stop - (load.p_offset + address - load.p_vaddr) + step.room * (i == 0 < index)
+        offsets.append(at + later)
+    return offsets
+
+
 def _segments(
     image: Image,
     loads: Sequence[Segment],
@@ -214,23 +236,32 @@ def _segments(
     step: Step,
     boundary: tuple[int, bool],
     page_size: int,
+    offsets: Sequence[int],
+    pieces: Sequence[Piece],
 ) -> tuple[tuple[Segment, ...], tuple[tuple[int, int], ...]]:
     """Return the new program headers, and the ranges of addresses that traps fill."""
     text, index, split = where
     end, stretched = boundary
-    base = loads[0].p_vaddr - loads[0].p_offset
     by_index = {load.index: i for i, load in enumerate(loads)}
     made: list[Segment] = []
     pads: list[tuple[int, int]] = []
 
-    def add(old: Segment, start: int, size: int, memory: int, align: int, flags: int) -> None:
+    def add(old: Segment, offset: int, start: int, size: int, memory: int, align: int, flags: int) -> None:
         header = _EHDR_SIZE + len(made) * PHENTSIZE
-        made.append(Segment(old.p_type, flags, start - base, start, size, memory, align, len(made), header))
+        made.append(Segment(old.p_type, flags, offset, start, size, memory, align, len(made), header))
+
+    def offset_of(old: Segment) -> int:
+        """Return where the contents of *old* go, by their address as long as the loader puts them there."""
+        if not old.p_memsz or (old.p_filesz and old.p_type != PT_GNU_RELRO and not is_loaded(old, image)):
+            return moved(pieces, old.p_offset) if old.p_filesz else old.p_offset
+        i = max((i for i, load in enumerate(loads) if load.p_vaddr <= old.p_vaddr), default=0)
+        first = step.start if i == index and split else loads[i].p_vaddr
+        return offsets[i] + step(old.p_vaddr) - step(first)
 
     def add_load(old: Segment, i: int, start: int) -> None:
         """Add the segment *old* from its old address *start* on."""
         new, size, memory = step(start), old.p_vaddr + old.p_filesz - start, end_of(old) - start
-        align = old.p_align
+        align, offset = old.p_align, offsets[i]
         if i == text:
             align = max(align, page_size)
             low, high = new, new + size
@@ -240,52 +271,52 @@ def _segments(
             if stretched and step(end) > high:
                 pads.append((high, step(end)))
                 high = step(end)
+            offset -= new - low
             new, size, memory = low, high - low, high - low
-        add(old, new, size, memory, align, old.p_flags)
+        add(old, offset, new, size, memory, align, old.p_flags)
 
     for old in image.segments:
         i = by_index.get(old.index, -1)
         if i < 0:
-            new = step(old.p_vaddr)
             size, memory = old.p_filesz, old.p_memsz
             if old.p_type == PT_PHDR:
                 size = memory = PHENTSIZE * (len(image.segments) + split)
-            add(old, new, size, memory, old.p_align, old.p_flags)
-            if not old.p_memsz:
-                made[-1].p_offset = old.p_offset
+            add(old, offset_of(old), step(old.p_vaddr), size, memory, old.p_align, old.p_flags)
         elif i == index and split:
             size = step.start + step.room - old.p_vaddr
-            add(old, old.p_vaddr, size, size, old.p_align, old.p_flags & ~PF_X)
+            add(old, old.p_offset, old.p_vaddr, size, size, old.p_align, old.p_flags & ~PF_X)
             add_load(old, i, step.start)
         elif i < index:
-            add(old, step(old.p_vaddr), old.p_filesz + step.room, old.p_memsz + step.room, old.p_align, old.p_flags)
+            size, memory = old.p_filesz + step.room, old.p_memsz + step.room
+            add(old, offsets[i], step(old.p_vaddr), size, memory, old.p_align, old.p_flags)
         else:
             add_load(old, i, old.p_vaddr)
     return tuple(made), tuple((low, high) for low, high in pads if low < high)
 
 
 def _pieces(
-    image: Image, loads: Sequence[Segment], where: tuple[int, int, int], segments: Sequence[Segment], step: Step
+    image: Image, loads: Sequence[Segment], where: tuple[int, int, int], offsets: Sequence[int], step: Step, last: int
 ) -> tuple[tuple[Piece, ...], tuple[int, int]]:
-    """Return where the parts of the file go: each segment, with what follows it in the file, to its address.
+    """Return where the parts of the file go: each segment, with what follows it in the file, to its place in *offsets*.
 
-    Traps take the place of what follows the text in its last page: the second value is that range of offsets.
+    Traps take the place of what follows the text in its last page: the second value is that range of offsets.  *last*
+    is where the text then ends.
     """
     text, index, start = where
-    base = loads[0].p_vaddr - loads[0].p_offset
     cuts: list[tuple[int, int]] = [(0, 0)]  # offset in the old file, in the new one
     for i, load in enumerate(loads):
         if load.p_filesz:
-            cuts.append((load.p_offset, step(load.p_vaddr) - base))
-        if i == index and start > load.p_vaddr:
-            cuts.append((load.p_offset + start - load.p_vaddr, step(start) - base))
+            skipped = start - load.p_vaddr if i == index else 0
+            if skipped and load.p_offset:
+                cuts.append((load.p_offset, offsets[i] - (step(start) - step(load.p_vaddr))))
+            cuts.append((load.p_offset + skipped, offsets[i]))
     if step.room:
         cuts.append((step.behind, step.behind + step.room))
     text_end = loads[text].p_offset + loads[text].p_filesz
     following = min((at for at, _ in cuts if at >= text_end), default=-1)
     if following < 0:
         following = text_end
-        stop = max(s.p_offset + s.p_filesz for s in segments if s.p_type == PT_LOAD)
+        stop = offsets[text] + last - (start if text == index else loads[text].p_vaddr)
         cuts.append((text_end, align_up(stop, BASE_PAGE) + text_end % BASE_PAGE))
     cuts = sorted(dict.fromkeys(cuts))
     ends = [cut for cut, _ in cuts[1:]] + [image.file_size]
