@@ -118,6 +118,9 @@ def _opcodes(size: int) -> bytes:
     )
 
 
+_CALL = rb"\xe8.{4}"
+
+
 def _flow() -> bytes:
     """Return a pattern of what changes where control goes, in the groups BRANCH8 to CALL."""
     return _any(
@@ -127,7 +130,7 @@ def _flow() -> bytes:
         rb"(\xe9.{4})",
         rb"(\xff" + _registers(4, 5) + _operand() + b")",
         rb"([\xc3\xcb\xcc\xcf\xf4]|[\xc2\xca]..|\x0f\x0b|\x0f[\xb9\xff]" + _operand() + b")",
-        rb"(\xe8.{4})",
+        b"(" + _CALL + b")",
     )
 
 
@@ -149,11 +152,17 @@ def _vector() -> bytes:
     )
 
 
+def _prefixed(*opcodes: bytes) -> bytes:
+    """Return a pattern of one of *opcodes*, whose operand has four bytes, behind prefixes."""
+    prefixes, with_66 = _one(_OTHER_PREFIXES) + b"*+", _one((_OPERAND_SIZE, *_OTHER_PREFIXES)) + b"++"
+    return _any(prefixes + rb"[\x40-\x4f]?+", with_66 + rb"[\x48-\x4f]") + _any(*opcodes)
+
+
 def _instruction(*others: bytes) -> bytes:
     """Return a pattern of one instruction, either of *others* behind prefixes, or one that changes no flow."""
     prefixes, with_66 = _one(_OTHER_PREFIXES) + b"*+", _one((_OPERAND_SIZE, *_OTHER_PREFIXES)) + b"++"
     return _any(
-        _any(prefixes + rb"[\x40-\x4f]?+", with_66 + rb"[\x48-\x4f]") + _any(*others, _opcodes(4)),
+        _prefixed(*others, _opcodes(4)),
         prefixes + _vector(),
         with_66 + rb"[\x40-\x47]?+" + _opcodes(2),
         # MOV with an immediate operand of any size, or an address.
@@ -171,15 +180,23 @@ def instruction() -> "re.Pattern[bytes]":
 
 
 @functools.cache
-def run() -> "re.Pattern[bytes]":
-    """Return the pattern of instructions that change no flow, at most RUN of them; there may be none."""
-    return re.compile(_instruction() + b"{0,%d}" % RUN, re.DOTALL)
+def block() -> "re.Pattern[bytes]":
+    """Return the pattern of instructions that change no flow, or are calls, and of one that does, if it follows.
+
+    There may be none, and at most RUN of the former; the groups are BRANCH8 to END.
+    """
+    return re.compile(_instruction(_CALL) + b"{0,%d}+" % RUN + _any(_prefixed(_flow())) + b"?", re.DOTALL)
 
 
 #: The bytes of ModRM of an operand that is relative to the next instruction (SDM, volume 2, 2.2.1.6).
 RELATIVE = bytes(range(5, 0x40, 8))
 _IMMEDIATE = (0, 1, 2, 4)  # bytes of one; MOV with one of eight, or an address, has no ModRM
 _PREFIXES = {_OPERAND_SIZE, *_OTHER_PREFIXES}
+
+
+def is_prefixes(code: bytes) -> bool:
+    """Return whether *code* is what can be in front of an opcode, or nothing."""
+    return all(byte in _PREFIXES or 0x40 <= byte <= 0x4F for byte in code)
 
 
 def distance_at(code: bytes) -> int:

@@ -15,6 +15,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterator
+from operator import ne
 from typing import NoReturn
 
 from hugealign.diagnosis.refusal import RefusalError
@@ -203,7 +204,6 @@ def _check_dynamic(old: _File, new: _File, step: Step) -> None:
 
 def _check_relocations(old: _File, new: _File, step: Step) -> None:
     kinds = frozenset(_ADDRESSES[old.image.e_machine])
-    start, delta = step.start, step.delta
     for at, size in ((_DT_RELA, _DT_RELASZ), (_DT_JMPREL, _DT_PLTRELSZ)):
         total = old.value.get(size, 0)
         for done in range(0, total, 24 << 16):
@@ -211,11 +211,12 @@ def _check_relocations(old: _File, new: _File, step: Step) -> None:
             a, b = old.words(old.value[at] + done, part), new.words(new.value[at] + done, part)
             if a[1::3] != b[1::3]:
                 _fail("relocation", old.value[at])
-            for x, y in zip(a[0::3], b[0::3], strict=True):
-                if y != (x + delta if x >= start else step(x)):
-                    _fail("relocation", x)
+            _check_all(a[0::3], b[0::3], step)
+            if kinds.issuperset(a[1::3]):
+                _check_all(a[2::3], b[2::3], step)
+                continue
             for info, x, y in zip(a[1::3], a[2::3], b[2::3], strict=True):
-                if y != ((x + delta if x >= start else step(x)) if info in kinds else x):
+                if y != (step(x) if info in kinds else x):
                     _fail("relocation", x)
     places = old.places()
     if new.places() != [step(place) for place in places]:
@@ -227,6 +228,13 @@ def _check_relocations(old: _File, new: _File, step: Step) -> None:
             (x,), (y,) = (struct.unpack_from("<Q", data, place - low) for data in (a_bytes, b_bytes))
             if y != step(x):
                 _fail("packed relocation", place)
+
+
+def _check_all(was: "array[int]", now: "array[int]", step: Step) -> None:
+    """Fail unless each address of *now* is what *step* makes of that of *was*."""
+    expected = map(step.delta.__add__ if min(was, default=0) >= step.start else step, was)
+    if any(map(ne, expected, now)):
+        _fail("relocation", next(x for x, y in zip(was, now, strict=True) if y != step(x)))
 
 
 def _near(places: list[int], segments: list[int]) -> Iterator[list[int]]:

@@ -49,9 +49,9 @@ _BEHIND = 4  # bytes at most of an instruction behind its distance: an immediate
 _BEFORE_IMAGE = 1 << 16
 #: How far from the beginning of a table of distances one may be, in bytes.
 _TABLE = 1 << 14
-#: A large code model's distance of eight bytes from the global offset table, of which the fifth has been read: REX.W,
-#: MOV with an immediate operand.
-_MOVABS = re.compile(rb"\xff(?<=[\x48\x49][\xb8-\xbf].....)(?=\xff\xff\xff)", re.DOTALL)
+#: A large code model's distance of eight bytes from the global offset table, of which the last four have been read:
+#: REX.W, MOV with an immediate operand.
+_MOVABS = re.compile(rb"\xff\xff\xff\xff(?<=[\x48\x49][\xb8-\xbf]........)", re.DOTALL)
 #: Sections whose distances are known: from unwinding information to code.
 _NOT_SEARCHED = (".eh_frame", ".eh_frame_hdr")
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
@@ -164,8 +164,9 @@ class _Search:
             for place, target in leading(self._fd, section, low - _BEHIND, self._start, 4, *before):
                 yield from self._judged(place, target)
             for begin, end, address, data in pieces(self._fd, section):
-                for match in _MOVABS.finditer(data):
-                    at = match.start() - 4
+                behind = 0
+                while match := _MOVABS.search(data, behind):
+                    at, behind = match.start() - 4, match.start() + 1  # another one may overlap
                     (distance,) = _WORD.unpack_from(data, at)
                     for table in tables:
                         if begin <= at < end and self._first <= table + distance < self._start:

@@ -1,5 +1,6 @@
 """Search for four bytes that lead into a range of addresses, if they are a distance."""
 
+import functools
 import re
 import struct
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from hugealign.elf.image import Section
 
 _PIECE = 1 << 19  # bytes that are searched together
 _AROUND = 16  # bytes that are read beyond a piece on both sides: no instruction is longer
+_THIRDS = 8  # values of the last byte but one that share a pattern: one takes a while to compile
 _DISTANCE = struct.Struct("<i")
 
 
@@ -31,7 +33,7 @@ def leading(
     for begin, end, address, data in pieces(fd, section):
         base = address + origin
         for pattern in _patterns(low - base - end, high - 1 - base - begin, front):
-            for match in re.finditer(pattern, data, re.DOTALL):
+            for match in pattern.finditer(data):
                 at = match.start() - 3
                 if not begin <= at < end or not low <= (target := base + at + get(data, at)[0]) < high:
                     continue
@@ -47,12 +49,19 @@ def pieces(fd: int, section: Section) -> Iterator[tuple[int, int, int, bytes]]:
         yield at - low, min(section.sh_size, at + _PIECE) - low, section.sh_addr + low, data
 
 
-def _patterns(least: int, most: int, front: bytes) -> Iterator[bytes]:
+def _patterns(least: int, most: int, front: bytes) -> Iterator["re.Pattern[bytes]"]:
     """Yield patterns that find the last byte of each distance from *least* to *most* behind *front*, and some more."""
     least = max(least, -1 << 31)
     most = min(most, (1 << 31) - 1)
     for top in range(least >> 24, (most >> 24) + 1):
         low = (max(least, top << 24) >> 16) & 0xFF
         high = (min(most, (top << 24) + 0xFFFFFF) >> 16) & 0xFF
-        last, thirds = (re.escape(bytes([top & 0xFF])), b"-".join(re.escape(bytes([third])) for third in (low, high)))
-        yield last + b"(?<=[" + thirds + b"]" + last + b")" + front
+        yield _pattern(top & 0xFF, low & -_THIRDS, high | _THIRDS - 1, front)
+
+
+@functools.cache
+def _pattern(last: int, low: int, high: int, front: bytes) -> "re.Pattern[bytes]":
+    """Return the pattern of the *last* byte behind one from *low* to *high* and two others, all behind *front*."""
+    byte = re.escape(bytes([last]))
+    thirds = b"" if high - low == 0xFF else b"(?<=[\\x%02x-\\x%02x]" % (low, high) + byte + b")"
+    return re.compile(byte + thirds + front, re.DOTALL)

@@ -14,7 +14,7 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
-from itertools import chain, pairwise
+from itertools import chain, compress, pairwise
 from typing import NamedTuple
 
 from hugealign.code import x86
@@ -29,12 +29,16 @@ _DECODED_LIMIT = 1 << 26  # bytes, in addition to eight times the code
 _ROOM_LIMIT = 1 << 20  # bytes of code without unwinding tables that are followed: all of it could be one function
 _TABLE_LIMIT = 1 << 14  # entries of a table of distances
 _SHT_RELA, _SHT_ARRAYS = 4, (14, 15, 16)  # INIT_ARRAY, FINI_ARRAY, PREINIT_ARRAY
-_RELATIVE = (8, 37)  # R_X86_64_RELATIVE, R_X86_64_IRELATIVE
+_RELATIVE = frozenset((8, 37))  # R_X86_64_RELATIVE, R_X86_64_IRELATIVE
 _CHUNK = 1 << 10  # entries that are read together
 #: LEA with an address relative to the next instruction: how code gets the address of a table.
-_LEA = re.compile(rb"(?=[\x48\x4c]\x8d[" + re.escape(x86.RELATIVE) + b"](....))", re.DOTALL)
+_LEA = re.compile(rb"\x8d(?<=[\x48\x4c].)[" + re.escape(x86.RELATIVE) + b"](?=(....))", re.DOTALL)
 #: Sections that are code from one end to the other, whatever calls them.
 _ALL_CODE = (".init", ".fini", ".plt")
+_CALL = re.compile(rb"\xe8(?=(....))", re.DOTALL)
+_LEA_SIZE, _CALL_SIZE = 7, 5
+#: Control does not go on behind these.
+_LAST = frozenset((x86.JUMP8, x86.JUMP32, x86.INDIRECT, x86.END))
 _LOCK = 0xF0  # a prefix that a branch may skip, as in the C library while a process has one thread
 
 
@@ -129,13 +133,17 @@ class Proof:
         if not section or address % 4:
             return
         end = min(end, section.sh_addr + section.sh_size, address + 4 * _TABLE_LIMIT)
+        low = high = 0  # of a section of code
         for at in range(address, end, 4 * _CHUNK):
             data = os.pread(self._fd, min(4 * _CHUNK, end - at), at - section.sh_addr + section.sh_offset)
             for (distance,) in struct.iter_unpack("<i", data[: len(data) & ~3]):
-                there = self._section(address + distance)
-                if not there or not there.sh_flags & SHF_EXECINSTR:
-                    return
-                yield address + distance
+                there = address + distance
+                if not low <= there < high:
+                    to = self._section(there)
+                    if not to or not to.sh_flags & SHF_EXECINSTR:
+                        return
+                    low, high = to.sh_addr, to.sh_addr + to.sh_size
+                yield there
 
     def _from_elsewhere(self, start: int, end: int) -> list[int]:
         """Return where branches and calls of proven code elsewhere lead, from *start* up to *end*."""
@@ -169,12 +177,13 @@ class Proof:
         for section in self._sections:
             if section.sh_type == _SHT_RELA:
                 for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):
-                    words = memoryview(part).cast("Q")
-                    found.update(a for info, a in zip(words[1::3], words[2::3], strict=True) if info in _RELATIVE)
+                    words = array("Q", part)
+                    found.update(compress(words[2::3], map(_RELATIVE.__contains__, words[1::3])))
             elif section.sh_type in _SHT_ARRAYS:
                 for _, part in filled(self._fd, section.sh_offset, section.sh_size, 8):
                     found.update(memoryview(part).cast("Q"))
-        return sorted(found)
+        low, high = self._code[0].sh_addr, self._code[-1].sh_addr + self._code[-1].sh_size
+        return sorted(address for address in found if low <= address < high)
 
     def _section(self, address: int) -> Section | None:
         """Return the section with contents that holds *address*."""
@@ -200,24 +209,31 @@ class _Function:
         self.arrivals: Iterator[Iterable[int]] = iter(())
         self._code = code
         self._blocks: list[int] = []  # where they begin: offsets, ascending
-        self._ends: dict[int, int] = {}
+        self._ends: list[int] = []  # where they end
         self._todo: list[int] = []  # offsets, ascending
         self._labels: list[int] = []  # ... whose addresses code takes: of data, or of instructions
         self._through_register = self._broken = False
 
     def instruction(self, address: int) -> Instruction | None:
         """Return the reached instruction with a byte at *address*."""
-        at = self._block(address - self.start)
-        while at >= 0 and not self._broken and (found := x86.instruction().match(self._code, at)):
-            if address < self.start + found.end():
+        offset = address - self.start
+        at = self._block(offset)
+        if at >= 0 and not self._broken:
+            at = self._beginning(at, offset)
+            found = x86.instruction().match(self._code, at)
+            if found and offset < found.end():
                 return Instruction(self.start + at, found[0])
-            at = found.end()
         return None
+
+    def _run(self, at: int, end: int) -> int:
+        """Return where instructions end that begin at *at*: some of those that end up to *end*."""
+        found = x86.block().match(self._code, at, end)
+        return found.end() if found else at
 
     def _block(self, offset: int) -> int:
         """Return where the block around *offset* begins; -1 if none is reached."""
         i = bisect_right(self._blocks, offset) - 1
-        return self._blocks[i] if i >= 0 and offset < self._ends[self._blocks[i]] else -1
+        return self._blocks[i] if i >= 0 and offset < self._ends[i] else -1
 
     def add(self, addresses: Iterable[int]) -> None:
         """Note that control arrives at those of *addresses* that are in this function."""
@@ -227,11 +243,12 @@ class _Function:
 
     def reach(self, address: int) -> None:
         """Follow control until *address* is reached, or all that can be."""
-        offset = address - self.start
-        while self._todo and not self._broken and self._block(offset) < 0:
+        offset, size = address - self.start, len(self._code)
+        todo = self._todo
+        while todo and not self._broken and self._block(offset) < 0:
             # From as near before it as possible.
-            at = self._todo.pop(max(0, bisect_right(self._todo, offset) - 1))
-            while 0 <= at < len(self._code):
+            at = todo.pop(max(0, bisect_right(todo, offset) - 1))
+            while 0 <= at < size:
                 at = self._followed(at)
 
     def _arrive(self, offset: int) -> None:
@@ -241,15 +258,20 @@ class _Function:
     def _reached(self, offset: int) -> bool:
         """Return whether a block has *offset*, at which control arrives: an instruction has to begin there."""
         block = self._block(offset)
-        if block >= 0 and not self._begins(block, offset):
+        if block >= 0 and block != offset and not self._begins(block, offset):
             self._broken = True
         return block >= 0
 
+    def _beginning(self, block: int, offset: int) -> int:
+        """Return where the instruction begins that has *offset*, of those in a row from *block* on."""
+        at = block
+        while at < offset and (end := self._run(at, offset)) > at:
+            at = end
+        return at
+
     def _begins(self, block: int, offset: int) -> bool:
         """Return whether an instruction of the block that begins at *block* begins at *offset*, or behind a prefix."""
-        at = block
-        while at < offset and (found := x86.run().match(self._code, at, offset)) and found.end() > at:
-            at = found.end()
+        at = self._beginning(block, offset)
         return at == offset or (at == offset - 1 and self._code[at] == _LOCK)
 
     def _followed(self, block: int) -> int:
@@ -257,40 +279,52 @@ class _Function:
 
         Long blocks are cut, so that an instruction is soon found in one.
         """
-        if self._reached(block):
+        blocks, code = self._blocks, self._code
+        i = bisect_right(blocks, block)
+        if i and block < self._ends[i - 1]:
+            self._reached(block)
             return -1
-        code = self._code
-        found = x86.run().match(code, block)
-        end = found.end() if found else block
-        last = x86.instruction().match(code, end)
-        if last:
-            end = last.end()
-        elif end < len(code):
+        end, kind = _decoded(code, block)
+        if end == block and end < len(code):
             self._broken = True
             return -1
-        i = bisect_right(self._blocks, block)
-        following = self._blocks[i] if i < len(self._blocks) else len(code)
-        insort(self._blocks, block)
-        self._ends[block] = min(end, following)
-        for lea in _LEA.finditer(code, block, self._ends[block]):
-            target = lea.end(1) + int.from_bytes(lea[1], "little", signed=True)
-            if 0 <= target < len(code) and self._begins(block, lea.start()) and not self._reached(target):
+        following = blocks[i] if i < len(blocks) else len(code)
+        stop = min(end, following)
+        blocks.insert(i, block)
+        self._ends.insert(i, stop)
+        for at, target in _between(self._leas, block, stop - _LEA_SIZE + 1):
+            if self._begins(block, at) and not self._reached(target):
                 insort(self._labels, target)
-        low, high = bisect_right(self._todo, block), bisect_left(self._todo, self._ends[block])
-        expected = self._todo[low:high]
-        low, high = bisect_right(self._labels, block), bisect_left(self._labels, self._ends[block])
-        self._broken |= not all(self._begins(block, offset) for offset in expected + self._labels[low:high])
+        for at, target in _between(self._calls, block, stop - _CALL_SIZE + 1):
+            if x86.is_prefixes(code[self._beginning(block, at) : at]):
+                self._arrive(target)
+        for known in (self._todo, self._labels):
+            if known and not all(
+                self._begins(block, offset) for offset in known[bisect_right(known, block) : bisect_left(known, stop)]
+            ):
+                self._broken = True
         if end > following:
             self._broken |= not self._begins(block, following)
             return -1
-        kind = (last.lastindex or 0) if last else 0
         self._through_register |= kind == x86.INDIRECT
-        if kind and kind not in (x86.INDIRECT, x86.END):
-            size = 1 if kind in (x86.BRANCH8, x86.JUMP8) else 4
-            target = end + int.from_bytes(code[end - size : end], "little", signed=True)
-            if 0 <= target < len(code):
-                self._arrive(target)
-        return -1 if kind in (x86.JUMP8, x86.JUMP32, x86.INDIRECT, x86.END) else end
+        target = _target(code, end, kind)
+        if 0 <= target < len(code):
+            self._arrive(target)
+        return -1 if kind in _LAST else end
+
+    @functools.cached_property
+    def _leas(self) -> list[tuple[int, int]]:
+        """Where bytes are like a LEA that takes the address of something in this function, and of what."""
+        size = len(self._code)
+        leas = ((found.start() - 1, found.end(1) + _distance(found[1])) for found in _LEA.finditer(self._code))
+        return [(at, target) for at, target in leas if 0 <= target < size]
+
+    @functools.cached_property
+    def _calls(self) -> list[tuple[int, int]]:
+        """Where bytes are like a call of something in this function, and of what."""
+        size = len(self._code)
+        calls = ((found.start(), found.end(1) + _distance(found[1])) for found in _CALL.finditer(self._code))
+        return [(at, target) for at, target in calls if 0 <= target < size]
 
     def all(self) -> Iterator[Iterable[int]]:
         """Yield the addresses of all instructions, if nothing else is there."""
@@ -307,22 +341,62 @@ class _Function:
             end = found.end()
         return offsets if end == len(self._code) else array("Q")
 
+    @functools.cached_property
+    def _blocks_in_a_row(self) -> list[int]:
+        """Where blocks begin if all is decoded in a row, and its end; none unless that is where the code ends."""
+        code, begins = self._code, [0]
+        while (at := begins[-1]) < len(code):
+            end, _ = _decoded(code, at)
+            if end == at:
+                return []
+            begins.append(end)
+        return begins
+
     def taken(self) -> set[int]:
         """Return the addresses that reached instructions take, if control goes through a register somewhere."""
         taken = set()
         if self._through_register and not self._broken:
             for found in _LEA.finditer(self._code):
-                block = self._block(found.start())
-                if block >= 0 and self._begins(block, found.start()):
-                    taken.add(self.start + found.end(1) + int.from_bytes(found[1], "little", signed=True))
+                block = self._block(found.start() - 1)
+                if block >= 0 and self._begins(block, found.start() - 1):
+                    taken.add(self.start + found.end(1) + _distance(found[1]))
         return taken
 
     def followed(self, addresses: Iterable[int]) -> Iterator[int]:
         """Yield those of *addresses* that are in this function, up to one at which no instruction begins."""
-        offsets = self._in_a_row
+        begins = self._blocks_in_a_row
         for address in addresses:
             if self.start <= address < self.end:
-                i = bisect_left(offsets, address - self.start)
-                if i == len(offsets) or offsets[i] != address - self.start:
+                offset = address - self.start
+                if not begins or self._beginning(begins[bisect_right(begins, offset) - 1], offset) != offset:
                     return
                 yield address
+
+
+def _between(places: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
+    """Return those of *places* from *low* up to *high*."""
+    return places[bisect_left(places, (low, 0)) : bisect_left(places, (high, 0))] if places else places
+
+
+def _distance(data: bytes) -> int:
+    return int.from_bytes(data, "little", signed=True)
+
+
+def _decoded(code: bytes, at: int) -> tuple[int, int]:
+    """Return where a block that begins at *at* ends, and the kind of its last instruction; *at* if nothing is there."""
+    found = x86.block().match(code, at)
+    if found and found.lastindex:
+        return found.end(), found.lastindex
+    end = found.end() if found else at
+    if last := x86.instruction().match(code, end):
+        return last.end(), 0  # one more that is like those before it
+    return (at if end < len(code) else end), 0
+
+
+def _target(code: bytes, end: int, kind: int) -> int:
+    """Return the offset to which the branch of this *kind* leads that ends at *end*; -1 for others."""
+    if kind in (x86.BRANCH8, x86.JUMP8):
+        return end + code[end - 1] - (code[end - 1] >> 7 << 8)
+    if kind in (x86.BRANCH32, x86.JUMP32):
+        return end + _distance(code[end - 4 : end])
+    return -1

@@ -10,7 +10,9 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
+from functools import reduce
 from itertools import compress
+from operator import eq, or_
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
@@ -216,8 +218,16 @@ class _Search:
             base = load.p_offset - load.p_vaddr
             block = self._read(low + base, high - low)
             get = _WORD.unpack_from
-            same = [(o + base, a) for o, a in zip(offsets, addends, strict=True) if get(block, o - low)[0] == a]
-            self._addresses([o for o, _ in same], [a for _, a in same])
+            if reduce(or_, offsets, low) & 7 == low & 7 == 0 and not high & 7:
+                words = _words(block)
+                values = list(map(words.__getitem__, [o - low >> 3 for o in offsets]))
+            else:
+                values = [get(block, o - low)[0] for o in offsets]
+            if values == addends:
+                self._addresses([o + base for o in offsets], addends)
+            elif any(values):
+                same = list(map(eq, values, addends))
+                self._addresses([o + base for o in compress(offsets, same)], list(compress(addends, same)))
             first, last = max(self._text.p_vaddr, self._step.start), self._text.p_vaddr + self._text.p_memsz
             self._words.add(self._step.delta, [o + base for o in slots if first <= get(block, o - low)[0] < last])
             return

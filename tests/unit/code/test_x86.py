@@ -96,11 +96,16 @@ def test_what_is_in_front_of_a_distance(code: str, distance: int) -> None:
     assert distance in range(1, len(data) - 3)
 
 
-def test_run_ends_in_front_of_what_changes_the_flow() -> None:
+def test_a_block_ends_behind_what_changes_the_flow() -> None:
     plain, jump = bytes.fromhex("90 48 8d 05 11 22 33 44 66 b8 11 22"), bytes.fromhex("eb 05")
-    found = x86.run().match(plain + jump)
-    assert found
-    assert found.end() == len(plain)
-    found = x86.run().match(b"\x90" * (2 * x86.RUN))
-    assert found
-    assert found.end() == x86.RUN
+    for code, end, kind in (
+        (plain + jump + plain, len(plain + jump), x86.JUMP8),
+        (jump + plain, len(jump), x86.JUMP8),
+        (plain + jump[:1], len(plain), None),  # cut off
+        (plain + b"\x48", len(plain), None),  # a prefix alone
+        (b"\x06", 0, None),  # no instruction
+        (b"\x90" * (2 * x86.RUN), x86.RUN, None),
+    ):
+        found = x86.block().match(code)
+        assert found
+        assert (found.end(), found.lastindex) == (end, kind)

@@ -57,6 +57,25 @@ def test_branches(branch: str) -> None:
     assert found(code, bytes.fromhex(code).index(0x48)) == LEA
 
 
+@pytest.mark.parametrize("prefix", ["", "67 ", "48 ", "f0 e8 f0 ff ff ff ", "e8 e8 ff ff ff "])
+def test_a_call_in_a_function(prefix: str) -> None:
+    code = f"{prefix}e8 01 00 00 00 c3 {LEA} c3"
+    assert found(code, bytes.fromhex(code).index(b"\x48\x8d")) == LEA
+
+
+@pytest.mark.parametrize("prefix", ["81", "b8 00 00 00"])
+def test_what_only_looks_like_a_call(prefix: str) -> None:
+    code = f"{prefix} e8 01 00 00 00 c3 {LEA} c3"
+    assert found(code, bytes.fromhex(code).index(b"\x48\x8d")) == ""
+    assert found(f"{prefix} e8 01 00 00 00 c3", 0) != ""
+
+
+def test_a_call_into_the_middle() -> None:
+    made = function(f"{LEA} e8 f6 ff ff ff c3", 0)
+    made.reach(START + 12)
+    assert made.instruction(START) is None
+
+
 def test_a_branch_backwards() -> None:
     assert found(f"eb 08 {LEA} c3 eb f6", 2) == LEA
 
