@@ -194,6 +194,12 @@ _IMMEDIATE = (0, 1, 2, 4)  # bytes of one; MOV with one of eight, or an address,
 _PREFIXES = {_OPERAND_SIZE, *_OTHER_PREFIXES}
 
 
+def branches(code: bytes) -> bool:
+    """Return whether one instruction is a branch or a call to a distance."""
+    found = instruction().match(code)
+    return bool(found and found.lastindex and found.lastindex not in (INDIRECT, END))
+
+
 def is_prefixes(code: bytes) -> bool:
     """Return whether *code* is what can be in front of an opcode, or nothing."""
     return all(byte in _PREFIXES or 0x40 <= byte <= 0x4F for byte in code)

@@ -28,7 +28,7 @@ _TABLE_LIMIT = 1 << 16  # bytes of the version needs that are read: as many as `
 _STRING_LIMIT = 1 << 16  # bytes of one string: a search path can be long
 _NEEDED_LIMIT = 1 << 12  # libraries needed, and bytes of the name of one
 _VERSIONS_LIMIT = 1 << 12  # versions needed, of all libraries together
-_RELOCATIONS_LIMIT = 1 << 24  # bytes of relocations that are read
+_RELOCATIONS_PIECE = 24 << 15  # bytes of relocations that are read together
 _STRINGS_LIMIT = 1 << 24  # bytes of the string table, which holds the names of all dynamic symbols too
 
 
@@ -87,13 +87,18 @@ def _relocates_text(fd: int, image: Image, values: dict[int, int]) -> bool:
     if not (DT_TEXTREL in values or values.get(DT_FLAGS, 0) & DF_TEXTREL):
         return False
     entry, size = struct.Struct(image.order + "QQq"), values.get(_DT_RELASZ, 0)
-    table = _mapped(fd, image, values.get(_DT_RELA, 0), min(size, _RELOCATIONS_LIMIT))
-    unknown = not image.is64 or not size or len(table) != size or size % entry.size
-    if unknown or _DT_REL in values or _DT_RELR in values:
+    if not image.is64 or not size or size % entry.size or _DT_REL in values or _DT_RELR in values:
         return True
-    constant = [(s.p_vaddr, s.p_vaddr + s.p_memsz) for s in image.load_segments if not s.p_flags & PF_W]
-    start, end = min(constant, default=(0, 0))[0] - 7, max((last for _, last in constant), default=0)
-    return any(start <= place < end for place, info, _ in entry.iter_unpack(table) if info & 0xFFFFFFFF)
+    constant = [(s.p_vaddr - 7, s.p_vaddr + s.p_memsz) for s in image.load_segments if not s.p_flags & PF_W]
+    for done in range(0, size, _RELOCATIONS_PIECE):
+        part = min(_RELOCATIONS_PIECE, size - done)
+        table = _mapped(fd, image, values.get(_DT_RELA, 0) + done, part)
+        if len(table) != part:
+            return True
+        places = [place for place, info, _ in entry.iter_unpack(table) if info & 0xFFFFFFFF]
+        if any(start <= place < end for start, end in constant for place in places):
+            return True
+    return False
 
 
 def _versions(fd: int, image: Image, values: dict[int, int], strings: bytes) -> tuple[str, ...]:

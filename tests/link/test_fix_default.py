@@ -30,6 +30,7 @@ LAYOUTS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "bfd static pie": (("-static-pie",), SHIFT, "fix.unmoved-symbol"),
     "bfd profiled": (("-pie", "-pg"), SHIFT, "fix.unmoved-symbol"),
     "lld": (("-pie", *LLD), SEPARATE, ""),
+    "lld with a tag for text relocations": (("-pie", *LLD, "-Wl,-z,notext"), SEPARATE, ""),
     "lld fixed": (("-no-pie", *LLD), SHIFT, "fix.fixed-address"),
     "mold": (("-pie", "-fuse-ld=mold"), SEPARATE, ""),
     "mold fixed": (("-no-pie", "-fuse-ld=mold"), SHIFT, "fix.fixed-address"),

@@ -761,3 +761,24 @@ def system_files() -> list[Path]:
 def masked(text: str) -> str:
     """Return *text* without addresses and process numbers."""
     return re.sub("0x[0-9a-f]+|==[0-9]+==", "NUMBER", text)
+
+
+@pytest.mark.parametrize("trap", ["ud1 1(%eax), %eax", "ud2"])
+def test_what_nothing_reaches_or_reads_crosses_nothing(trap: str, tmp_path: Path) -> None:
+    """Behind Clang's traps, instructions that no label leads to; an operand looks like a distance to the header."""
+    (tmp_path / "f.c").write_text(
+        "".join(f"int f{i}(int x) {{ return x * {i}; }}\n" for i in range(300)) + "int main(void) { return f1(0); }\n"
+    )
+    (tmp_path / "t.s").write_text(
+        f".text\n.globl checked\n.type checked,@function\nchecked: .cfi_startproc\n{trap}\ncmp $OPERAND, %eax\n"
+        'place: ret\n.cfi_endproc\n.size checked,.-checked\n.section .note.GNU-stack,"",@progbits\n'
+    )
+    path = tmp_path / "program"
+    operand = -70000
+    for _ in range(2):
+        words = (f"-Wa,--defsym,OPERAND={operand}", tmp_path / "f.c", tmp_path / "t.s", "-o", path)
+        run("gcc", "-O1", "-falign-functions=2048", *words, check=True)
+        place = run("nm", path, check=True).stdout.split(" t place")[0].split()[-1]
+        operand = 0x100 - int(place, 16)
+    output, _ = separated(path)
+    assert run(output).returncode == 0

@@ -38,7 +38,7 @@ from hugealign.elf.image import (
 )
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.separation.distances import leading, pieces
-from hugealign.fixing.separation.proof import Instruction, Proof
+from hugealign.fixing.separation.proof import UNWINDING, Instruction, Proof
 from hugealign.fixing.understood import PHENTSIZE
 from hugealign.io.units import printable
 
@@ -52,8 +52,6 @@ _TABLE = 1 << 14
 #: A large code model's distance of eight bytes from the global offset table, of which the last four have been read:
 #: REX.W, MOV with an immediate operand.
 _MOVABS = re.compile(rb"\xff\xff\xff\xff(?<=[\x48\x49][\xb8-\xbf]........)", re.DOTALL)
-#: Sections whose distances are known: from unwinding information to code.
-_NOT_SEARCHED = (".eh_frame", ".eh_frame_hdr")
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _WITHOUT_ADDRESS, _SHN_LORESERVE = (3, 4, 6), 0xFF00  # STT_SECTION, STT_FILE, STT_TLS
 #: The C library's start-up code has the first in its note, and nothing refers to it; by the others, assemblers for Arm
@@ -176,7 +174,8 @@ class _Search:
         """Yield the four bytes at *place*, which lead to *target*, unless they are proven to be something else."""
         instruction = self._proven(place - 1)
         if not instruction:
-            yield Crossing(place, target)
+            if not self._is_unused(place):
+                yield Crossing(place, target)
         elif instruction.address + x86.distance_at(instruction.code) == place:
             target += instruction.address + len(instruction.code) - place - 4
             if target < self._start:
@@ -216,7 +215,7 @@ class _Search:
         dynamic = {s.p_vaddr for s in self._image.segments if s.p_type == PT_DYNAMIC}
         named = self._named()
         for section in self._held:
-            if section.sh_addr < self._start or section.name in _NOT_SEARCHED or section.sh_addr in dynamic:
+            if section.sh_addr < self._start or section.name in UNWINDING or section.sh_addr in dynamic:
                 continue
             is_code = bool(section.sh_flags & SHF_EXECINSTR)
             # An instruction's distance counts from its end.
@@ -224,7 +223,7 @@ class _Search:
             for place, target in leading(self._fd, section, low, min(high + _TABLE, self._start), 0):
                 if any(begin - x86.LONGEST <= target < end for begin, end in named):
                     # Code of aarch64 is not decoded, but aligned.
-                    if not is_code or (not self._is_code(place) if self._proof else place % 4 == 0):
+                    if not is_code or (not self._is_harmless(place) if self._proof else place % 4 == 0):
                         yield Crossing(place, target)
                 elif not (is_code or place % 4) and self._is_in_table(section, place, target, named):
                     yield Crossing(place, target)
@@ -251,6 +250,13 @@ class _Search:
         headers = self._image.segments[0].header + PHENTSIZE * len(self._image.segments)
         sections = [s for s in self._held if s.sh_addr < self._start and (s.sh_type == SHT_NOTE or s.name == ".interp")]
         return [(self._first, self._first + headers), *((s.sh_addr, s.sh_addr + s.sh_size + 1) for s in sections)]
+
+    def _is_harmless(self, place: int) -> bool:
+        """Whether the four bytes at *place* are no data that anything reads."""
+        return self._is_code(place) or self._is_unused(place)
+
+    def _is_unused(self, place: int) -> bool:
+        return bool(self._proof and self._proof.is_unused(place))
 
     def _is_code(self, place: int) -> bool:
         """Whether the four bytes at *place* are proven to be code; what else they are, `code_x86` says."""

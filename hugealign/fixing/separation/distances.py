@@ -33,12 +33,11 @@ def leading(
     for begin, end, address, data in pieces(fd, section):
         base = address + origin
         for pattern in _patterns(low - base - end, high - 1 - base - begin, front):
-            for match in pattern.finditer(data):
-                at = match.start() - 3
-                if not begin <= at < end or not low <= (target := base + at + get(data, at)[0]) < high:
-                    continue
-                if not exactly_before or exactly_before.match(data, at):
-                    yield address + at, target
+            # Most hits are calls of what lies just behind the range: the procedure linkage table.
+            places = [match.start() - 3 for match in pattern.finditer(data, 3)]
+            for at in [at for at in places if low <= base + at + get(data, at)[0] < high]:
+                if begin <= at < end and (not exactly_before or exactly_before.match(data, at)):
+                    yield address + at, base + at + get(data, at)[0]
 
 
 def pieces(fd: int, section: Section) -> Iterator[tuple[int, int, int, bytes]]:

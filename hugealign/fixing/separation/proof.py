@@ -13,7 +13,7 @@ import re
 import struct
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, compress, pairwise
 from typing import NamedTuple
 
@@ -23,19 +23,31 @@ from hugealign.elf.contents import filled
 from hugealign.elf.frames import Frame, FrameTable
 from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
 from hugealign.elf.symbols import function_ranges
-from hugealign.fixing.separation.distances import leading
+from hugealign.fixing.separation.distances import leading, pieces
 
 _DECODED_LIMIT = 1 << 26  # bytes, in addition to eight times the code
 _ROOM_LIMIT = 1 << 20  # bytes of code without unwinding tables that are followed: all of it could be one function
+_ARRAY_LIMIT = 1 << 20  # bytes of an array of functions
 _TABLE_LIMIT = 1 << 14  # entries of a table of distances
+_GAP_LIMIT = 1 << 8  # bytes of a function that nothing reaches
+_SHORT = tuple(bytes([opcode]) for opcode in (*range(0x70, 0x80), *range(0xE0, 0xE4), 0xEB))  # short branches
+_SHT_DYNAMIC, _SHT_DYNSYM = 6, 11
 _SHT_RELA, _SHT_ARRAYS = 4, (14, 15, 16)  # INIT_ARRAY, FINI_ARRAY, PREINIT_ARRAY
-_RELATIVE = frozenset((8, 37))  # R_X86_64_RELATIVE, R_X86_64_IRELATIVE
+_RELATIVE, _IRELATIVE = frozenset((8, 37)), 37  # R_X86_64_RELATIVE, R_X86_64_IRELATIVE
 _CHUNK = 1 << 10  # entries that are read together
 #: LEA with an address relative to the next instruction: how code gets the address of a table.
 _LEA = re.compile(rb"\x8d(?<=[\x48\x4c].)[" + re.escape(x86.RELATIVE) + b"](?=(....))", re.DOTALL)
+#: Sections whose distances are known: from unwinding information to code.
+UNWINDING = (".eh_frame", ".eh_frame_hdr")
 #: Sections that are code from one end to the other, whatever calls them.
 _ALL_CODE = (".init", ".fini", ".plt")
 _CALL = re.compile(rb"\xe8(?=(....))", re.DOTALL)
+#: The same with distances that do not leave a function of so many bytes.
+_NEAR = 1 << 16
+_LEA_NEAR, _CALL_NEAR = (
+    re.compile(pattern.pattern.replace(b"(....)", rb"(..(?:\x00\x00|\xff\xff))"), re.DOTALL)
+    for pattern in (_LEA, _CALL)
+)
 _LEA_SIZE, _CALL_SIZE = 7, 5
 #: Control does not go on behind these.
 _LAST = frozenset((x86.JUMP8, x86.JUMP32, x86.INDIRECT, x86.END))
@@ -61,6 +73,7 @@ class Proof:
         self._left = _DECODED_LIMIT + 8 * sum(s.sh_size for s in self._code)
         self._function: _Function | None = None
         self._elsewhere = False
+        self._gaps: dict[tuple[int, int], bool] = {}  # whether something leads there
 
     def instruction(self, address: int) -> Instruction | None:
         """Return the proven instruction that has a byte at *address*; None without one.  Raises RefusalError."""
@@ -90,6 +103,7 @@ class Proof:
             return _Function(address, b"\0")
         self._pay(end - start)
         function = _Function(start, os.pread(self._fd, end - start, start - section.sh_addr + section.sh_offset))
+        function.described = bool(frame)
         function.arrivals = function.all() if section.name.startswith(_ALL_CODE) else self._arrivals(function, frame)
         return function
 
@@ -106,10 +120,7 @@ class Proof:
         """Yield in turn addresses at which control arrives in *function*, what costs least first."""
         start, end = function.start, function.end
         yield self._frames.starts(start, end)
-        known = [
-            places[bisect_left(places, start) : bisect_left(places, end)]
-            for places in (self._symbols[0], self._pointers)
-        ]
+        known = [_from(places, start, end) for places in (self._symbols[0], self._entries)]
         yield chain(*known, self._frames.landing_pads(frame) if frame else ())
         yield from self._through_tables(function)
         if frame and not self._elsewhere:  # a part that a compiler split off is entered at many places
@@ -117,12 +128,19 @@ class Proof:
             yield from self._through_tables(function)
 
     def _through_tables(self, function: "_Function") -> Iterator[list[int]]:
-        """Yield where tables of distances lead whose addresses reached code of *function* takes."""
+        """Yield where control may go if reached code of *function* jumps through a register.
+
+        Relocated pointers lead there, and tables of distances whose addresses that code takes.
+        """
         known: set[int] = set()
-        while new := function.taken() - known:
+        pointers = _from(self._pointers, function.start, function.end)
+        while function.jumps and (pointers or function.taken() - known):
+            new = function.taken() - known
             known |= new
             ends = dict(pairwise([*sorted(known), 1 << 64]))
-            yield [place for at in sorted(new) for place in function.followed(self._table(at, ends[at]))]
+            entries = [place for at in sorted(new) for place in function.followed(self._table(at, ends[at]))]
+            yield [*entries, *(place for pointer in pointers for place in function.followed([pointer]))]
+            pointers = []
 
     def _table(self, address: int, end: int) -> Iterator[int]:
         """Yield where the entries of a table of distances from its own beginning, *address*, lead: always to code.
@@ -153,11 +171,101 @@ class Proof:
         for section in self._code:
             for place, target in leading(self._fd, section, start, end, 4, x86.LAST_BEFORE_DISTANCE):
                 if not start <= place < end:
+                    # What is no branch takes an address, perhaps that of data.
                     found = self.instruction(place - 1)
-                    if found and found.address + x86.distance_at(found.code) == place:
+                    if found and found.address + x86.distance_at(found.code) == place and x86.branches(found.code):
                         arrivals.append(target)
         self._function, self._elsewhere = function, False
         return arrivals
+
+    def is_unused(self, place: int) -> bool:
+        """Return whether nothing runs or reads the four bytes at *place*, as code behind a trap that has no label.
+
+        They lie in a function that unwinding tables describe, between instructions that control reaches, where
+        instructions follow each other; no computed jump is in the function, and no number in the file leads there.
+        """
+        if self._elsewhere or any(self.instruction(address) for address in range(place, place + 4)):
+            return False
+        function = self._function
+        gap = function.gap(place) if function and function.described else None
+        if not gap or not gap[0] <= place <= gap[1] - 4 or gap[1] - gap[0] > _GAP_LIMIT:
+            return False
+        if gap not in self._gaps:
+            self._elsewhere = True
+            self._gaps[gap] = any(True for _ in self._leading_to(*gap))
+            self._elsewhere = False
+        return not self._gaps[gap]
+
+    def _leading_to(self, low: int, high: int) -> Iterator[int]:
+        """Yield where numbers lead from elsewhere to an address from *low* up to *high*: distances, pointers, symbols.
+
+        Distances of instructions count up to four bytes earlier, as an immediate operand may follow them.
+        """
+        self._pay(sum(section.sh_size for section in self._sections))
+        for section in self._sections:
+            is_code = bool(section.sh_flags & SHF_EXECINSTR)
+            if is_code:
+                before = x86.LAST_BEFORE_DISTANCE, x86.before_distance()
+                for place, _ in leading(self._fd, section, low - 4, high, 4, *before):
+                    if not low <= place < high and not self._is_other(place):
+                        yield place
+            known = section.name in UNWINDING or section.sh_type in (_SHT_RELA, _SHT_DYNAMIC, _SHT_DYNSYM)
+            words = leading(self._fd, section, low, high + 4 * _TABLE_LIMIT, 0)
+            for place, target in iter(()) if known else words:
+                if is_code and (place % 4 or low <= place < high or self._is_other(place)):
+                    continue  # of data in code, aligned words
+                # In a table, a distance counts from its beginning, whose address something takes.
+                begins = range(low + place - target, min(place, high + place - target - 1) + 1)
+                if target < high or (not place % 4 and not self._taken.isdisjoint(begins)):
+                    yield place
+            for begin, end, address, data in pieces(self._fd, section):
+                for value in {low & -0x10000, high - 1 & -0x10000}:
+                    for found in re.finditer(re.escape(value.to_bytes(8, "little")[2:]), data):
+                        at = found.start() - 2
+                        if begin <= at < end and low <= int.from_bytes(data[at : at + 8], "little") < high:
+                            yield address + at
+        for place in (*range(low - 0x81, low), *range(high, high + 0x7F)):
+            near = self._section(place)
+            if near and near.sh_flags & SHF_EXECINSTR:
+                code = os.pread(self._fd, 2, place - near.sh_addr + near.sh_offset)
+                target = place + 2 + int.from_bytes(code[1:], "little", signed=True)
+                if code[:1] in _SHORT and low <= target < high and not self._is_no_branch(place):
+                    yield place
+        symbols = list(self._dynamic_symbols())
+        yield from (value for value in symbols if low <= value < high)
+        for section in self._sections:
+            if section.sh_type == _SHT_RELA:
+                for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):
+                    for place, info, addend in struct.iter_unpack("<QQq", part):
+                        named = 0 < info >> 32 < len(symbols) and addend
+                        if named and low <= symbols[info >> 32] + addend < high:
+                            yield place
+
+    @functools.cached_property
+    def _taken(self) -> set[int]:
+        """Which addresses anything takes: what may be LEA, and relocated pointers."""
+        taken = set(self._relocated[0])
+        for section in self._code:
+            for _, _, address, data in pieces(self._fd, section):
+                taken.update(address + found.end(1) + _distance(found[1]) for found in _LEA.finditer(data))
+        return taken
+
+    def _is_other(self, place: int) -> bool:
+        """Return whether the byte before *place* is in a proven instruction whose distance, if any, is elsewhere."""
+        found = self.instruction(place - 1)
+        return bool(found and found.address + x86.distance_at(found.code) != place)
+
+    def _is_no_branch(self, place: int) -> bool:
+        """Return whether the byte at *place* is in a proven instruction, and not the opcode of a short branch."""
+        found = self.instruction(place)
+        return bool(found and not (found.address + len(found.code) == place + 2 and x86.is_prefixes(found.code[:-2])))
+
+    def _dynamic_symbols(self) -> Iterator[int]:
+        """Yield the values of dynamic symbols."""
+        for section in self._sections:
+            if section.sh_type == _SHT_DYNSYM:
+                for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):
+                    yield from array("Q", part)[1::3]
 
     @functools.cached_property
     def _frames(self) -> FrameTable:
@@ -171,19 +279,43 @@ class Proof:
         return starts, [ranges[start] for start in starts]
 
     @functools.cached_property
+    def _entries(self) -> list[int]:
+        """Where a program starts, and what a loader calls, ascending."""
+        return sorted({self._image.e_entry, *self._called})
+
+    @functools.cached_property
     def _pointers(self) -> list[int]:
-        """Where relocated pointers lead, and where a program starts, ascending."""
-        found = {self._image.e_entry}
+        """Where relocated pointers lead, ascending: to code or to data in it."""
+        low, high = self._code[0].sh_addr, self._code[-1].sh_addr + self._code[-1].sh_size
+        return sorted(address for address in self._relocated[0] if low <= address < high)
+
+    @functools.cached_property
+    def _called(self) -> set[int]:
+        """What the loader calls: resolvers, and functions of its arrays."""
+        called = self._relocated[1]
+        for section in self._sections:
+            if section.sh_type in _SHT_ARRAYS:
+                for _, part in filled(self._fd, section.sh_offset, section.sh_size, 8):
+                    called.update(array("Q", part))
+        return called
+
+    @functools.cached_property
+    def _relocated(self) -> tuple[set[int], set[int]]:
+        """Where relocated pointers lead, and where those lead that a loader calls."""
+        arrays = [s for s in self._sections if s.sh_type in _SHT_ARRAYS and s.sh_size < _ARRAY_LIMIT]
+        slots = {place for s in arrays for place in range(s.sh_addr, s.sh_addr + s.sh_size, 8)}
+        pointers: set[int] = set()
+        called: set[int] = set()
         for section in self._sections:
             if section.sh_type == _SHT_RELA:
                 for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):
                     words = array("Q", part)
-                    found.update(compress(words[2::3], map(_RELATIVE.__contains__, words[1::3])))
-            elif section.sh_type in _SHT_ARRAYS:
-                for _, part in filled(self._fd, section.sh_offset, section.sh_size, 8):
-                    found.update(memoryview(part).cast("Q"))
-        low, high = self._code[0].sh_addr, self._code[-1].sh_addr + self._code[-1].sh_size
-        return sorted(address for address in found if low <= address < high)
+                    infos, addends = words[1::3], words[2::3]
+                    pointers.update(compress(addends, map(_RELATIVE.__contains__, infos)))
+                    called.update(compress(addends, map(slots.__contains__, words[0::3])))
+                    if _IRELATIVE in infos:
+                        called.update(compress(addends, map(_IRELATIVE.__eq__, infos)))
+        return pointers, called
 
     def _section(self, address: int) -> Section | None:
         """Return the section with contents that holds *address*."""
@@ -213,6 +345,7 @@ class _Function:
         self._todo: list[int] = []  # offsets, ascending
         self._labels: list[int] = []  # ... whose addresses code takes: of data, or of instructions
         self._through_register = self._broken = False
+        self.described = False  # by unwinding tables
 
     def instruction(self, address: int) -> Instruction | None:
         """Return the reached instruction with a byte at *address*."""
@@ -224,6 +357,23 @@ class _Function:
             if found and offset < found.end():
                 return Instruction(self.start + at, found[0])
         return None
+
+    def gap(self, address: int) -> tuple[int, int] | None:
+        """Return the addresses around *address* that control does not reach, if it is known what it reaches.
+
+        None unless instructions in a row fill them.
+        """
+        i = bisect_right(self._blocks, address - self.start) - 1
+        if self._broken or self._through_register or self._todo or i < 0:
+            return None
+        low, high = self._ends[i], (*self._blocks[i + 1 : i + 2], len(self._code))[0]
+        at = low
+        while at < high:
+            end, _ = _decoded(self._code[:high], at)
+            if end == at:
+                return None
+            at = end
+        return self.start + low, self.start + high
 
     def _run(self, at: int, end: int) -> int:
         """Return where instructions end that begin at *at*: some of those that end up to *end*."""
@@ -316,15 +466,22 @@ class _Function:
     def _leas(self) -> list[tuple[int, int]]:
         """Where bytes are like a LEA that takes the address of something in this function, and of what."""
         size = len(self._code)
-        leas = ((found.start() - 1, found.end(1) + _distance(found[1])) for found in _LEA.finditer(self._code))
+        pattern = _LEA_NEAR if size <= _NEAR else _LEA
+        leas = ((found.start() - 1, found.end(1) + _distance(found[1])) for found in pattern.finditer(self._code))
         return [(at, target) for at, target in leas if 0 <= target < size]
 
     @functools.cached_property
     def _calls(self) -> list[tuple[int, int]]:
         """Where bytes are like a call of something in this function, and of what."""
         size = len(self._code)
-        calls = ((found.start(), found.end(1) + _distance(found[1])) for found in _CALL.finditer(self._code))
+        pattern = _CALL_NEAR if size <= _NEAR else _CALL
+        calls = ((found.start(), found.end(1) + _distance(found[1])) for found in pattern.finditer(self._code))
         return [(at, target) for at, target in calls if 0 <= target < size]
+
+    @property
+    def jumps(self) -> bool:
+        """Whether reached code jumps through a register or memory."""
+        return self._through_register and not self._broken
 
     def all(self) -> Iterator[Iterable[int]]:
         """Yield the addresses of all instructions, if nothing else is there."""
@@ -355,7 +512,7 @@ class _Function:
     def taken(self) -> set[int]:
         """Return the addresses that reached instructions take, if control goes through a register somewhere."""
         taken = set()
-        if self._through_register and not self._broken:
+        if self.jumps:
             for found in _LEA.finditer(self._code):
                 block = self._block(found.start() - 1)
                 if block >= 0 and self._begins(block, found.start() - 1):
@@ -371,6 +528,11 @@ class _Function:
                 if not begins or self._beginning(begins[bisect_right(begins, offset) - 1], offset) != offset:
                     return
                 yield address
+
+
+def _from(places: Sequence[int], low: int, high: int) -> Sequence[int]:
+    """Return those of the ascending *places* from *low* up to *high*."""
+    return places[bisect_left(places, low) : bisect_left(places, high)]
 
 
 def _between(places: list[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:

@@ -15,7 +15,6 @@ from itertools import compress
 from operator import eq, or_
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.diagnosis.values import Remedy
 from hugealign.elf.fixrecord import Step, exactly, reader
 from hugealign.elf.image import (
     DYNAMIC_LIMIT,
@@ -48,7 +47,7 @@ _SLOTS = {62: (7, 37), 183: (1026, 1032)}  # JUMP_SLOT, IRELATIVE
 _OTHERS = {62: (0, 5, 6, 16, 17, 18, 36), 183: (0, 1024, 1025, 1028, 1029, 1030, 1031)}  # NONE, COPY, GLOB_DAT, TLS
 
 _DT_PLTRELSZ, _DT_PLTGOT, _DT_RELA, _DT_RELASZ, _DT_REL, _DT_PLTREL, _DT_JMPREL = 2, 3, 7, 8, 17, 20, 23
-_DT_TEXTREL, _DT_FLAGS, _DF_TEXTREL, _DT_RELRSZ, _DT_RELR = 22, 30, 4, 35, 36
+_DT_RELRSZ, _DT_RELR = 35, 36
 #: PLTGOT, HASH, STRTAB, SYMTAB, RELA, INIT, FINI, JMPREL, INIT_ARRAY, FINI_ARRAY, PREINIT_ARRAY, SYMTAB_SHNDX, RELR.
 _POINTERS = {3, 4, 5, 6, 7, 12, 13, 23, 25, 26, 32, 34, 36, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE}
 _STRINGS = (0x6FFFFEFA, 0x6FFFFEFB, 0x6FFFFEFC)  # CONFIG, DEPAUDIT, AUDIT: among the pointers, but offsets of names
@@ -140,8 +139,6 @@ class _Search:
             raise RefusalError("fix.address-tables", address=f"{segment.p_vaddr:#x}")
         values: dict[int, int] = {}
         for place, (tag, value) in enumerate(dynamic_entries(self._fd, self._image)):
-            if tag == _DT_TEXTREL or (tag == _DT_FLAGS and value & _DF_TEXTREL):
-                raise RefusalError("text.relocations", Remedy("compile-pic"))
             if tag in _UNKNOWN or (tag == _DT_PLTREL and value != _DT_RELA):
                 raise RefusalError("fix.unknown-relocations", tag=f"{tag:#x}")
             if tag in values and tag in (_DT_RELA, _DT_JMPREL, _DT_RELR, _DT_PLTGOT):

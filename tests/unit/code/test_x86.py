@@ -109,3 +109,26 @@ def test_a_block_ends_behind_what_changes_the_flow() -> None:
         found = x86.block().match(code)
         assert found
         assert (found.end(), found.lastindex) == (end, kind)
+
+
+@pytest.mark.parametrize(
+    ("code", "branch"),
+    [
+        ("e8 00 00 00 00", True),
+        ("67 e8 00 00 00 00", True),
+        ("0f 84 00 00 00 00", True),
+        ("c7 f8 00 00 00 00", True),
+        ("eb 00", True),
+        ("48 8d 05 00 00 00 00", False),
+        ("ff 25 00 00 00 00", False),
+        ("c3", False),
+        ("06", False),
+    ],
+)
+def test_what_branches_to_a_distance(code: str, branch: bool) -> None:
+    assert x86.branches(bytes.fromhex(code)) is branch
+
+
+def test_prefixes() -> None:
+    assert all(x86.is_prefixes(bytes.fromhex(code)) for code in ("", "67", "f2 48", "66 66 2e"))
+    assert not any(x86.is_prefixes(bytes.fromhex(code)) for code in ("81", "48 81", "b8 00"))
