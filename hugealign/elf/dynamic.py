@@ -29,7 +29,7 @@ _STRING_LIMIT = 1 << 16  # bytes of one string: a search path can be long
 _NEEDED_LIMIT = 1 << 12  # libraries needed, and bytes of the name of one
 _VERSIONS_LIMIT = 1 << 12  # versions needed, of all libraries together
 _RELOCATIONS_PIECE = 24 << 15  # bytes of relocations that are read together
-_STRINGS_LIMIT = 1 << 24  # bytes of the string table, which holds the names of all dynamic symbols too
+_HEAD = 1 << 20  # bytes of the string table that are read at once, as nearly every table is
 
 
 class Dynamic(Record):
@@ -54,24 +54,23 @@ class Dynamic(Record):
 def read_dynamic(fd: int, image: Image) -> Dynamic:
     """Return what the file behind *fd*, whose headers are *image*, requests, without parts that cannot be read."""
     segment = image.first_segment(PT_INTERP)
-    path = read_or_nothing(fd, segment.p_offset, min(segment.p_filesz, _STRING_LIMIT)) if segment else b""
-    interpreter = _string(path, 0)
+    interpreter = _Strings(fd, segment.p_offset, segment.p_filesz).at(0) if segment else None
     entries = dynamic_entries(fd, image)
     values = dict(reversed(entries))
-    strings = _mapped(fd, image, values.get(_DT_STRTAB, 0), min(values.get(_DT_STRSZ, 0), _STRINGS_LIMIT))
-
+    table = _place(image, values.get(_DT_STRTAB, 0))
+    strings = _Strings(fd, table or 0, values.get(_DT_STRSZ, 0) if table is not None else 0)
     needed = [value for tag, value in entries if tag == _DT_NEEDED]
 
     def string(tag: int) -> str | None:
-        return _string(strings, values[tag]) if tag in values else None
+        return strings.at(values[tag]) if tag in values else None
 
     return Dynamic(
-        needed=tuple(dict.fromkeys(_string(strings, value, _NEEDED_LIMIT) for value in needed[:_NEEDED_LIMIT])),
+        needed=strings.all_at(needed[:_NEEDED_LIMIT]),
         soname=string(_DT_SONAME) or "",
         rpath=string(_DT_RPATH),
         runpath=string(_DT_RUNPATH),
         nodeflib=bool(values.get(DT_FLAGS_1, 0) & _DF_1_NODEFLIB),
-        interpreter=interpreter,
+        interpreter=interpreter or "",
         textrel=_relocates_text(fd, image, values),
         pie=bool(values.get(DT_FLAGS_1, 0) & DF_1_PIE),
         versions=_versions(fd, image, values, strings),
@@ -101,13 +100,13 @@ def _relocates_text(fd: int, image: Image, values: dict[int, int]) -> bool:
     return False
 
 
-def _versions(fd: int, image: Image, values: dict[int, int], strings: bytes) -> tuple[str, ...]:
+def _versions(fd: int, image: Image, values: dict[int, int], strings: "_Strings") -> tuple[str, ...]:
     """Return the names in the version needs (LSB core specification, "Symbol Versioning"): a list of lists."""
     if _DT_VERNEED not in values:
         return ()
     table = _mapped(fd, image, values[_DT_VERNEED], _TABLE_LIMIT)
     library, version = struct.Struct(image.order + "HHIII"), struct.Struct(image.order + "IHHII")
-    names: list[str] = []
+    names: list[int] = []
     at = steps = 0
     for _ in range(min(values.get(_DT_VERNEEDNUM, 0), _VERSIONS_LIMIT)):
         if at + library.size > len(table):
@@ -119,20 +118,46 @@ def _versions(fd: int, image: Image, values: dict[int, int], strings: bytes) -> 
             if entry + version.size > len(table) or steps > _VERSIONS_LIMIT:
                 break
             _, _, _, name, step = version.unpack_from(table, entry)
-            names.append(_string(strings, name, _NEEDED_LIMIT))
+            names.append(name)
             entry += step
         at += following
-    return tuple(dict.fromkeys(names))
+    return strings.all_at(names)
+
+
+class _Strings:
+    """A string table of *size* bytes at *offset* of the file, of which only the head is read at once.
+
+    It also holds the names of all dynamic symbols: 22 MB in a library of Debian's (libopenvdb).
+    """
+
+    def __init__(self, fd: int, offset: int, size: int) -> None:
+        self._fd, self._offset, self._size = fd, offset, size
+        self._head = read_or_nothing(fd, offset, min(size, _HEAD))
+
+    def at(self, start: int, limit: int = _STRING_LIMIT) -> str | None:
+        """Return the string at *start*; None if no string there ends within *limit* bytes."""
+        end = self._head.find(b"\0", start, start + limit)
+        if end >= 0:
+            return os.fsdecode(self._head[start:end])
+        string, end_found, _ = read_or_nothing(
+            self._fd, self._offset + start, max(0, min(limit, self._size - start))
+        ).partition(b"\0")
+        return os.fsdecode(string) if end_found else None
+
+    def all_at(self, starts: list[int]) -> tuple[str, ...]:
+        """Return the names at *starts*, each once, without those that cannot be read."""
+        names = (self.at(start, _NEEDED_LIMIT) for start in dict.fromkeys(starts))
+        return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def _mapped(fd: int, image: Image, vaddr: int, size: int) -> bytes:
+    place = _place(image, vaddr)
+    return b"" if place is None else read_or_nothing(fd, place, size)
+
+
+def _place(image: Image, vaddr: int) -> int | None:
+    """Return where in the file the byte at *vaddr* is."""
     for segment in image.load_segments:
         if segment.p_vaddr <= vaddr < segment.p_vaddr + segment.p_filesz:
-            return read_or_nothing(fd, file_offset(segment, vaddr), size)
-    return b""
-
-
-def _string(table: bytes, start: int, limit: int = _STRING_LIMIT) -> str:
-    """Return the string at *start*; empty if there is none, or none that ends within *limit* bytes."""
-    end = table.find(b"\0", start, start + limit)
-    return os.fsdecode(table[start:end]) if 0 <= start <= end else ""
+            return file_offset(segment, vaddr)
+    return None

@@ -35,8 +35,8 @@ DF_TEXTREL, DF_BIND_NOW, DF_1_NOW, DF_1_PIE = 4, 8, 1, 0x08000000
 DYNAMIC_LIMIT = 1 << 20  # bytes of the dynamic section that are read; real ones have less than a thousand
 PN_XNUM = 0xFFFF
 _SHN_XINDEX = 0xFFFF
-_NAMES_LIMIT = 1 << 20  # bytes of section names that are read; real tables are far smaller
-_NAME_LIMIT = 256  # bytes of one section name
+_NAMES_LIMIT = 1 << 24  # bytes of section names that are read; objects with a section per C++ function have megabytes
+_NAME_LIMIT = 256  # bytes of one section name that are kept: more than in any that is looked for
 _PROGRAM_HEADERS_LIMIT = 1 << 16  # load_elf_phdrs in fs/binfmt_elf.c: ENOEXEC beyond
 _TABLE_LIMIT = 1 << 18  # headers in a table; linked files have tens, and a hostile one must not fill memory
 

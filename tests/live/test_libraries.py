@@ -9,15 +9,9 @@ import pytest
 from hugealign.errors import HugealignError
 from hugealign.system import libraries
 from tests.live.programs import WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.packaged import elf_files
 
 LOADER = "ld-linux"
-#: Programs and libraries of the system: every 40th, so that each run of the test looks at the same.
-SYSTEM = [
-    path
-    for directory in ("/usr/bin", "/usr/sbin", "/usr/lib/x86_64-linux-gnu")
-    for path in sorted(Path(directory).glob("*"))[::40]
-    if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF"
-]
 
 
 def ldd(path: Path, **environ: str) -> tuple[set[str], set[str]]:
@@ -35,9 +29,9 @@ def ours(path: Path, **environ: str) -> tuple[set[str], set[str]]:
     return {p for p in result.paths if LOADER not in p}, {name for name, _ in result.missing}
 
 
-def test_system_files_as_the_dynamic_linker_finds_them() -> None:
+def test_files_of_packages_as_the_dynamic_linker_finds_them() -> None:
     compared = 0
-    for path in SYSTEM:
+    for path in elf_files("coreutils", "util-linux", "binutils-x86-64-linux-gnu", "gdb", "git", "llvm-14")[::5]:
         expected = ldd(path)
         if expected[0]:
             assert ours(path) == expected, path
