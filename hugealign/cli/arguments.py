@@ -57,7 +57,7 @@ class StrictParser(argparse.ArgumentParser):
 
 
 class SplitParser(StrictParser):
-    """A parser that ignores the words after ``--``; they become ``namespace.after``, None without ``--``."""
+    """A parser that ignores the words after ``--``; they become *after*, None without ``--``."""
 
     def parse_known_args(self, args: "Any" = None, namespace: "Any" = None) -> "Any":
         """Parse the words before ``--``."""

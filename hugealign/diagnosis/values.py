@@ -28,7 +28,7 @@ class Remedy(Record):
 
 
 class Diagnosis(Record):
-    """What is wrong with *subject*: *code* is a row of `hugealign.diagnosis.catalogue.CODES`.
+    """What is wrong with *subject*: *code* is a row of the catalogue.
 
     *subject* is the path of a file, which may be a process's program, the name of a service, or empty for this machine.
     *facts* are numbers, in bytes or windows or as their names say, and names as they were read: nothing is escaped yet.

@@ -40,7 +40,7 @@ _AMD_FIRST_WITHOUT_L2 = 0x1A
 
 @dataclass(frozen=True, slots=True)
 class Tlbs:
-    """The instruction TLBs that the processor reports; None for those it does not.  Fields as in `table.Cpu`."""
+    """The instruction TLBs that the processor reports; None for those it does not.  Fields as in `processors.Cpu`."""
 
     l1_4k: Tlb | None = None
     l1_2m: Tlb | None = None

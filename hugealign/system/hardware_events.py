@@ -18,7 +18,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The events of the processors named *cpus* in `table.CPUS`.
+    """The events of the processors named *cpus* in `processors.CPUS`.
 
     *cycles* counts the cycles with a page walk for code under way: the most that huge pages can save; None if no event
     counts these.  *misses* are the events that add up to the first-level misses, which decide if *cycles* is None.
@@ -79,5 +79,5 @@ EVENTS: tuple[Events, ...] = (
 
 
 def of(cpu: str) -> Events | None:
-    """Return the events of the processor that `table.CPUS` calls *cpu*; None if none were looked up."""
+    """Return the events of the processor that `processors.CPUS` calls *cpu*; None if none were looked up."""
     return next((events for events in EVENTS if cpu in events.cpus), None)

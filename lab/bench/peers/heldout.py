@@ -23,16 +23,16 @@ from lab.bench.peers import llvm
 from lab.bench.peers.program import WORK, Program, compiled, printed, unpacked
 from lab.bench.peers.units import divisible
 from lab.bench.sources import sources
-from tests.support import ROOT
 
 _HERE = Path(__file__).parent
+CXX = (_HERE / "containers.cc", _HERE / "variant.cc")  #: what clang and backends learn from, and are judged by
 RUST, _BITCODE = "1.86.0", b"BC\xc0\xde"
 _CXX = ("g++", "-std=c++17", "-O1", "-fno-rtti", "-ffunction-sections")
 
 
-def _scripts(directory: Path, program: str, suffix: str) -> None:
-    for name in ("train", "test"):
-        shutil.copyfile(_HERE / f"{program}-{name}.{suffix}", directory / f"{name}.{suffix}")
+def _scripts(directory: Path, train: Path, test: Path) -> None:
+    for name, path in (("train", train), ("test", test)):
+        shutil.copyfile(path, directory / f"{name}{path.suffix}")
 
 
 def sqlite_units(directory: Path, release: str = "") -> tuple[list[Path], tuple[str, ...]]:
@@ -40,7 +40,7 @@ def sqlite_units(directory: Path, release: str = "") -> tuple[list[Path], tuple[
 
     *release* is Debian's, by default the one of this machine.
     """
-    _scripts(directory, "sqlite", "sql")
+    _scripts(directory, _HERE / "sqlite-train.sql", _HERE / "sqlite-test.sql")
     sources(directory, ["sqlite3"], release)
     tree = directory / "sqlite3" / "tree"
     if not (tree / "sqlite3.c").exists():
@@ -52,7 +52,7 @@ def sqlite_units(directory: Path, release: str = "") -> tuple[list[Path], tuple[
 
 def gawk_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
     """Return the sources of gawk, fetched and configured, and the flags that they need."""
-    _scripts(directory, "gawk", "awk")
+    _scripts(directory, _HERE / "gawk-train.awk", _HERE / "gawk-test.awk")
     sources(directory, ["gawk"])
     tree = directory / "gawk" / "tree"
     if not (tree / "config.h").exists():
@@ -80,7 +80,7 @@ def script_units(directory: Path) -> tuple[list[Path], tuple[str, ...]]:
     compiled, includes its bitcode (``-Cembed-bitcode``).  Everything else goes into rest.a.  Rust 1.86 is the last
     version with LLVM 19, whose bitcode clang 19 reads.
     """
-    _scripts(directory, "script", "rhai")
+    _scripts(directory, _HERE / "script-train.rhai", _HERE / "script-test.rhai")
     host = "x86_64-unknown-linux-gnu"
     archive = directory / "target" / host / "release" / "libscript.a"
     if not archive.exists():
@@ -171,10 +171,9 @@ def _backends() -> Program:
     directory.mkdir(parents=True, exist_ok=True)
     prefix = Path("/usr/lib/llvm-14")
     made = compiled(_HERE / "backends.cc", directory / "backends.o", *_CXX, f"-I{prefix}/include")
-    for name in ("containers", "variant"):
+    for source in CXX:
         front = ["clang-14", "-std=c++20", "-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm"]
-        source = ROOT / "tests" / "corpus" / "cxx" / f"{name}.cc"
-        subprocess.run([*front, "-c", str(source), "-o", f"{name}.bc"], cwd=directory, check=True)
+        subprocess.run([*front, "-c", str(source), "-o", f"{source.stem}.bc"], cwd=directory, check=True)
     config = [str(prefix / "bin" / "llvm-config"), "--link-static"]
     libraries = printed([*config, "--libs", "all-targets", "irreader", "ipo", "codegen"])
     program = Program(
@@ -214,8 +213,9 @@ def _lowering() -> Program:
     root = unpacked(directory, packages, "usr/lib/llvm-19/lib/libPolly.a") / "usr/lib/llvm-19"
     include = (f"-I{root}/include", f"-I{prefix}/include")
     made = compiled(_HERE / "lowering.cc", directory / "lowering.o", *_CXX, *include)
-    for name, count in (("train", 80), ("test", 60)):
-        once = (_HERE / f"lowering-{name}.mlir").read_text()
+    scripts = (("train", _HERE / "lowering-train.mlir", 80), ("test", _HERE / "lowering-test.mlir", 60))
+    for name, path, count in scripts:
+        once = path.read_text()
         (directory / f"{name}.mlir").write_text("".join(once.replace("NUMBER", str(n)) for n in range(1, count + 1)))
     unused = ("MLIRTest", "TestPasses", "MLIRCAPI", "Lsp", "PDLLParser", "JitRunner", "Reduce", "TableGen")
     archives = [

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lab.bench.peers import generated, heldout, llvm
 from lab.bench.peers.program import WORK, Program, compiled, printed, unpacked
-from tests.support import ROOT
 
 _LLVM = Path("/usr/lib/llvm-19")
 _DEBS = ("libclang-19-dev", "libpolly-19-dev")
@@ -56,9 +55,8 @@ def _clang() -> Program:
     root = unpacked(directory, _DEBS, "usr/lib/llvm-19/lib/libPolly.a") / "usr/lib/llvm-19"
     flags = ("-std=c++17", "-O1", "-fno-rtti", "-ffunction-sections", f"-I{root}/include", f"-I{_LLVM}/include")
     compiled(Path(__file__).with_name("compiler.cc"), directory / "compiler.o", "g++", *flags)
-    for name in ("containers", "variant"):
-        source = ROOT / "tests" / "corpus" / "cxx" / f"{name}.cc"
-        preprocess = ["clang-19", "-std=c++20", "-E", "-P", str(source), "-o", str(directory / f"{name}.ii")]
+    for source in heldout.CXX:
+        preprocess = ["clang-19", "-std=c++20", "-E", "-P", str(source), "-o", str(directory / f"{source.stem}.ii")]
         subprocess.run(preprocess, check=True)
     config = [shutil.which("llvm-config-19") or str(_LLVM / "bin" / "llvm-config"), "--link-static"]
     libraries = printed([*config, "--libs", *_COMPONENTS])
@@ -72,7 +70,7 @@ def _clang() -> Program:
     )
     program = Program(
         "clang",
-        f"Clang 19, {llvm.ABOUT}. The builds learn from compiling `tests/corpus/cxx/containers.cc` at -O2 and are "
+        f"Clang 19, {llvm.ABOUT}. The builds learn from compiling `lab/bench/peers/containers.cc` at -O2 and are "
         "judged by `variant.cc`.",
         directory,
         "g++",
