@@ -95,11 +95,10 @@ class Checkout:
 
     def _has_member(self, path: str) -> bool:
         """Return whether *path* is that of a module and a name in it, `elf/windows.text_windows`."""
-        match = _DOTTED.fullmatch(path)
-        files = self.modules.get(match[1], []) if match else []
-        return bool(match) and (
-            match[2] in self.modules or any(match[2] in defined(self.root / file) for file in files)
-        )
+        if not (match := _DOTTED.fullmatch(path)):
+            return False
+        files = self.modules.get(match[1], ())
+        return match[2] in self.modules or any(match[2] in defined(self.root / file) for file in files)
 
     def _is_file(self, name: str, place: Path) -> bool:
         if not _FILE.fullmatch(name) or (not name.endswith(".py") and place.name != "README.md"):

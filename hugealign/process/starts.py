@@ -1,6 +1,7 @@
-"""How a process was started: the path that it was called by, and whether it unpacked the files that it executes."""
+"""How a process was started: the path that it was called by, the script in front of it, and what it unpacked."""
 
 import os
+import re
 import struct
 import time
 from contextlib import suppress
@@ -8,6 +9,8 @@ from contextlib import suppress
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.io import mounts
 from hugealign.io.descriptors import using
+from hugealign.io.execution import which
+from hugealign.io.regular import FileError, opened
 from hugealign.process import procfs
 from hugealign.process.procfs import FileId
 from hugealign.system import rooted
@@ -15,6 +18,7 @@ from hugealign.system import rooted
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _AT_EXECFN = 31  # include/uapi/linux/auxvec.h
 _PATH_MAX = 4096
+_SCRIPT_LIMIT = 1 << 18  # bytes of a script that are read; that of LibreOffice has 5,000
 
 
 def called(pid: int, program: FileId, exe: str = "") -> str:
@@ -40,6 +44,39 @@ def called(pid: int, program: FileId, exe: str = "") -> str:
             if reached == program:
                 return path if "/../" in path else os.path.normpath(path)
     return ""
+
+
+def wrapper(pid: int, program: str) -> str:
+    """Return the path of the script that people start for the *program* of *pid*; empty if none is known.
+
+    Such a script sets variables that the program needs, and executes it (R, erl, firefox).  A shell leaves the path of
+    what it starts in the variable ``_``, which dash passes on; without it, the script has the program's name and is in
+    PATH.  It names the program.  What itself is in PATH, people start by its name.
+    """
+    name = os.path.basename(program)
+    own = which(name)
+    if own == program:
+        return ""
+    with suppress(OSError):
+        variables = dict(item.partition(b"=")[::2] for item in procfs.read(f"/proc/{pid}/environ").split(b"\0"))
+        place = os.fsdecode(variables.get(b"PWD", b"")) or os.readlink(f"/proc/{pid}/cwd")
+        typed = os.path.join(place, os.fsdecode(variables.get(b"_", b"")))
+        interpreted = {os.path.join(place, os.fsdecode(word)) for word in _arguments(pid)}
+        for path in filter(None, (typed, own)):
+            if path not in interpreted and os.access(path, os.X_OK) and _starts(path, name):
+                return os.path.normpath(path)
+    return ""
+
+
+def _starts(path: str, name: str) -> bool:
+    """Return whether the file at *path* is a script that has the word *name*, or its beginning (soffice, beam)."""
+    if mounts.behind_server(path):
+        return False
+    with suppress(FileError), opened(path) as fd:
+        text = os.pread(fd, _SCRIPT_LIMIT, 0)
+        word = re.escape(os.fsencode(name.partition(".")[0]))
+        return text.startswith(b"#!") and bool(re.search(rb"(?<![\w-])%s(?![\w-])" % word, text))
+    return False
 
 
 def _execve_name(pid: int) -> bytes:

@@ -10,9 +10,11 @@ from hugealign.process import codefiles, processes
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.watch import runtimes, staged
-from hugealign.watch.verdict import Observed
+from hugealign.watch.parts import CodePart
+from hugealign.watch.verdict import Observed, PartVerdict, judge_part
 
 CHECKED = 512  # windows of a mapping whose reason is determined
+_GLANCED = 8  # windows of a mapping to look up in the page cache for `glance`
 
 
 def observe(process: Process, mappings: Sequence[Mapping], page_size: int, checked: int) -> Observed:
@@ -35,6 +37,34 @@ def observe(process: Process, mappings: Sequence[Mapping], page_size: int, check
         if some := _cached(process, mapping, missing[:checked], page_size):
             cached |= dict.fromkeys(missing, all(some.values())) | some
     return observed.changed(cached=cached, staged=staged.states(process.pid, mappings))
+
+
+def glance(process: Process, part: CodePart, page_size: int) -> PartVerdict:
+    """Look up about *process* why windows of *part* are small, cheaply, and judge it.
+
+    It looks up few windows in the page cache, and reads what the program said of huge pages for one mapping alone.
+    """
+    observed = Observed(process.exe, runtime=runtimes.runtime(process.exe, process.files))
+    if part.huge(page_size) < part.possible(page_size):
+        observed = observe(process, part.mappings, page_size, _GLANCED)
+    judged = judge_part(part, page_size, observed)
+    if judged.wanted > judged.wanted_huge and not observed.thp_disabled:
+        judged = judge_part(_with_advice(process.pid, part, page_size), page_size, observed)
+    return judged
+
+
+def _with_advice(pid: int, part: CodePart, page_size: int) -> CodePart:
+    """Return *part* of *pid* with what the program said of huge pages in its largest mapping that lacks one."""
+
+    def lack(mapping: Mapping) -> int:
+        return mapping.windows_possible(page_size) - mapping.windows_huge(page_size)
+
+    worst = max(part.mappings, key=lack)
+    with contextlib.suppress(OSError):
+        if processes.no_huge(pid, worst.start):
+            marked = [mapping.changed(no_huge=True) if mapping == worst else mapping for mapping in part.mappings]
+            return part.changed(mappings=tuple(marked))
+    return part
 
 
 def _cached(process: Process, mapping: Mapping, addresses: Sequence[int], page_size: int) -> dict[int, bool]:

@@ -14,7 +14,7 @@ from hugealign.records import Record
 from hugealign.system import kernel
 from hugealign.watch import observing, staged
 from hugealign.watch.parts import CodeKind, CodePart, split
-from hugealign.watch.verdict import Verdict, judge, judge_part
+from hugealign.watch.verdict import Verdict, judge
 
 _PAUSE = 0.1  # seconds between looks while waiting
 
@@ -123,7 +123,7 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     verdict = judge(process, mappings, window, options.min_coverage, observed)
     if not explain:
         return verdict
-    others = tuple(judge_part(part, window, observed) for part in _other_parts(process, mappings, window))
+    others = tuple(observing.glance(process, part, window) for part in _other_parts(process, mappings, window))
     general = list(verdict.general)
     outdated = any(state != staged.CURRENT for state in verdict.staged.values())
     if outdated and all(each.wanted_huge >= each.wanted for each in verdict.parts):

@@ -34,7 +34,7 @@ _OF_FILE = ("cache.small-pages", "text.no-window")
 class Owner(Record):
     """The process of a part: how to start its *program*, and the system *service* that does, empty if none.
 
-    *adapt* is the PID or name by which `hugealign adapt` finds it.
+    *adapt* is the PID or name by which `hugealign adapt` finds it; *wrapper* is the script by which people start it.
     """
 
     pid: int
@@ -42,18 +42,21 @@ class Owner(Record):
     program: str
     service: str
     adapt: str
+    wrapper: str = ""
 
     @classmethod
     def of(cls, process: Process, adapt: str = "") -> Self:
         """Return the owner that *process* is."""
         service = groups.service(groups.of_process(process.pid))
-        return cls(process.pid, process.exe, process.program, service, service or adapt or str(process.pid))
+        wrapper = "" if service or process.elsewhere else starts.wrapper(process.pid, process.program)
+        named = service or adapt or str(process.pid)
+        return cls(process.pid, process.exe, process.program, service, named, wrapper)
 
 
 class Start(Record):
     """A start from huge text: of the *service* if there is one, else of the *program*, in its container if *inside*.
 
-    *fix*: from files with edited headers; *files*: with these libraries.
+    *fix*: from files with edited headers; *files*: with these libraries, and the program itself behind a *wrapper*.
     """
 
     program: str
@@ -61,6 +64,7 @@ class Start(Record):
     inside: bool
     fix: bool
     files: tuple[str, ...] = ()
+    wrapper: str = ""
 
     @property
     def unit(self) -> str:
@@ -79,9 +83,10 @@ class Start(Record):
             enable = shlex.join(("hugealign", "enable", *fix, *(("--libs",) if self.files else ()), self.unit))
             script = f"{enable} && {shlex.join(('systemctl', 'restart', self.unit))}"
             return Remedy("run", ("sh", "-c", script), _root(), before, after)
-        name = os.path.basename(self.program)
-        if not self.inside and which(name) != self.program:
-            name = self.program
+        started = self.wrapper or self.program
+        name = os.path.basename(started)
+        if not self.inside and which(name) != started:
+            name = started
         # A library is named by its file: the program may be linked with it, or open it later.
         files = [word for path in self.files for word in ("--file", path)]
         argv = ("hugealign", "run", *fix, *files, "--", name)
@@ -139,7 +144,7 @@ class Remedies:
             remedy = Remedy("allow-huge-pages")
             lifted = diagnose.disabled(part.path).remedy
             if lifted and not owner.service:
-                remedy = Remedy("start", (*lifted.argv, owner.program), ARGUMENTS, huge, wanted)
+                remedy = Remedy("start", (*lifted.argv, owner.wrapper or owner.program), ARGUMENTS, huge, wanted)
         elif diagnosis.code in _RESTART:
             remedy = Remedy("restart")
             if owner.service:
@@ -158,8 +163,7 @@ class Remedies:
         """Return the start that made a *part* huge, None if none did."""
         if part.kind == CodeKind.CODE or part.path not in staged.covered(owner.pid):
             return None
-        files = (part.path,) if part.kind == CodeKind.LIBRARY else ()
-        return Start(owner.program, owner.service, inside=False, fix=True, files=files)
+        return _start(owner, part, inside=False, fix=True)
 
     def _of_file(self, owner: Owner, part: CodePart, diagnosis: Diagnosis, wanted: int) -> Remedied:
         size = self._page_size
@@ -186,9 +190,7 @@ class Remedies:
             # The file itself says why, and what to do.
             remedy = file.remedy and file.remedy.changed(before=0, after=-(-part.text // size))
             return Remedied((diagnosis if remedy else file.changed(subject=part.path)).changed(remedy=remedy))
-        files = (part.path,) if part.kind == CodeKind.LIBRARY else ()
-        fix = copied or edited > possible
-        start = Start(owner.program, owner.service, inside and not copied, fix, files)
+        start = _start(owner, part, inside and not copied, copied or edited > possible)
         remedy = start.remedy(huge, edited if edited > possible else wanted)
         return Remedied(diagnosis.changed(remedy=remedy), start)
 
@@ -221,6 +223,12 @@ class Remedies:
             with suppress(HugealignError):
                 self._early[owner.service] = services.starts_early(owner.service)
         return self._early.get(owner.service, False)
+
+
+def _start(owner: Owner, part: CodePart, inside: bool, fix: bool) -> Start:
+    wrapper = "" if inside else owner.wrapper
+    files = (part.path,) if wrapper or part.kind == CodeKind.LIBRARY else ()
+    return Start(owner.program, owner.service, inside, fix, files, wrapper)
 
 
 def _unpacked(pid: int, path: str) -> bool:

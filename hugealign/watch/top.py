@@ -4,24 +4,20 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
-from hugealign.process import groups, processes
+from hugealign.process import groups
 from hugealign.process.processes import Process
-from hugealign.process.smaps import Mapping
 from hugealign.system import kernel
 from hugealign.system.budget import Budget, ask, of_this_machine
 from hugealign.watch import observing, runtimes, survey
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.remedies import Owner, Remedied, Remedies, Start, together
 from hugealign.watch.runtimes import Runtime
-from hugealign.watch.verdict import Observed, judge_part
 
 _PAUSE = 5.0  # seconds between looks
 _SHARE = 100  # a look may take one per cent of one processor
-_CHECKED = 8  # windows of a file to look up in the page cache: each costs a fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +222,8 @@ def _lack(
     first, count = entry.members[0][0], len(entry.members)
     name = os.path.basename(first.exe) if count > 1 else ""
     owner = Owner.of(process, name)
-    observed = Observed(process.exe, runtime=entry.runtime)
-    if part.huge(page_size) < part.possible(page_size):
-        observed = observing.observe(process, part.mappings, page_size, _CHECKED)
-    judged = judge_part(part, page_size, observed)
-    if judged.wanted > judged.wanted_huge and not observed.thp_disabled:
-        part = _with_advice(process.pid, part, page_size)
-        judged = judge_part(part, page_size, observed)
+    judged = observing.glance(process, part, page_size)
+    part = judged.part
     if not judged.diagnoses:
         return None, remedies.kept(owner, part)
     lacks = [remedies.find(owner, part, diagnosis, judged.wanted) for diagnosis in judged.diagnoses]
@@ -250,20 +241,6 @@ def _lack(
         remedy = remedy.changed(before=huge, after=remedy.after * count)
     kept = None if lack.start else remedies.kept(owner, part)
     return lack.changed(diagnosis=diagnosis.changed(remedy=remedy)), kept
-
-
-def _with_advice(pid: int, part: CodePart, page_size: int) -> CodePart:
-    """Return *part* of *pid* with what the program said of huge pages in its largest mapping that lacks one."""
-
-    def lack(mapping: Mapping) -> int:
-        return mapping.windows_possible(page_size) - mapping.windows_huge(page_size)
-
-    worst = max(part.mappings, key=lack)
-    with suppress(OSError):
-        if processes.no_huge(pid, worst.start):
-            marked = [mapping.changed(no_huge=True) if mapping == worst else mapping for mapping in part.mappings]
-            return part.changed(mappings=tuple(marked))
-    return part
 
 
 def _keepable(process: Process, part: CodePart, page_size: int, most: int) -> int:

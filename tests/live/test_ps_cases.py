@@ -283,3 +283,68 @@ def test_by_name_those_that_have_ended_are_left_out(warmed: Path) -> None:
         done = hugealign("ps", warmed.name)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"[{one.pid}]: all" in done.stdout
+
+
+ASKS_FOR_SMALL = """
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(void) {
+  char *at = mmap((void *)0x200000000000, 64 << 20, 7, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  madvise(at, 64 << 20, MADV_NOHUGEPAGE);
+  memcpy(at, "\\xb8\\x07\\0\\0\\0\\xc3", 6);
+  puts("ready"); fflush(stdout);
+  for (;;) ((int (*)(void))at)();
+}
+"""
+
+
+def test_plain_ps_says_of_other_code_what_all_says(programs: Programs) -> None:
+    """Code without a file and a library: the same reason, whether the report is about them or names them also."""
+    asks = compiled(programs.directory, "asks", ASKS_FOR_SMALL)
+    with running(asks) as child:
+        (seen,) = json.loads(hugealign("ps", "--json", str(child.pid)).stdout)["processes"]
+    (other,) = seen["others"]
+    assert [item["code"] for item in other["diagnoses"]] == ["program.small-pages"]
+    text, library = "text.s", programs.directory / "libtext.so"
+    source = '#include <stdio.h>\n#include <unistd.h>\nint main(void) { puts("ready"); fflush(stdout); pause(); }\n'
+    words = ("-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code", "-Wl,-z,noexecstack")
+    subprocess.run(["gcc", "-shared", text, "-o", library, *words], cwd=programs.directory, check=True)
+    chill(library)
+    linked = compiled(
+        programs.directory, "loads", source, "-Wl,--no-as-needed", str(library), f"-Wl,-rpath,{programs.directory}"
+    )
+    with running(linked) as child:
+        (seen,) = json.loads(hugealign("ps", "--json", str(child.pid)).stdout)["processes"]
+        (every,) = json.loads(hugealign("ps", "--all", "--json", str(child.pid)).stdout)["processes"]
+    (other,) = seen["others"]
+    codes = {item["code"] for item in other["diagnoses"]}
+    assert (
+        codes
+        == {"cache.small-pages"}
+        == {item["code"] for item in every["diagnoses"] if item["subject"] == str(library)}
+    )
+
+
+def test_a_program_behind_a_wrapper_is_started_by_the_wrapper(programs: Programs) -> None:
+    """A script sets a variable and executes the program, as R's does: what ps says can be typed, and helps."""
+    inner, wrapper = programs.copy("inner"), programs.directory / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\nHOME_OF_IT=yes\nexport HOME_OF_IT\nexec {inner} "$@"\n')
+    wrapper.chmod(0o755)
+    with running("bash", "-c", f"cd {programs.directory}; ./wrapper 5; :") as shell:
+        (pid,) = Path(f"/proc/{shell.pid}/task/{shell.pid}/children").read_text().split()
+        try:
+            (seen,) = json.loads(hugealign("ps", "--json", pid).stdout)["processes"]
+        finally:
+            os.kill(int(pid), signal.SIGKILL)
+    argv = seen["diagnoses"][0]["remedy"]["argv"]
+    assert argv == ["hugealign", "run", "--file", str(inner), "--", str(wrapper)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "hugealign", *argv[1:], "5"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=env) as child:
+        assert child.stdout
+        assert child.stdout.readline() == b"ready\n"
+        again = hugealign("ps", str(child.pid))
+        child.kill()
+    assert (again.returncode, f"all {WINDOWS} windows are huge" in again.stdout) == (0, True)
