@@ -238,6 +238,22 @@ def loaded_before(read: Read, image: Image) -> tuple[Segment, ...]:
     return tuple(s for s in segments_of(table, "<", layout, _EHDR_SIZE) if s.p_type == PT_LOAD)
 
 
+def build_id_before(read: Read, image: Image, at: int, size: int) -> bytes:
+    """Return the build ID that a separated file had before, empty for any other; now it has *size* bytes at *at*.
+
+    Raises MalformedElfError.
+    """
+    record = recorded(read, image) if image.is64 else None
+    if record is None or record.step is None:
+        return b""
+    for piece in record.pieces:
+        former = at - piece.target + piece.source
+        if piece.target <= at < piece.target + piece.size:
+            inside = ((former - start, data) for start, data in record.replaced if start <= former < start + len(data))
+            return next((data[begin : begin + size] for begin, data in inside), b"")
+    return b""
+
+
 def _as_in_file(steps: "array[int]") -> None:
     if sys.byteorder == "big":
         steps.byteswap()

@@ -20,7 +20,7 @@ threshold   u32    the bytes of tail up to which the link pads nothing; not in n
 import struct
 from collections.abc import Iterator
 
-from hugealign.elf.image import Image, notes_in, read_or_nothing
+from hugealign.elf.image import SHF_ALLOC, Image, notes_in, read_or_nothing
 from hugealign.records import Record
 
 NAME, SECTION, VERSION = "hugealign", ".note.hugealign", 1
@@ -77,6 +77,17 @@ def read_notes(fd: int, image: Image) -> Notes:
         elif (name, kind) == (NAME.encode(), _TYPE) and build is None:
             build = _build_note(desc, image.order)
     return Notes(build_id, build)
+
+
+def build_id_place(fd: int, image: Image) -> tuple[int, bytes]:
+    """Return where the build ID of a file is in it, by its sections, and its bytes; none if it has none."""
+    for section in image.sections:
+        if section.sh_type == _SHT_NOTE and section.sh_flags & SHF_ALLOC:
+            data = read_or_nothing(fd, section.sh_offset, min(section.sh_size, _BYTES_LIMIT))
+            for name, kind, start, end in notes_in(data, image.order, section.sh_addralign):
+                if (name, kind) == (b"GNU", _NT_GNU_BUILD_ID) and end <= len(data):
+                    return section.sh_offset + start, data[start:end]
+    return 0, b""
 
 
 def _build_note(desc: bytes, order: str) -> BuildNote | None:

@@ -59,6 +59,15 @@ def mapped(known: Sequence[Layout], size: int, offset: int, sizes: Sequence[int]
     return next((layout for layout, page in pairs if _maps(layout, size, offset, page)), None)
 
 
+def is_part(places: Iterable[tuple[int, int]], size: int, offset: int, sizes: Sequence[int]) -> bool:
+    """Return whether *size* bytes from *offset* in the file are in one of *places*, which begin and end in the file.
+
+    Part of a segment can be mapped by itself, after madvise(2).
+    """
+    page = sizes[0] if (offset | size) % sizes[-1] else sizes[-1]
+    return any(align_down(at, page) <= offset and offset + size <= align_up(end, page) for at, end in places)
+
+
 def _maps(layout: Layout, size: int, offset: int, page: int) -> bool:
     return any(
         align_down(s.p_offset, page) == offset and size in (_pages(s, s, page), _all(layout, s, page))

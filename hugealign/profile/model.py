@@ -20,6 +20,11 @@ _ADDRESS_LIMIT = (1 << 64) - 1
 _ROOM = 512 << 20  # bytes of distinct names, calls and stacks; the largest programs need a fourth
 _OTHERS, _OTHER_SHOWN = 3, 200  # other files that are remembered, and characters of a path
 _KEPT = 256  # overhead of keeping one of them, in bytes
+#: Why addresses are not those of the file.
+ANOTHER_RAN = (
+    "text was mapped from a place where this file has none; give the file that ran (-b), after `hugealign run --fix` "
+    "the COPY of: hugealign fix FILE -o COPY"
+)
 
 
 class ProfileError(HugealignError):

@@ -11,10 +11,15 @@ from dataclasses import dataclass
 
 from hugealign.code.callsites import CallSites
 from hugealign.elf import textplaces
+from hugealign.elf.fixrecord import build_id_before, loaded_before, reader
+from hugealign.elf.image import read_image
+from hugealign.elf.notes import build_id_place, read_notes
+from hugealign.errors import HugealignError
+from hugealign.io.descriptors import file_at
 from hugealign.io.units import printable
 from hugealign.profile import perf_addresses, perf_text, tools
 from hugealign.profile.lines import lines
-from hugealign.profile.model import BY_NAME, Profile, ProfileError
+from hugealign.profile.model import ANOTHER_RAN, BY_NAME, Profile, ProfileError
 from hugealign.profile.source import ProfileSource
 
 _EVENTS = ("--show-mmap-events", "--show-task-events")
@@ -37,6 +42,7 @@ def read(source: ProfileSource, profile: Profile) -> None:
     try:
         _by_address(perf, events, source, profile)
     except _AnotherBuild:
+        _refuse_copies(script, source.ours, _listed(perf, path))
         profile.notes.append(BY_NAME)
         _by_name(script, events, perf_text.TextReader(profile, source.ours))
     if not profile.good:
@@ -88,6 +94,7 @@ def _by_address(perf: str, events: _Events, source: ProfileSource, profile: Prof
     with tools.output([*script, *hidden, "-F", fields, *_ONLY, *_EVENTS], ahead=True) as stream:
         listed = _listed(perf, source.path)
         same = {file for file, build_id in listed.items() if source.functions.is_build(build_id)}
+        same = same or _copied(script, source, listed)
         if not same and (gone := _gone(script, source.ours, listed)):
             profile.notes.append(
                 f"has no build-id of {printable(os.fsdecode(gone))}, which is not on this machine: addresses are taken "
@@ -116,15 +123,53 @@ def _by_name(script: list[str], events: _Events, reader: perf_text.TextReader) -
 
 def _gone(command: list[str], ours: Callable[[bytes], bool], listed: dict[bytes, str]) -> bytes:
     """Return the path of the first mapped file that is *ours* by name, if it is not here and its build is unknown."""
-    events = [*command, "-F", "pid", "--show-mmap-events"]
-    path = next(filter(ours, _mapped(events)), b"")
-    return b"" if not path or listed.get(path) or os.path.exists(path) else path
+    first = next((mapping for mapping in _executed(command) if ours(mapping.path)), None)
+    return b"" if first is None or listed.get(first.path) or os.path.exists(first.path) else first.path
 
 
-def _mapped(command: list[str]) -> Iterator[bytes]:
-    """Yield the paths of the mapped files; perf is stopped where the caller stops."""
-    with tools.output(command) as stream:
-        yield from filter(None, map(perf_addresses.mapped, lines(stream)))
+def _copied(command: list[str], source: ProfileSource, listed: dict[bytes, str]) -> set[bytes]:
+    """Return the files whose build the program, a separated copy, was made of, if what ran had the copy's layout.
+
+    perf reads the build-id of a process that has ended at the path of its file, where there is the original.
+    """
+    try:
+        with file_at(source.binary) as fd:
+            image = read_image(fd)
+            at, now = build_id_place(fd, image)
+            before = build_id_before(reader(fd), image, at, len(now)).hex()
+    except (OSError, ValueError, HugealignError):
+        return set()
+    originals = {file for file, build_id in listed.items() if before and build_id == before}
+    first = next((mapping for mapping in _executed(command) if mapping.path in originals), None) if originals else None
+    pages = textplaces.pages(image)
+    if first and textplaces.mapped([image.load_segments], first.size, first.offset, pages):
+        return originals
+    return set()
+
+
+def _refuse_copies(command: list[str], ours: Callable[[bytes], bool], listed: dict[bytes, str]) -> None:
+    """Raise ProfileError if perf would take its names from a file that is not the one that ran."""
+    first = next((mapping for mapping in _executed(command) if ours(mapping.path)), None)
+    if first is None or first.path not in listed:
+        return
+    place = first.size, first.offset
+    try:
+        with file_at(os.fsdecode(first.path)) as fd:
+            image = read_image(fd)
+            build_id, known = read_notes(fd, image).build_id, [image.load_segments, loaded_before(reader(fd), image)]
+    except (OSError, ValueError, HugealignError):
+        return
+    texts = [(s.p_offset, s.p_offset + s.p_memsz) for layout in known for s in textplaces.texts(layout)]
+    pages = textplaces.pages(image)
+    there = textplaces.mapped(known, *place, pages) is not None or textplaces.is_part(texts, *place, pages)
+    if build_id == listed[first.path] and not there:
+        raise ProfileError(f"has no names of what ran: {ANOTHER_RAN}")
+
+
+def _executed(command: list[str]) -> Iterator[perf_addresses.Executed]:
+    """Yield the mappings of code; perf is stopped where the caller stops."""
+    with tools.output([*command, "-F", "pid", "--show-mmap-events"]) as stream:
+        yield from filter(None, map(perf_addresses.executed, lines(stream)))
 
 
 def _listed(perf: str, path: str) -> dict[bytes, str]:

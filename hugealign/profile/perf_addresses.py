@@ -8,7 +8,7 @@ offset in a text segment of the file; in a large program that is not moved, an o
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from hugealign.code.callsites import CallSites
 from hugealign.elf import textplaces
@@ -16,8 +16,8 @@ from hugealign.elf.symbols import Functions
 from hugealign.elf.textplaces import Layout
 from hugealign.io.units import printable
 from hugealign.profile.lines import blocks, samples
-from hugealign.profile.model import NOWHERE, Profile, ProfileError
-from hugealign.profile.perf_spaces import FOREIGN, Processes, Program, Space
+from hugealign.profile.model import ANOTHER_RAN, NOWHERE, Profile, ProfileError
+from hugealign.profile.perf_spaces import ELSEWHERE, FOREIGN, Processes, Program, Space
 from hugealign.profile.source import ProfileSource
 
 _MMAP = re.compile(
@@ -57,10 +57,20 @@ class _Kinds(dict[bytes, _Kind | None]):
         return self.find(sample)
 
 
-def mapped(line: bytes) -> bytes:
-    """Return the path of the file that the event in *line* maps, empty for other lines."""
+class Executed(NamedTuple):
+    """A mapping of code: *size* bytes of the file at *path*, from *offset* on."""
+
+    path: bytes
+    size: int
+    offset: int
+
+
+def executed(line: bytes) -> Executed | None:
+    """Return what the event in *line* maps for execution, None for other lines."""
     match = _MMAP.match(line) if len(line) <= _LINE_LIMIT else None
-    return match.group(6).removesuffix(b" (deleted)") if match else b""
+    if match is None or b"x" not in match[5]:
+        return None
+    return Executed(match[6].removesuffix(b" (deleted)"), int(match[3], 16), int(match[4], 16))
 
 
 def _kernel_frames(frames: Sequence[bytes]) -> int:
@@ -145,11 +155,8 @@ class AddressReader:
                 "no mapping has the size of the text of the debug file: it is taken to lie where most linkers put it; "
                 "give the program itself (-b)"
             )
-        elif self.program.strange and self.profile.samples:
-            self.profile.notes.append(
-                "the text was mapped from another place in the file, as if that was fixed: addresses may be those of "
-                "other functions; give the file that ran (-b)"
-            )
+        elif self.program.strange:
+            self.profile.notes.append(f"samples are left out: {ANOTHER_RAN}")
         known = self.processes.moved or self.program.functions.image.fixed
         if self.profile.good and not known and not self.profile.samples:
             if others := self.profile.others:
@@ -186,12 +193,12 @@ class AddressReader:
                 self.profile.other_file(path)
             else:
                 self._settle()
-                first = int(start, 16)
+                first, at = int(start, 16), int(offset, 16)
                 last = first + int(size, 16)
-                if b"x" in rights:
-                    self.processes.place(last - first, int(offset, 16))
+                if b"x" in rights and not self.processes.place(last - first, at):
+                    at = ELSEWHERE
                 kept = [old for old in self.processes.of(pid).maps if old[1] <= first or old[0] >= last]
-                self.processes.move(pid, [*kept, (first, last, int(offset, 16))][-64:])
+                self.processes.move(pid, [*kept, (first, last, at)][-64:])
         elif match := _FORK.match(line):
             child, parent = match.groups()
             processes = self.processes
@@ -357,7 +364,8 @@ class AddressReader:
             try:
                 address = int(digits, 16) - caller
                 program = self.program
-                resolved = program.at_offset(address) if self.offsets else program.at_address(address, self.space)
+                direct = self.offsets and not self.space.strange
+                resolved = program.at_offset(address) if direct else program.at_either(address, self.space)
                 if caller and self.sites is not None and resolved[0] >= 0:
                     site = program.functions.starts[resolved[0]] + resolved[1] + 1
                     self.callers += 1

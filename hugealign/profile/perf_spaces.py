@@ -7,12 +7,14 @@ from hugealign.elf import textplaces
 from hugealign.elf.image import Segment
 from hugealign.elf.symbols import Functions
 from hugealign.elf.textplaces import Layout
-from hugealign.elf.windows import BASE_PAGE, align_down, align_up
+from hugealign.elf.windows import BASE_PAGE, align_down
 from hugealign.profile.model import MemoryRoom
 
 _SPACE = 512  # bytes that a process takes, without its mappings
 _MAP = 384  # bytes that one mapping of a process takes, as it is and as text
 FOREIGN = -2
+#: The offset in the file of text that was mapped from where the file has none of it.
+ELSEWHERE = 1 << 63
 
 
 @dataclass(slots=True)
@@ -24,11 +26,13 @@ class Space:
     leaves: dict[bytes, tuple[int, int]] = field(default_factory=dict)  # by frame: function, offset in it
     callers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     above: set[bytes] = field(default_factory=set)  # frames still to be looked at
+    strange: bool = False  # whether text was mapped from elsewhere
     frames: int = 0  # bytes of the leaves and the callers
 
     def move(self, maps: list[tuple[int, int, int]], segments: list[tuple[int, int, int]]) -> None:
         """Note that the binary, with text *segments* (start, end, shift), is now mapped at *maps*."""
         self.maps = maps
+        self.strange = any(at == ELSEWHERE for _, _, at in maps)
         self.text = [
             (begin - at + max(at, first), begin - at + min(at + end - begin, last), at - begin + shift)
             for begin, end, at in maps
@@ -68,38 +72,38 @@ class Program:
     def place(self, size: int, offset: int) -> bool:
         """Learn where in its file the text is of which *size* bytes from *offset* on are mapped for execution.
 
-        Return whether that is another place than before.
+        Return whether it can be there: a copy with other addresses may have run under the program's name.
         """
         pages = textplaces.pages(self.functions.image)
         layout = textplaces.mapped(self.layouts, size, offset, pages)
         if layout is not None:
-            placed = [(s, s.p_offset) for s in textplaces.texts(layout)]
-            same = [*self.texts] == placed
             self.unplaced = []
-            self._lay(placed)
-            return not same
+            self._lay([(s, s.p_offset) for s in textplaces.texts(layout)])
+            return True
         for s in self.unplaced:
             at = textplaces.place(s, size, offset, pages)
             if at is not None:
                 self.unplaced.remove(s)
                 self._lay([(segment, at if segment is s else place) for segment, place in self.texts])
                 return True
-        # Part of a segment can be mapped by itself, after madvise(2).
-        page = pages[0] if (offset | size) % pages[-1] else pages[-1]
-        parts = (
-            align_down(at, page) <= offset and offset + size <= align_up(end, page) for at, end, _ in self.segments
-        )
-        self.strange |= not any(parts)
-        return False
+        places = ((at, end) for at, end, _ in self.segments)
+        fits = bool(self.unplaced) or textplaces.is_part(places, size, offset, pages)
+        self.strange |= not fits
+        return fits
 
     def at_address(self, address: int, space: Space) -> tuple[int, int]:
         """Return the function at *address* (or NOWHERE, FOREIGN), and the offset in it."""
         for start, end, shift in space.text:
             if start <= address < end:
                 return self._at(address + shift)
-        return self.at_offset(
-            next((address - start + at for start, end, at in space.maps if start <= address < end), address)
-        )
+        return FOREIGN, 0
+
+    def at_either(self, number: int, space: Space) -> tuple[int, int]:
+        """Return the same for an address, or for an offset in the file where the binary is not mapped."""
+        for start, end, _ in space.maps:
+            if start <= number < end:
+                return self.at_address(number, space)
+        return self.at_offset(number)
 
     def at_offset(self, offset: int) -> tuple[int, int]:
         """Return the same for an offset in the file."""
@@ -138,8 +142,11 @@ class Processes:
         space.move(maps, self.program.segments)
         self.room.take(space.size - before, 0)
 
-    def place(self, size: int, offset: int) -> None:
-        """Note that code of the binary is mapped so; see `Program.place`."""
-        if self.program.place(size, offset):
+    def place(self, size: int, offset: int) -> bool:
+        """Note that code of the binary is mapped so, and return whether it can be; see `Program.place`."""
+        before = self.program.segments
+        fits = self.program.place(size, offset)
+        if self.program.segments != before:
             self.frames -= self.unmoved.frames
             self.unmoved.move(self.program.fixed, self.program.segments)
+        return fits

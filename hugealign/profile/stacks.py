@@ -12,7 +12,7 @@ from hugealign.elf import textplaces
 from hugealign.elf.symbols import Functions
 from hugealign.elf.textplaces import Layout
 from hugealign.io.units import are, counted, printable
-from hugealign.profile.model import NOWHERE, Place, Profile
+from hugealign.profile.model import ANOTHER_RAN, NOWHERE, Place, Profile
 from hugealign.profile.source import ProfileSource
 
 _PAGE = 4096
@@ -48,6 +48,8 @@ def add(
     paths = sorted({os.fsdecode(entry.path) for entry in ours})
     known = textplaces.layouts(source.binary, source.functions, paths)
     files = {key: _File(mapped, source, known) for key, mapped in mappings.items()}
+    if any(file.strange for file in files.values()):
+        profile.notes.append(f"samples are left out: {ANOTHER_RAN}")
     some = any(file.named for file in files.values())  # else the program ran under another name
     places: dict[bytes, Place | None] = {}
     for key, (address, mapping, name) in locations.items():
@@ -82,10 +84,10 @@ class _File:
     """How a mapping relates to the program: *same*, of the same build; *build*, the program's build that it is of.
 
     *known* are the layouts that the program may have had (`textplaces`).  Names in it are the program's if it is
-    *named*: it has the program's name, or nothing says what it is of.
+    *named*: it has the program's name, or nothing says what it is of.  It is *strange* if the file has no text there.
     """
 
-    __slots__ = ("_functions", "_limit", "_ours", "_shift", "_start", "apart", "build", "named", "same")
+    __slots__ = ("_functions", "_limit", "_ours", "_shift", "_start", "apart", "build", "named", "same", "strange")
 
     def __init__(self, mapped: Mapped, source: ProfileSource, known: Sequence[Layout]) -> None:
         self.same = source.functions.is_build(mapped.build_id)
@@ -96,9 +98,11 @@ class _File:
         # Without a build-id, the name of the file must do.
         mine = self.same or not mapped.build_id
         functions = source.functions if mine else source.others.debug.functions(mapped.build_id) if self._ours else None
-        self._functions = functions if self._ours else None
+        shift = _shift(mapped, functions, known if mine else ()) if functions else 0
+        self.strange = shift is None
+        self._functions = functions if self._ours and shift is not None else None
         self._start, self._limit = mapped.start, mapped.limit
-        self._shift = _shift(mapped, functions, known if mine else ()) if functions else 0
+        self._shift = shift or 0
 
     def place(self, address: int, name: bytes, profile: Profile) -> Place | None:
         """Return the place of an address; *name* is its name in the profile, and may be empty."""
@@ -119,12 +123,19 @@ class _File:
         return profile.place(*(text.encode("utf-8", "surrogateescape") for text in known))
 
 
-def _shift(mapped: Mapped, functions: Functions, known: Sequence[Layout]) -> int:
-    """Return the difference from an address of the process to one of the file."""
+def _shift(mapped: Mapped, functions: Functions, known: Sequence[Layout]) -> int | None:
+    """Return the difference from an address of the process to one of the file; None if the file has no text there."""
     _, _, start, limit, offset = mapped
-    layout = textplaces.mapped(known, limit - start, offset, textplaces.pages(functions.image))
+    pages = textplaces.pages(functions.image)
+    layout = textplaces.mapped(known, limit - start, offset, pages)
+    begins = {s.p_offset // page * page for s in functions.image.load_segments for page in pages}
     for s in functions.image.text_segments if layout is None else textplaces.texts(layout):
         if s.p_filesz and s.p_offset - _PAGE < offset < s.p_offset + s.p_filesz:
+            # Some profilers join mappings, but of a file's own text none begins within a segment and ends behind it.
+            place = s.p_offset, s.p_offset + s.p_memsz
+            joined = offset in begins or limit - start > functions.image.file_size
+            if layout is None and not joined and not textplaces.is_part([place], limit - start, offset, pages):
+                return None
             return s.p_vaddr - s.p_offset + offset - start
         # A debug file does not say where in the program's file a segment is, but the size identifies a whole segment.
         first, last = s.p_vaddr & -_PAGE, (s.p_vaddr + s.p_memsz + _PAGE - 1) & -_PAGE

@@ -16,7 +16,7 @@ from hugealign.profile import read
 from hugealign.profile.formats import FORMATS, detect
 from hugealign.profile.model import Profile, ProfileError
 from tests.commands import bounded
-from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named
+from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
 from tests.support import HUGEALIGN, ROOT, environment, run
 
 ODD = r"odd name\(x)"
@@ -228,6 +228,15 @@ def test_names_in_another_file_of_a_pprof(prog: Path, functions: Functions, tmp_
     assert named(load(tmp_path / "p", prog)[1].samples, functions) == {"hot": 5, "main": 7}
 
 
+def test_pprof_of_a_copy_with_other_addresses(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """Text that is mapped from within a segment and ends behind it is another file's, whatever the build-id."""
+    offset = functions.image.text_segments[0].p_offset + 0x100
+    (tmp_path / "p").write_bytes(pprof(functions, (0x1000, 0x3000, offset)))
+    profile, matched, _ = load(tmp_path / "p", prog)
+    assert named(matched.samples, functions) in ({}, {"main": 0})
+    assert ["where this file has none" in note for note in profile.notes] == [True]
+
+
 # perf's two kinds of addresses.
 
 
@@ -243,6 +252,15 @@ def test_flat_addresses_are_those_of_the_process(prog: Path, functions: Function
     _, matched, form = load(tmp_path / "p", prog)
     assert form == "perf-addresses"
     assert named(matched.samples, functions) == {"hot": 2}
+
+
+def test_flat_addresses_of_other_programs_are_no_offsets(prog: Path, functions: Functions, tmp_path: Path) -> None:
+    """A program that is not moved, such as Python's, has low addresses, at which this file has functions."""
+    hot = functions.starts[functions.by_name["hot"][0]]
+    mapped = _mapped(0x5555_0000_1000) + f" 7 cpu-clock:u:      {0x5555_0000_0000 + hot + 4:x}\n"
+    (tmp_path / "p").write_text(mapped + f" 8 cpu-clock:u:      {hot + 4:x}\n" * 3)
+    _, matched, _ = load(tmp_path / "p", prog)
+    assert (named(matched.samples, functions), matched.foreign) == ({"hot": 1}, 3)
 
 
 def test_a_debug_file_of_a_text_that_is_mapped_otherwise(prog: Path, tmp_path: Path) -> None:

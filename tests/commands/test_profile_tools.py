@@ -223,7 +223,8 @@ def test_perf_data_and_a_fixed_program(made: Path, tmp_path: Path, chains: list[
             result = named(load(tmp_path / "pprof", binary)[1].samples, functions_of(binary))
             assert result == {"hot": 12, "main": 0}
     fixed.unlink()
-    assert ["another place in the file" in note for note in load(data, plain)[0].notes] == [True]
+    profile, matched, _ = load(data, plain)
+    assert (["where this file has none" in note for note in profile.notes], matched.samples) == ([True], {})
     separated = tmp_path / "separated"
     run(HUGEALIGN, "fix", "-o", separated, plain, check=True, HUGEALIGN_MIN_TEXT="0")
     subprocess.run([*command, "-o", data, separated, "80000000"], check=False, capture_output=True)
@@ -231,6 +232,39 @@ def test_perf_data_and_a_fixed_program(made: Path, tmp_path: Path, chains: list[
     assert profile.notes == []
     assert named(matched.samples, functions_of(separated))["hot"] > 20
     assert [BY_NAME in note for note in load(data, plain)[0].notes] == [True]
+
+
+@pytest.mark.parametrize("chains", [[], ["-g"]], ids=["flat", "chains"])
+def test_perf_data_of_a_copy_under_the_programs_name(made: Path, tmp_path: Path, chains: list[str]) -> None:
+    """As of `hugealign run --fix`: perf reads the build-id where the program is, and its copy ran.
+
+    Nothing is taken for the program's; the copy, made again under any name, has all of it.
+    """
+    existing(made / "flat.data", "perf")
+    plain, copy, running, data = (tmp_path / name for name in ("plain", "copy", "prog", "data"))
+    subprocess.run(
+        ["gcc", "-Wl,--build-id", made / "main.o", made / "other.o", made / "pad.o", "-o", plain], check=True
+    )
+    run(HUGEALIGN, "fix", "-o", copy, plain, check=True, HUGEALIGN_MIN_TEXT="0")
+    shutil.copy(copy, running)
+    script = f"{running} 80000000; mv {shutil.copy(plain, tmp_path / 'again')} {running}"
+    command: list[str | Path] = ["perf", "record", "-q", "-e", "cpu-clock:u", "-F", "5000", *chains]
+    subprocess.run([*command, "-o", data, "sh", "-c", script], check=True, capture_output=True)
+    listed = subprocess.run(["perf", "buildid-list", "-i", data], capture_output=True, text=True, check=True).stdout
+    assert functions_of(plain).build_id in listed
+    assert functions_of(copy).build_id not in listed
+    for binary in (plain, running):
+        profile, matched, _ = load(data, binary)
+        assert (["where this file has none" in note for note in profile.notes], matched.samples) == ([True], {})
+    for binary in (copy, Path(shutil.copy(copy, tmp_path / "renamed"))):
+        profile, matched, _ = load(data, binary)
+        assert named(matched.samples, functions_of(binary))["hot"] > 20
+        assert (profile.notes, matched.rate) == ([], 1)
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "prog"  # of another build, by names, which perf would take from the original
+    subprocess.run(["gcc", "-Wl,--build-id", "-O0", SAMPLES / "main.c", SAMPLES / "other.c", "-o", other], check=True)
+    with pytest.raises(ProfileError, match="no names of what ran"):
+        load(data, other)
 
 
 def test_names_and_a_debug_file(made: Path, tmp_path: Path) -> None:
@@ -460,12 +494,13 @@ def test_names_hold_for_another_processor(made: Path, aarch64: Path, name: str) 
 
 @pytest.mark.parametrize("name", ["addresses.txt"])
 def test_addresses_of_another_processor(made: Path, aarch64: Path, name: str) -> None:
-    """No build-id tells, but these lie outside of the program: refused in one line."""
+    """No build-id tells, but these lie outside of the program: refused, with the reason."""
     existing(made / name, "perf")
     done = run(HUGEALIGN, "order", made / name, "-b", aarch64)
     assert done.returncode == 1
-    assert done.stderr.startswith("hugealign: error: no sample in the profile is in ")
-    assert done.stderr.count("\n") == 1
+    warning, error = done.stderr.splitlines()
+    assert "text was mapped from a place where this file has none" in warning
+    assert error.startswith("hugealign: error: no sample in the profile is in ")
 
 
 def test_counts_of_another_processor(made: Path, aarch64: Path) -> None:
