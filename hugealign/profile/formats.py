@@ -97,8 +97,8 @@ def _value_type(head: bytes, field: int) -> bool:
 _FORMATS = (
     _tool("perf.data", rb"PERFILE2|2ELIFREP", perf.read),
     _tool("profdata", rb"\x81[rR]forpl\xff|\xffrforpl\x81|\xfflprof[ri]\x81", profdata.read_data),
-    # "SPROF42" and 4 or 2, in ULEB128
-    _tool("llvm-sample", rb"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8|\x82\xe4\xd0\xb1\xf4\xc9\x94\xa8", profdata.read_samples),
+    # "SPROF42" and 255, 4 or 2, in ULEB128: raw, extensible and compact
+    _tool("llvm-sample", rb"(?:\xff\xe5|\x84\xe4|\x82\xe4)\xd0\xb1\xf4\xc9\x94\xa8", profdata.read_samples),
     _tool("gcda", rb"adcg|gcda", gcov.read_data),
     Format("pprof", _pprof, pprof.read_proto, binary=True),
     Format("otlp", otlp.looks_like, otlp.read, binary=True),

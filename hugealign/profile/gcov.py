@@ -5,6 +5,7 @@ The .gcno of the same compilation must be next to the .gcda: it has the names.
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,11 +13,19 @@ from hugealign.profile import tools
 from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
 from hugealign.profile.source import ProfileSource
 
+#: Where a .gcda has a version of letters, this has a small number (AUTO_PROFILE_VERSION in gcc/auto-profile.cc).
+_AUTOFDO = re.compile(rb"adcg[\x01-\x1f]\0\0\0|gcda\0\0\0[\x01-\x1f]")
 _LIMIT = 40 << 20  # bytes; parsed, a document takes some ten times its size
 
 
 def read_data(source: ProfileSource, profile: Profile) -> None:
     """Add a .gcda.  Raises ProfileError."""
+    with open(source.path, "rb") as file:
+        if _AUTOFDO.match(file.read(8)):
+            raise ProfileError(
+                "is AutoFDO's profile for GCC (-fauto-profile), which no tool of GCC prints; give the perf.data that "
+                "it was made of, or make one for LLVM of that (create_llvm_prof)"
+            )
     gcov = tools.find("gcov", package="gcc")
     hint = "the .gcno of the same compilation must lie beside it"
     try:

@@ -1,5 +1,7 @@
 """Finding a profile's functions in a binary."""
 
+import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -103,6 +105,7 @@ class _Names:
     def __init__(self, functions: Functions) -> None:
         self.functions = functions
         self.stripped: dict[str, list[int]] | None = None
+        self.hashes: dict[str, str] | None = None
         self.known: dict[Place, int] = {}  # of names that do not belong to exactly one function
         self.by_file: dict[int, dict[str, list[int]]] = {}  # by the identity of a list, which lives as long
 
@@ -122,6 +125,8 @@ class _Names:
         by_name = self.functions.by_name
         if name in by_name:
             return self._choose(by_name[name], file, 0)
+        if name.isdecimal():  # no symbol begins with a digit
+            return self._hashed(name)
         ordinal = 0
         if numbered := _numbered(name):
             name, file, ordinal = numbered[0], numbered[1] or file, numbered[2]
@@ -139,6 +144,19 @@ class _Names:
             candidates = self.stripped.get(base) or candidates
         return self._choose(candidates, file, ordinal) if candidates else -1
 
+    def _hashed(self, number: str) -> int:
+        """Return the function whose name has the hash *number*; AutoFDO's profiles can have these alone.
+
+        It is that of the name without suffixes, if the compiler appended any (llvm/ProfileData/SampleProf.h).
+        """
+        if self.hashes is None:
+            self.hashes = {}
+            for names in (self.functions.by_name, dict.fromkeys(map(without_suffixes, self.functions.by_name))):
+                for name in names:
+                    self.hashes.setdefault(_hash(name), name)
+        hashed = self.hashes.get(number)
+        return -1 if hashed is None else self._find(hashed, "")
+
     def _choose(self, indices: list[int], file: str, ordinal: int) -> int:
         """Return one of several functions of the same name: by source file, else by number, else the first.
 
@@ -152,6 +170,12 @@ class _Names:
                     by_file.setdefault(self.functions.files[index].rpartition("/")[2], []).append(index)
             indices = by_file.get(file.rpartition("/")[2], indices)
         return indices[ordinal - 1] if 0 < ordinal <= len(indices) else indices[0]
+
+
+def _hash(name: str) -> str:
+    """Return the low 64 bits of the MD5 of *name*, as LLVM prints them (llvm/Support/MD5.h, MD5Hash)."""
+    digest = hashlib.md5(os.fsencode(name), usedforsecurity=False).digest()
+    return str(int.from_bytes(digest[:8], "little"))
 
 
 def without_suffixes(name: str) -> str:

@@ -65,7 +65,7 @@ def add(
         profile.chain([places.get(key) for key in frames], count)
         leaf = locations.get(frames[0]) if frames else None
         file = files.get(leaf.mapping) if leaf else None
-        if file is None or not file.build:
+        if file is None or not file.build or file.strange:
             continue
         place = places[frames[0]]
         if place is None:

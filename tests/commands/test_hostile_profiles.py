@@ -163,7 +163,7 @@ def test_unwind_information_of_tiny_records(tmp_path: Path) -> None:
     ("name", "data"),
     [
         ("-o=stolen", b"\xfflprofi\x81"),
-        ("-o", b"adcg\2\0\0\0"),
+        ("-o", b"adcg*22B"),
         ("--output=stolen", b"adcg"),
         ("-o=stolen", b"\x84\xe4\xd0\xb1\xf4\xc9\x94\xa8"),
         ("--help", b"PERFILE2"),

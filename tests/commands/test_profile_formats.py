@@ -611,6 +611,7 @@ def test_packed(prog: Path, tmp_path: Path) -> None:
         (b"PERFILE2" + bytes(200), "perf"),
         (b"\xfflprofi\x81" + bytes(200), "profdata"),
         (b"adcg" + bytes(200), "gcov"),
+        (b"adcg\2\0\0\0" + bytes(200), "AutoFDO's profile for GCC"),
         (b"---\nheader:\n  profile-version: 1\n  x: [\n", "YAML"),
         (b"---\nheader:\n  profile-version: 1\nfunctions: &a [ *a ]\n", "aliases"),
         (b"---\nheader:\n  profile-version: 1\nfunctions: 5\n", "no functions"),

@@ -379,6 +379,25 @@ def test_llvm_sample_profile(made: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("words", [["--binary"], ["--extbinary"], ["--extbinary", "--use-md5"]])
+def test_forms_of_llvm_sample_profiles(made: Path, tmp_path: Path, words: list[str]) -> None:
+    """Raw as create_llvm_prof writes it, and extensible, also with hashes instead of names."""
+    existing(made / "llvm" / "sample.profdata", "clang-19")
+    merge: list[str | Path] = [
+        "llvm-profdata-19",
+        "merge",
+        "--sample",
+        *words,
+        SAMPLES / "autofdo.txt",
+        "-o",
+        tmp_path / "p",
+    ]
+    subprocess.run(merge, check=True)
+    assert load(tmp_path / "p", made / "prog")[1:] == (
+        load(SAMPLES / "autofdo.txt", made / "prog")[1], "llvm-sample",
+    )  # fmt: skip
+
+
 def test_pprof(made: Path, tmp_path: Path) -> None:
     """A profile.proto written here, field by field."""
     existing(made / "prog", "gcc")

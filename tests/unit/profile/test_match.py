@@ -23,6 +23,14 @@ def test_by_file_then_by_number() -> None:
     assert indices([("f/3", ""), ("f/9", ""), ("h", "a.c")], known) == [2, 0, -1]
 
 
+def test_hashes_of_names() -> None:
+    """The values are those that llvm-profdata 19 printed for these names; of clones they are without suffixes."""
+    by_name = {"f1": [0], "f8.part.0": [1], "other": [2]}
+    known = Functions([0x1000, 0x1010, 0x1020], [16] * 3, [*by_name], [""] * 3, by_name)
+    places = [("2072045998141807037", ""), ("16213929806745574488", ""), ("5", "")]
+    assert indices(places, known) == [0, 1, -1]
+
+
 def test_many_functions_of_one_name() -> None:
     """The work is in proportion to their number."""
     files = [f"{number}.c" for number in range(2_000)]
