@@ -11,13 +11,17 @@ from hugealign.profile.model import Flow
 
 @dataclass(slots=True)
 class BlockRuns:
-    """How often the blocks of one function ran, and which followed which, by their places in *blocks*."""
+    """How often the blocks of one function ran, and which followed which, by their places in *blocks*.
+
+    *inside*: the profile says more of the function than that it was entered.
+    """
 
     index: int
     blocks: Sequence[Block]
     begun: dict[int, int] = field(default_factory=dict)
     entered: dict[int, int] = field(default_factory=dict)  # past their beginning, after a call
     jumps: dict[tuple[int, int], int] = field(default_factory=dict)
+    inside: bool = field(default=False, compare=False)
 
     def follow(self, block: int, other: int, count: int) -> None:
         """Count that the block at place *other* ran right after the one at place *block*."""
@@ -75,6 +79,7 @@ class _Places:
         if place is None:
             return
         function, k, at = place
+        function.inside |= k > 0 or start > function.blocks[k].address or end - start > 1
         if start <= function.blocks[k].address:
             function.begun[k] = function.begun.get(k, 0) + count
         else:
@@ -97,6 +102,7 @@ class _Places:
         source_place, other = self.at(source), self.begun_at(target)
         if source_place and other and source_place[0] is other[0]:
             source_place[0].follow(source_place[1], other[1], count)
+            source_place[0].inside = True
 
     def back(self, address: int, count: int) -> None:
         """Count a return: its target block follows the one that ends with the call."""

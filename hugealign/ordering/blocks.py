@@ -11,8 +11,10 @@ parts.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from hugealign.code.blockmap import MOST_OF_FUNCTION, Block, fit
 from hugealign.elf.symbols import Functions
@@ -24,6 +26,9 @@ from hugealign.wrapper.block_lists import sayable, sayable_unit, together
 
 #: Samples that a function needs, per block that was seen once, before its unseen blocks are taken for cold.
 _ENOUGH = 10_000
+#: Counts are those of executions if blocks that ran this often, at least so many, were left as often as entered, all
+#: but this share: samples break that at both ends of the 16 or 32 branches that a processor keeps.
+_OFTEN, _BLOCKS, _BROKEN = 100, 8, Fraction(1, 10)
 _NOWHERE = (1 << 64) - 1  # an address that is aligned to nothing
 _NO_UNITS: Mapping[str, str] = {}
 
@@ -183,7 +188,8 @@ def chosen(
     """Return how often blocks ran, for the functions that can be divided and that *flow* tells enough about."""
     candidates = ((index, blocks.get(functions.starts[index], ())) for index in sorted(matched.samples))
     counted = count(flow, [(index, mapped) for index, mapped in candidates if divisible(index, mapped, functions)])
-    return [function for function in counted if _enough(function, flow)]
+    exact = flow.complete or _exact(counted)
+    return [function for function in counted if _enough(function, flow, exact)]
 
 
 def divisible(index: int, blocks: Sequence[Block], functions: Functions) -> bool:
@@ -192,13 +198,31 @@ def divisible(index: int, blocks: Sequence[Block], functions: Functions) -> bool
     return sayable(name) and name in functions.by_name and fit(blocks, functions.starts[index], functions.sizes[index])
 
 
-def _enough(function: BlockRuns, flow: Flow) -> bool:
-    """Whether unseen blocks are cold: in a complete record, or where many samples saw few blocks only once.
+def _exact(counted: Sequence[BlockRuns]) -> bool:
+    """Whether the profile counts executions, as BOLT's instrumentation does, and no samples."""
+    entered: Counter[tuple[int, int]] = Counter()
+    left: Counter[tuple[int, int]] = Counter()
+    for at, function in enumerate(counted):
+        for (source, target), times in function.jumps.items():
+            left[at, source] += times
+            entered[at, target] += times
+    # Others enter a function at its first block, and it ends in blocks that none follows.
+    often = [block for block, times in entered.items() if times >= _OFTEN and block[1] and block in left]
+    broken = sum(entered[block] != left[block] for block in often)
+    return len(often) >= _BLOCKS and broken <= _BROKEN * len(often)
 
-    Things never seen run about as often as things seen a single time (Good, Biometrika 40, 1953, page 237).
+
+def _enough(function: BlockRuns, flow: Flow, exact: bool) -> bool:
+    """Whether unseen blocks are cold: in an *exact* record, or where many samples saw few blocks only once.
+
+    Things never seen run about as often as things seen a single time (Good, Biometrika 40, 1953, page 237).  A function
+    that was entered, and of whose inside nothing is known, may be one that BOLT does not instrument, however hot: those
+    with indirect tail calls, or with jump tables that it does not understand.
     """
     runs = [function.runs(place) for place in range(len(function.blocks))]
-    return any(runs) and (flow.complete or sum(runs) >= _ENOUGH * (1 + sum(count == 1 for count in runs)))
+    if not any(runs) or not (function.inside or flow.complete):
+        return False
+    return exact or sum(runs) >= _ENOUGH * (1 + sum(count == 1 for count in runs))
 
 
 def _stays(function: BlockRuns) -> list[int]:

@@ -617,3 +617,47 @@ def test_no_home(compiler: str, tmp_path: Path) -> None:
     done = run(*words[:5], f"XDG_CACHE_HOME={cache}", *words[5:], "-c", "main.c", cwd=tmp_path, check=True)
     assert "-fbasic-block-sections=list=/proc/self/fd/" in done.stderr
     assert list((cache / "hugealign").glob("blocks-*.list"))
+
+
+INSTRUMENTED = """\
+#include <stdio.h>
+#include <stdlib.h>
+int even(int x) { if (x % 7 == 3) return x * 3; if (x % 11 == 5) return x - 4; return x + 1; }
+int odd(int x) { if (x & 1) return even(x) + 2; return x ^ 5; }
+int (*volatile table[])(int) = {even, odd, even, odd};
+int tail(int x) { if (x % 5 == 0) x = even(x) * 2; if (x % 3 == 1) x ^= 77; return table[x & 3](x); }
+int loops(int x) {
+    int sum = 0;
+    for (int i = 0; i < x % 50; i++) {
+        if (i % 3) sum += odd(i); else if (i % 4 == 1) sum -= i; else sum ^= i;
+        if (sum > 100000) { puts("never"); exit(3); }
+    }
+    return sum;
+}
+int main(void) {
+    int sum = 0;
+    for (int i = 0; i < 2000; i++) { sum += tail(i); if (i % 4 == 0) sum += loops(i); }
+    printf("%d\\n", sum);
+}
+"""
+
+
+def test_counts_of_bolts_instrumentation(tmp_path: Path) -> None:
+    """Exact, so a few thousand split a function; `tail`, with an indirect tail call, BOLT does not instrument."""
+    need("clang-19")
+    bolt = Path(LLVM["lld19"]) / "llvm-bolt"
+    if not bolt.exists():
+        pytest.skip("bolt-19 is not installed")
+    (tmp_path / "p.c").write_text(INSTRUMENTED)
+    link = ("-fuse-ld=lld", f"-B{LLVM['lld19']}", "-Wl,-q")
+    run("clang-19", "-O2", "-fno-inline", MAPS["clang-19"], *link, "p.c", "-o", "p", cwd=tmp_path, check=True)
+    data = tmp_path / "p.fdata"
+    run(bolt, "p", "--instrument", "-o", "counting", f"--instrumentation-file={data}", cwd=tmp_path, check=True)
+    run(tmp_path / "counting", check=True)
+    assert "tail" not in {line.split()[1] for line in data.read_text().splitlines() if line.startswith("1 ")}
+    run(HUGEALIGN, "order", "--blocks", data, "-b", "p", "-o", "p.order", cwd=tmp_path, check=True)
+    entries = orderfile.load(str(tmp_path / "p.order")).entries
+    split = {entry.name: entry.blocks for entry in entries if entry.kind != orderfile.FILL}
+    names = ("tail", "main", "loops", "odd", "even")
+    assert [name for name in names if split[name]] == ["main", "loops", "odd", "even"]
+    assert "tail" in split

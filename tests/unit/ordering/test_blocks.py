@@ -196,7 +196,7 @@ def test_functions_of_one_name_stay_whole() -> None:
     names = functions("f", "f")
     assert not laid(flow((0x1000, 0x1010)), {0x1000: MAP}, names, Matched({0: 1, 1: 1}))
     seen = Flow()
-    seen.run(0x1000, 0x1001, 1_000_000)
+    seen.run(0x1004, 0x1005, 1_000_000)
     assert not laid(seen, {0x1000: MAP}, names, Matched({0: 1_000_000}))
     assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1_000_000}))
 
@@ -227,7 +227,7 @@ def test_functions_of_one_name_are_told_apart_by_units() -> None:
             ((0, 2), "")
         ] * 2
     few = Flow()
-    few.run(0x1000, 0x1001, 1_000_000)
+    few.run(0x1004, 0x1005, 1_000_000)
     alone = laid(few, {0x1000: MAP}, names, Matched({0: 1_000_000}), units)
     assert [(item.numbers, item.unit) for item in alone.values()] == [((0,), "src/a.c")]
 
@@ -255,11 +255,42 @@ def test_samples_have_to_be_enough() -> None:
     """What was never seen runs about as often as what was seen once: a ten-thousandth of the time at most."""
     for times, seen_once, enough in ((9_999, 0, False), (10_000, 0, True), (10_000, 1, False), (19_999, 1, True)):
         seen = Flow()
-        seen.run(0x1000, 0x1001, times)
+        seen.run(0x1004, 0x1005, times)
         if seen_once:
             seen.run(0x1020, 0x1021, seen_once)
         result = laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: times}))
         assert bool(result) == enough
+
+
+def test_a_function_that_is_only_entered_stays_whole() -> None:
+    """As one that BOLT does not instrument: calls lead into it, and nothing is recorded of its inside."""
+    seen = Flow()
+    seen.run(0x1000, 0x1001, 10**6)
+    seen.run(0x1040, 0x1041, 10**6)
+    seen.run(0x1043, 0x1044, 10**6)  # g leaves its first block
+    both = {0x1000: MAP, 0x1040: OTHER}
+    assert list(laid(seen, both, functions("f", "g"), Matched({0: 1, 1: 1}))) == [1]
+    seen.complete = True
+    assert list(laid(seen, both, functions("f", "g"), Matched({0: 1, 1: 1}))) == [0, 1]
+
+
+@pytest.mark.parametrize(("broken", "few"), [(0, True), (1, True), (2, False)])
+def test_exact_counts_need_no_thousands(broken: int, few: bool) -> None:
+    """Blocks that are left as often as entered tell executions from samples; f, with fewer, is split in the former."""
+    chain = [Block(number, 0x2000 + 16 * number, 16, False) for number in range(12)]
+    names = Functions([0x1000, 0x2000], [0x38, 12 * 16], ["f", "g"], ["", ""], {"f": [0], "g": [1]})
+    seen = Flow()
+    for number in range(11):
+        count = 20_000 + (number in range(0, 2 * broken, 2))
+        source, target = chain[number].address + 15, chain[number + 1].address
+        seen.run(source, source + 1, count)
+        seen.run(target, target + 1, count)
+        seen.jump(source, target, count)
+    seen.run(0x100F, 0x1010, 7)
+    seen.run(0x1020, 0x1021, 7)
+    seen.jump(0x100F, 0x1020, 7)
+    result = laid(seen, {0x1000: MAP, 0x2000: chain}, names, Matched({0: 1, 1: 1}))
+    assert (0 in result, 1 in result) == (few, True)
 
 
 def test_what_leaves_lies_behind_what_ran(monkeypatch: pytest.MonkeyPatch) -> None:
