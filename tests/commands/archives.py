@@ -60,6 +60,12 @@ _IMAGE = (
     "cp tree/usr/bin/prog bundle/rootfs/again && umoci repack --image oci:x bundle && "
 )
 
+#: Two archives in one file, as an initial ram disk has them: what is between them, and what packs the second.
+_TWO = (
+    "cd tree && (find . -path '*bin*' | cpio --quiet -o -H newc; {}; "
+    "find . ! -path '*bin*' | cpio --quiet -o -H newc | {}) >{{out}}"
+)
+
 #: kind -> the command that makes it
 COMMANDS = {
     **{f"tar.{f}": _TAR.format(f"--format={f}") for f in ("v7", "ustar", "gnu", "pax")},
@@ -74,6 +80,8 @@ COMMANDS = {
     "streamed.zip": "cd tree && zip -qr - . | cat >{out}",
     "bz2.zip": "cd tree && zip -Z bzip2 -qry {out} .",
     "cpio": "cd tree && find . | cpio --quiet -o -H newc >{out}",
+    "two.cpio": _TWO.format("head -c 4096 /dev/zero", "cat"),
+    "initrd.cpio": _TWO.format("true", "gzip"),
     "oci.tar": _IMAGE + "tar -cf {out} -C oci .",
     "oci.tar.gz": _IMAGE + "tar -czf {out} -C oci .",
     "docker.tar": _IMAGE + "skopeo --insecure-policy copy -q oci:oci:x docker-archive:{out}:x:y",

@@ -89,6 +89,17 @@ def test_truncated_anywhere(kind: str, made: Path, tmp_path: Path) -> None:
             assert [r for r in reports if r.verdict == UNKNOWN], part
 
 
+def test_what_follows_a_cpio_archive(made: Path, tmp_path: Path) -> None:
+    """Zeros fill the last block; what is no archive is not passed over in silence."""
+    whole = archives.make("cpio", tmp_path, made).read_bytes()
+    cut = tmp_path / "cut"
+    for rest, reason in ((b"", []), (bytes(9000), []), (b"\x02\x21\x4c\x18lz4", ["file.unknown-form"])):
+        cut.write_bytes(whole + rest)
+        reports = check(cut)
+        assert names(reports)[-2:] == sorted(archives.PROGRAMS)
+        assert [report.problem.code for report in reports if report.problem] == reason
+
+
 def test_static_archives(made: Path) -> None:
     archives.sh("cp tree/usr/lib/prog.o a.o; cp a.o a-name-of-more-than-sixteen-characters.o", made)
     archives.sh(

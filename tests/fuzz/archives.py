@@ -155,7 +155,8 @@ def cpio(chance: Chance, depth: int) -> bytes:
         head = chance.choice((b"070701", b"070702")) + b"".join(field(chance, b"%08x" % n, 8) for n in fields)
         front = head + name + b"\0"
         out += front + bytes(-len(front) % 4) + data + bytes(-len(data) % 4)
-    return out
+    following = chance.choice((b"", b"", b"", out, packed(chance, out), b"rest"))
+    return out + bytes(chance.choice((0, 0, 2, 9000))) + following
 
 
 def rpm(chance: Chance, depth: int) -> bytes:

@@ -13,6 +13,7 @@ from hugealign.io.unpacking import Budget, ByteSource, UnpackError
 from hugealign.verification.archives.kinds import NEWC, NEWC_CRC, STRIPPED, Member
 
 _NAME_LIMIT = 1 << 16
+_BLOCK = 1 << 12
 _HEADER_LIMIT = 1 << 25  # bytes of the header of a package; 100,000 files take 10 MiB
 _FIELD_LIMIT = (1 << 32) - 1
 _FORMAT, _REGULAR, _SYMLINK = 0o170000, 0o100000, 0o120000
@@ -68,6 +69,13 @@ def members(source: ByteSource, budget: Budget, header: bytes = b"") -> Iterator
             yield Member(name, data)
         data.finish()
         source.skip(-size % 4)
+
+
+def pass_zeros(source: ByteSource) -> None:
+    """Pass over zeros: what fills the last block, and what may lie between two archives."""
+    while (block := source.peek(_BLOCK)) and not block.strip(b"\0"):
+        source.skip(len(block))
+    source.skip(len(block) - len(block.lstrip(b"\0")))
 
 
 def _hex(digits: bytes) -> int:

@@ -147,7 +147,16 @@ class _Search:
         source.finish()
 
     def _cpio(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
-        yield from self._members(cpio.members(source, self._budget), name, depth)
+        following = CPIO
+        while following == CPIO:
+            yield from self._members(cpio.members(source, self._budget), name, depth)
+            cpio.pass_zeros(source)
+            following = kind(source.peek(HEAD))
+        # An initial ram disk is a sequence of archives, packed or not (Documentation/driver-api/early-userspace).
+        if following in _PACKED:
+            yield from self._unpacked(following, source, name, depth, named=True)
+        elif source.peek(1):
+            raise UnpackError("what follows the cpio archive", UNKNOWN_FORM)
         source.finish()
 
     def _rpm(self, source: ByteSource, name: str, depth: int) -> Iterator[Program]:
