@@ -230,7 +230,10 @@ def _with_edits(outcome: "Verification") -> "Verification":
         if id(file) not in tried:
             return file
         edit, link = remedies.edit(file.path, file.policy.page_size, ask_packages=True), remedies.relink(file.path)
-        remedy = edit.changed(kind=f"{edit.kind}-or-{link.kind}") if edit and link else link
+        remedy = link
+        if edit and link:
+            split = any(diagnosis.code == "HA007" for diagnosis in file.diagnoses)  # another link would split it again
+            remedy = edit if split else edit.changed(kind=f"{edit.kind}-or-{link.kind}")
         return file.changed(
             diagnoses=tuple(
                 diagnosis.changed(remedy=remedy)

@@ -88,6 +88,7 @@ REMEDIES = {
     "recurse": "check its contents with -r",
     "relink": _RELINK,
     "relink-go": _RELINK_GO,
+    "relink-sections": f"{_RELINK}, and remove section headers only afterwards (llvm-objcopy --strip-sections)",
     "remove-runtime": "remove the runtime {runtime} from it, then restart containerd",
     "restart": "restart it",
     "retry": "try again",

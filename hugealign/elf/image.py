@@ -29,6 +29,8 @@ SHT_PROGBITS, SHT_NOTE, SHT_NOBITS = 1, 7, 8
 SHF_ALLOC, SHF_EXECINSTR = 2, 4
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
+#: A section of what Go has compiled (cmd/link).
+GO_SECTION = ".go.buildinfo"
 _BASE_PAGE, _HUGE_PAGE = 4096, 2 << 20
 DT_TEXTREL, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1 = 22, 24, 30, 0x6FFFFFFB
 DF_TEXTREL, DF_BIND_NOW, DF_1_NOW, DF_1_PIE = 4, 8, 1, 0x08000000

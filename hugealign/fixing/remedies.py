@@ -6,7 +6,7 @@ import os
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
-from hugealign.elf.image import ET_REL, Image, read_image
+from hugealign.elf.image import ET_REL, GO_SECTION, Image, read_image
 from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.fixing.checked import refuse_checked
@@ -16,8 +16,7 @@ from hugealign.io.caches import cached
 from hugealign.io.regular import opened
 from hugealign.system import packages
 
-RELINK, RELINK_GO = Remedy("relink"), Remedy("relink-go")
-_OF_GO = ".go.buildinfo"  # a section of what Go has compiled (cmd/link)
+RELINK, RELINK_GO, RELINK_SECTIONS = Remedy("relink"), Remedy("relink-go"), Remedy("relink-sections")
 
 
 def edit(path: str, page_size: int, *, ask_packages: bool = False) -> Remedy | None:
@@ -61,8 +60,13 @@ def relink(path: str) -> Remedy | None:
 
 
 def _link(image: Image) -> Remedy:
-    """Return how to link the file with *image* again: Go starts a compiler for that only with an option."""
-    return RELINK_GO if any(section.name == _OF_GO for section in image.sections) else RELINK
+    """Return how to link the file with *image* again.
+
+    Go starts a compiler for that only with an option; a link without section headers is left alone.
+    """
+    if not image.sections:
+        return RELINK_SECTIONS
+    return RELINK_GO if any(section.name == GO_SECTION for section in image.sections) else RELINK
 
 
 def diagnose(path: str, page_size: int, *, ask_packages: bool = False) -> Diagnosis:

@@ -129,13 +129,14 @@ _Z_HARMLESS = """
     wxneeded zicfilp zicfilp-report zicfiss zicfiss-report
     """
 _Z_PLACES = "lrodata-after-bss text-unlikely-segment"
-_Z_OTHER = "nosectionheader"
+_Z_NO_SECTIONS = "nosectionheader"
 
 #: What ``-plugin-opt`` requests in the words of LLVM: lld and LLVMgold.so know it by these.
 _PLUGIN_OTHER = ("emit-asm", "emit-llvm", "thinlto-index-only", "disable-output")
 
 PLACES = "it places sections, segments or pages"
 OTHER = "it makes something else than a program or a library, or prints what the layout changes"
+NO_SECTIONS = "the link is checked by section headers; remove them afterwards (llvm-objcopy --strip-sections)"
 RELOCATABLE = "a relocatable link"
 NOTHING = "nothing is linked"
 UNKNOWN = "hugealign does not know it"
@@ -171,7 +172,7 @@ _EFFECTS = (
 Z_EFFECTS = (
     (frozenset(_Z_HARMLESS.split()), ""),
     (frozenset(_Z_PLACES.split()), PLACES),
-    (frozenset(_Z_OTHER.split()), OTHER),
+    (frozenset(_Z_NO_SECTIONS.split()), NO_SECTIONS),
 )
 #: Names with a value that nothing parts from them.
 _PREFIXES, _Z_PREFIXES = ("lto-O", "lto-CGO"), ("x86-64-",)

@@ -8,6 +8,7 @@ from hugealign.code.blockmap import require_blocks
 from hugealign.code.calls import Calls
 from hugealign.code.compileunits import read_units
 from hugealign.code.references import References
+from hugealign.elf.image import GO_SECTION
 from hugealign.elf.machines import native, page_size_of
 from hugealign.elf.symbols import functions_of
 from hugealign.errors import HugealignError
@@ -135,6 +136,11 @@ def order(
     ran = what_ran(binary if old is None else old, profiles, options, flow=flow, warn=warn, progress=progress)
     budget = budget_for(ran, options.budget)
     check_evidence(ran, budget, force, warn)
+    if any(section.name == GO_SECTION for section in ran.functions.image.sections):
+        warn(
+            f"{printable(binary)}: Go makes one section of all its functions, so no link can follow this order; "
+            "make all of its text huge instead: hugealign run, hugealign enable"
+        )
     build = None
     if old is not None:
         ran, build = carry(ran, binary, DebugFiles(options.debuginfo), flow, force, warn)

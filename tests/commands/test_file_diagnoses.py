@@ -24,6 +24,7 @@ from hugealign.elf.fixrecord import HEADERS_SECTION
 from hugealign.elf.image import PT_DYNAMIC, read_file
 from hugealign.fixing import examine
 from hugealign.fixing.fix import FixOptions, fix
+from hugealign.verification.rules import LACK_WINDOWS
 from tests.support import BIN, HUGEALIGN, diagnoses, need, run
 
 M = 2 << 20
@@ -315,7 +316,7 @@ ROWS = {
     "fix.more-executable": Row(FIX, f"{_GCC} data.o -no-pie -o made", "run"),
     "fix.no-record": Row((*FIX, "--undo"), PROGRAM),
     "fix.no-room": Row(FIX, synthetic([(RX, 0x10000, 4 * M, 0)], kind=2), "relink"),
-    "fix.no-sections": Row(FIX, patched((E_SHOFF, "Q", 0), (E_SHNUM, "I", 0)), "relink"),
+    "fix.no-sections": Row(FIX, patched((E_SHOFF, "Q", 0), (E_SHNUM, "I", 0)), "relink-sections"),
     "fix.no-window": Row(
         (*FIX, "--level=align"), f"gcc {_SMALL_PAGES} main.o two.o -o made", "level", again=(*FIX, "--level=shift")
     ),
@@ -412,6 +413,15 @@ def test_what_go_has_linked_is_linked_in_its_own_way(built: Path, tmp_path: Path
     kinds = {item["remedy"]["kind"] for item in asked(VERIFY, tmp_path).values()}
     assert "fix-or-relink-go" in kinds
     assert "fix-or-relink" not in kinds
+
+
+def test_another_link_would_split_the_text_again(built: Path, tmp_path: Path) -> None:
+    """As of -mcmodel=large, whose code LLD since version 20 keeps in a segment of its own."""
+    apart = "-Wl,--section-start=.fini=0x9000000"
+    run("gcc", "-fuse-ld=bfd", apart, built / "main.o", built / "text.o", "-o", tmp_path / "made", check=True)
+    result = asked(VERIFY, tmp_path)
+    assert "HA007" in result
+    assert {item["remedy"]["kind"] for item in result.values() if item["code"] in LACK_WINDOWS} == {"fix"}
 
 
 def test_a_protection_that_would_be_lost(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -273,6 +273,15 @@ def test_the_same_as_a_function(prog: Path, tmp_path: Path) -> None:
         hugealign.order(str(prog), [str(tmp_path / "absent")])
 
 
+def test_an_order_that_no_link_can_follow(prog: Path, tmp_path: Path) -> None:
+    """Of what Go has compiled, all functions are one section: said when the order is made."""
+    (tmp_path / "p").write_text("main;hot 900\nmain 1\n")
+    run("objcopy", "--add-section", f".go.buildinfo={tmp_path / 'p'}", prog, tmp_path / "go", check=True)
+    done = run(HUGEALIGN, "order", "p", "-b", "go", "-o", "order", cwd=tmp_path)
+    assert (done.returncode, "go: Go makes one section of all its functions" in done.stderr) == (0, True)
+    assert "Go makes" not in run(HUGEALIGN, "order", "p", "-b", prog, cwd=tmp_path, check=True).stderr
+
+
 @pytest.mark.parametrize(("count", "warned"), [(99, True), (100, False)])
 def test_few_samples_of_perf_are_told(count: int, warned: bool, prog: Path, tmp_path: Path) -> None:
     """As they are not of a list of symbols, which somebody chose."""
