@@ -153,8 +153,10 @@ def _module(name: str) -> "ModuleType":
     return importlib.import_module(f"hugealign.cli.{name.replace('-', '_')}")
 
 
-def not_found(word: str) -> str:
+def not_found(word: str, following: str = "") -> str:
     """Return the message for a first word that is neither a command nor a program, in the shell's words."""
+    if following in COMMANDS or following in LABORATORY:
+        return f"{printable(word)}: command not found; did you mean: hugealign {following} {printable(word)}"
     near = nearest(word, COMMANDS | LABORATORY)
     return f"{printable(word)}: command not found{f'; did you mean: hugealign {near}' if near else ''}"
 
@@ -255,5 +257,5 @@ def _run(argv: list[str]) -> int:
     if argv[0].startswith("-"):
         parser().parse_args(argv)  # --help, --version and wrong options end here
         return 2
-    messages.error(not_found(argv[0]))
+    messages.error(not_found(argv[0], *argv[1:2]))
     return 127

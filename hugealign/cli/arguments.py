@@ -10,7 +10,7 @@ from hugealign.io.units import parse_page_size, printable
 from hugealign.settings import OWN
 
 #: How processes are named.
-TARGET = "PID|NAME|UNIT.service"
+TARGET = "PID|NAME|UNIT"
 
 _PAGE_SIZE = "the huge page size (default: that of the file's processor: 1M for s390x, 32M for LoongArch, else 2M)"
 _COUNT_LIMIT = 10**9
@@ -81,6 +81,13 @@ def add_page_size(add: "Callable[..., Any]") -> None:
 def page_size(text: str | None, where: str = "--page-size") -> int:
     """Return the bytes of a page size that is given at *where*, OWN if there is none.  Raises UsageError."""
     return parse_page_size(text, where) if text else OWN
+
+
+def form_name(text: str) -> str:
+    """Return the name of a report's form; raises ArgumentTypeError for that which has an option of its own."""
+    if text == "json":
+        raise argparse.ArgumentTypeError("for JSON, give --json instead")
+    return text
 
 
 # argparse shows the names of these functions when they raise ValueError.

@@ -1,10 +1,12 @@
 """What commands that read profiles share: options, and the program that a profile names."""
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Callable
 
-from hugealign.errors import UsageError
+from hugealign.errors import HugealignError, UsageError
 from hugealign.io.units import parse_size, printable
 
 
@@ -34,9 +36,15 @@ def max_unpacked(args: argparse.Namespace) -> int | None:
 
 
 def only_program(command: str, profiles: list[str]) -> str:
-    """Return the only program that *profiles* name, and say so for *command*.  Raises UsageError without one."""
+    """Return the only program that *profiles* name, and say so for *command*.  Raises UsageError without one.
+
+    HugealignError if a profile does not exist.
+    """
     from hugealign.profile.programs import programs
 
+    for profile in profiles:
+        if not os.path.exists(profile):
+            raise HugealignError(f"{printable(profile)}: {os.strerror(errno.ENOENT)}")
     paths = programs(profiles)
     if len(paths) != 1:
         known = f": {', '.join(map(printable, paths[:3]))}{' ...' if len(paths) > 3 else ''}" if paths else ""

@@ -14,7 +14,7 @@ from hugealign.watch import ps_report as report
 from hugealign.watch.ps import Seen
 
 PARSER = SplitParser
-USAGE = "hugealign ps [OPTION]... PID|NAME|UNIT.service...\n       hugealign ps [OPTION]... -- CMD [ARG]..."
+USAGE = "hugealign ps [OPTION]... PID|NAME|UNIT...\n       hugealign ps [OPTION]... -- CMD [ARG]..."
 EPILOG = """\
 With -- CMD, ps starts CMD, samples it every 20 ms and, when CMD ends, shows the
 last sample.  It does not show processes that CMD starts.  CMD also writes to

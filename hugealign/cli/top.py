@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from hugealign.cli.arguments import add_json, interval
+from hugealign.cli.arguments import add_json, form_name, interval
 from hugealign.cli.output import painted, plain, redrawn, write
 from hugealign.errors import STATUSES, UsageError
 from hugealign.watch import top_report as report
@@ -49,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json(form.add_argument, f"schema {report.SCHEMA}; with --watch one line per table")
     form.add_argument(
         "--format",
+        type=form_name,
         choices=("text", "prometheus"),
         default="text",
         help="format of the table (default: text); prometheus: for the textfile collector of node_exporter",

@@ -200,21 +200,29 @@ def denied(code: str, pid: int, number: int, *needed: str) -> Diagnosis:
 def find(target: str) -> list[int]:
     """Return the PIDs that *target* means: a PID itself, or all processes of a service or of a name except our own.
 
-    A service ends in ``.service``; a name is the ``comm`` of a process or the base name of its program.  Raises
-    GoneError for a name that no process has, HugealignError for a number that is no PID, and without /proc.
+    A name is the ``comm`` of a process or the base name of its program.  A service may go without ``.service``, as for
+    systemctl; then it counts before a name that no process of it has: ``mariadb`` is the server, not the client.
+    Raises GoneError for a name that no process has, HugealignError for a number that is no PID, and without /proc.
     """
     every = pids()
     if target.endswith(".service"):
-        members = [pid for pid in every if groups.service(groups.of_process(pid)) == target]
+        members = _of_service(target, every)
         if not members:
             raise GoneError.of(Diagnosis("service.no-process", target, {}))
         return members
     if target.isascii() and target.isdecimal():
         return [decimal(target, _PID_LIMIT, "PID")]
     matching = [pid for pid in every if pid != os.getpid() and _has_name(pid, target)]
+    members = _of_service(f"{target}.service", every)
+    if members and set(members).isdisjoint(matching):
+        return members
     if not matching:
         raise GoneError.of(Diagnosis("process.unknown-name", target, {"near": nearest(target, _names())}))
     return matching
+
+
+def _of_service(unit: str, every: Sequence[int]) -> list[int]:
+    return [pid for pid in every if groups.service(groups.of_process(pid)) == unit]
 
 
 def _names() -> set[str]:

@@ -22,14 +22,15 @@ check_command() {
     esac
 }
 
-# no_command WORD: say that there is none, and, unless it is a missing compiler, which command of ours is close to it.
+# no_command WORD: say that there is none, and, unless it is a missing compiler, which command of ours is meant: one
+# with a similar name, or $second.
 no_command() {
     is_compiler "$1" || case ${0##*/}/$1 in
         hugealign/[!-]*)
             # shellcheck source=hugealign/sh/python.sh
             . "$package/sh/python.sh"
             # shellcheck disable=SC2154
-            ! find_python "$package" || exec "$python" -I -S "$package/__main__.py" "$1"
+            ! find_python "$package" || exec "$python" -I -S "$package/__main__.py" "$1" ${second:+"$second"}
             ;;
     esac
     fail 127 "$1: command not found"
@@ -281,10 +282,17 @@ case $name in
             # Programs of these names could be on PATH, but are not meant.
             undo) fail 2 'undo: not a command; fix, warm and adapt have --undo, and disable undoes enable' ;;
             install | uninstall) fail 2 "$1: not a command; the package manager does that, or make $1 in hugealign's source" ;;
-            -*) set -- cc "$@" ;; # build systems drop the second word of "hugealign gcc"
+            version) fail 2 'version: not a command; hugealign --version prints it' ;;
+            --fix | --libs | --json | --in-place | --dry-run | --undo)
+                fail 2 "$1: an option follows its command: hugealign COMMAND $1 ..." ;;
+            -*) # build systems drop the second word of "hugealign gcc"
+                [ "$#/$1" != 1/-v ] || [ ! -t 2 ] || echo 'hugealign: -v is for cc; hugealign --version prints ours' >&2
+                set -- cc "$@"
+                ;;
         esac
         ;;
 esac
+second=${2-}
 
 case ${HUGEALIGN_DISABLE-} in
     '' | 0) ;;

@@ -213,6 +213,8 @@ def test_processes() -> None:
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
+        ("version", "version: not a command; hugealign --version prints it"),
+        ("--fix run -- true", "--fix: an option follows its command: hugealign COMMAND --fix ..."),
         ("verify", "verify: no file; example: hugealign verify ./server"),
         ("fix --dry-run --undo /", "fix: a directory cannot be undone; give the files"),
         ("fix x", "fix: no output; give -o OUT, --in-place, or --dry-run to see what it would do"),
@@ -242,6 +244,18 @@ def test_a_number_that_is_none_is_called_by_what_it_counts(words: str, name: str
     assert (status, "invalid _" in line, f"{name} value: 'x'" in line) == (2, False, True), line
 
 
+def test_the_command_comes_first() -> None:
+    words = "no-such-service: command not found; did you mean: hugealign enable no-such-service"
+    assert message("no-such-service", "enable") == (127, f"hugealign: error: {words}")
+    assert message("no-such-service", "x") == (127, "hugealign: error: no-such-service: command not found")
+
+
+@pytest.mark.parametrize("command", ["verify", "top"])
+def test_json_has_an_option_of_its_own(command: str) -> None:
+    status, line = message(command, "--format", "json")
+    assert (status, "argument --format: for JSON, give --json instead" in line) == (2, True), line
+
+
 def test_in_a_directory_that_was_removed(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     done = run("sh", "-c", f"cd gone && rmdir ../gone && {HUGEALIGN} verify /bin/sh", cwd=tmp_path)
@@ -252,7 +266,8 @@ def test_order_asks_for_the_program_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "names").write_text("main\n")
     line = "hugealign: error: order: which program ran? give it with -b, for example: -b ./server"
     assert message("order", tmp_path / "names") == (2, line)
-    assert message("order", tmp_path / "missing") == (2, line)
+    missing = tmp_path / "missing"
+    assert message("order", missing) == (3, f"hugealign: error: {missing}: No such file or directory")
 
 
 @pytest.fixture(scope="module")

@@ -352,6 +352,24 @@ def test_service_is_enabled(program: Path) -> None:
     ]
 
 
+def test_names_of_services(program: Path) -> None:
+    """As systemctl takes them, without .service; a unit counts before a client that has its name, as mariadb's does."""
+
+    def shown(name: str) -> set[int]:
+        return {item["pid"] for item in json.loads(hugealign("ps", "--json", name).stdout)["processes"]}
+
+    client = program.with_name("ha-unit")
+    shutil.copy(program, client)
+    with running(program, "5") as server, running(client, "5") as other:
+        assert shown("ha-unit") == {other.pid}
+        with in_group("system.slice/system-ha.slice/ha@15-main.service", server.pid):
+            assert shown("ha@15-main") == shown("ha@15-main.service") == {server.pid}
+        with in_group("system.slice/ha-unit.service", server.pid):
+            assert shown("ha-unit") == {server.pid}
+        with in_group("system.slice/ha-unit.service", other.pid):
+            assert shown("ha-unit") == {other.pid}
+
+
 def test_containers_are_told_apart(program: Path) -> None:
     name = "0123456789abcdef" * 4
     with running(program, "5") as ours, running(program, "5") as theirs, in_group(f"docker/{name}", theirs.pid):
