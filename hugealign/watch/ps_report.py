@@ -21,27 +21,91 @@ _ROWS = 64  # rows of strip or list per mapping; JSON has them all
 
 
 def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
-    """Return the lines of the table, one for each mapping."""
-    rows = [("PID", "MAPPING", "TEXT", "WINDOWS", "COVERED", "HOW")]
+    """Return the lines of the table: one for each mapping, and for the same mapping of several processes."""
+    alike: dict[tuple[object, ...], list[tuple[Verdict, Mapping]]] = {}
     for verdict in verdicts:
         for m in verdict.mappings:
-            possible = m.windows_possible(page_size)
-            name = m.path if verdict.process.is_program(m) else m.path.rpartition("/")[2]
-            name = name or "(its text, copied)" * m.own
-            covered = f"{coverage(m.huge, m.size):.1f}%" if possible or m.huge else "--"
-            windows = f"{m.windows_huge(page_size)}/{possible}"
-            how = m.how or ("small pages" if possible else "no whole window")
-            if m.start in verdict.staged:
-                how += ", staged"
-            name = printable(name) or "(anonymous)"
-            rows.append((str(verdict.process.pid), name, format_size(m.size), windows, covered, how))
+            how = m.how or ("small pages" if m.windows_possible(page_size) else "no whole window")
+            how += ", staged" * (m.start in verdict.staged)
+            key = (how, verdict.process.is_program(m), *_shared(verdict, m))
+            alike.setdefault(key, []).append((verdict, m))
+    rows = [("PID", "MAPPING", "TEXT", "WINDOWS", "COVERED", "HOW")]
+    for (state, is_program, *_), members in alike.items():
+        verdict, m = members[0]
+        possible, pid = m.windows_possible(page_size), str(verdict.process.pid)
+        label = m.path if is_program else m.path.rpartition("/")[2]
+        label = printable(label or "(its text, copied)" * m.own) or "(anonymous)"
+        some = possible or any(mapping.huge for _, mapping in members)
+        covered = _from_to([coverage(mapping.huge, m.size) for _, mapping in members], "{:.1f}") + "%" if some else "--"
+        windows = _from_to([mapping.windows_huge(page_size) for _, mapping in members], "{}") + f"/{possible}"
+        if others := len({each.process.pid for each, _ in members}) - 1:
+            pid += f" +{others}"
+        rows.append((pid, label, format_size(m.size), windows, covered, str(state)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     line = "  ".join(f"{{:{side}{width}}}" for side, width in zip("><>>><", widths, strict=True))
     return [line.format(*row).rstrip() for row in rows]
 
 
+def _shared(verdict: Verdict, mapping: Mapping) -> tuple[object, ...]:
+    """Return what identifies the text of *mapping*; processes share that of a file."""
+    if mapping.without_file:
+        return verdict.process.pid, mapping.start
+    return mapping.path, *mapping.device, mapping.inode, mapping.offset, mapping.size
+
+
+def _from_to(numbers: Sequence[float], form: str) -> str:
+    return "-".join(dict.fromkeys((form.format(min(numbers)), form.format(max(numbers)))))
+
+
+def summary(verdicts: Sequence[Verdict], page_size: int) -> str:
+    """Return a line on several processes: what they share counts once."""
+    texts: dict[tuple[object, ...], list[Mapping]] = {}
+    for verdict in verdicts:
+        for mapping in verdict.mappings:
+            texts.setdefault(_shared(verdict, mapping), []).append(mapping)
+    possible = sum(same[0].windows_possible(page_size) for same in texts.values())
+    huge = [sum(choose(m.windows_huge(page_size) for m in same) for same in texts.values()) for choose in (min, max)]
+    size = format_size(sum(same[0].size for same in texts.values()))
+    shares = "what they share counts once: " if sum(map(len, texts.values())) > len(texts) else ""
+    return (
+        f"{len(verdicts)} processes, {shares}{size} of text with {counted(possible, 'window')}, "
+        f"{_from_to(huge, '{}')} of them huge"
+    )
+
+
 def lines(verdict: Verdict) -> list[str]:
     """Return the verdict in words, with reasons and remedies on lines of their own."""
+    result = [_head(verdict)]
+    several = len(verdict.diagnoses) > 1
+    shown: set[Remedy | None] = set()
+    for diagnosis in verdict.diagnoses:
+        of = f"{printable(diagnosis.subject.rpartition('/')[2])}: " if diagnosis.subject != verdict.process.exe else ""
+        windows = int(diagnosis.facts.get("windows", 0))
+        count = f"{counted(windows, 'window')}: " if several and windows else ""
+        result += _indented(diagnosis, of + count, 2, shown)
+    for other in verdict.others:
+        result += _other_lines(other, shown)
+    return result
+
+
+def reasons(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return why not all is huge in several processes, each reason once, with what helps."""
+    found: dict[tuple[str, str, Remedy | None], list[Diagnosis]] = {}
+    for verdict in verdicts:
+        others = (other for each in verdict.others for other in each.diagnoses[:1])
+        for diagnosis in (*verdict.diagnoses, *others):
+            remedy = diagnosis.remedy and diagnosis.remedy.changed(before=None, after=None)
+            found.setdefault((diagnosis.subject, diagnosis.code, remedy), []).append(diagnosis)
+    result: list[str] = []
+    shown: set[Remedy | None] = set()
+    for (subject, _, _), same in found.items():
+        count = f" ({len(same)} processes)" if len(same) > 1 else ""
+        most = max(same, key=lambda diagnosis: int(diagnosis.facts.get("windows", 0)))
+        result += _indented(most, f"{printable(subject.rpartition('/')[2])}{count}: ", 2, shown)
+    return result
+
+
+def _head(verdict: Verdict) -> str:
     name = f"{printable(verdict.process.comm)}[{verdict.process.pid}]"
     held, wanted, possible = verdict.wanted_huge, verdict.wanted, verdict.possible
     if not possible:
@@ -54,17 +118,7 @@ def lines(verdict: Verdict) -> list[str]:
             head = f"the one window that its build requests is huge{rest}" if some else "its one window is huge"
     if verdict.without:
         head += f"; {format_size(verdict.without)} of text have none"
-    result = [f"{name}: {render.painted(head, 'ok' if verdict.met else 'warning')}"]
-    several = len(verdict.diagnoses) > 1
-    shown: set[Remedy | None] = set()
-    for diagnosis in verdict.diagnoses:
-        of = f"{printable(diagnosis.subject.rpartition('/')[2])}: " if diagnosis.subject != verdict.process.exe else ""
-        windows = int(diagnosis.facts.get("windows", 0))
-        count = f"{counted(windows, 'window')}: " if several and windows else ""
-        result += _indented(diagnosis, of + count, 2, shown)
-    for other in verdict.others:
-        result += _other_lines(other, shown)
-    return result
+    return f"{name}: {render.painted(head, 'ok' if verdict.met else 'warning')}"
 
 
 def _indented(diagnosis: Diagnosis, prefix: str, indent: int, shown: set[Remedy | None]) -> list[str]:
@@ -111,16 +165,20 @@ def details(verdict: Verdict) -> list[str]:
 
 
 def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: int = BASE_PAGE) -> list[str]:
-    """Return the lines for people: the table and the verdicts, with *verbose* each window.
+    """Return the lines for people: the table and the verdicts, with *verbose* each window; of several, a summary first.
 
     *base_page* is the kernel's.  With pages of 64 KiB, text may lie in runs of contiguous entries
     (arch/arm64/mm/contpte.c), which neither smaps nor PAGEMAP_SCAN shows.
     """
-    result = table(verdicts, page_size)
+    several = len(verdicts) > 1
+    result = [summary(verdicts, page_size), ""] if several else []
+    result += table(verdicts, page_size)
     for verdict in verdicts:
-        result += lines(verdict)
+        result += [_head(verdict)] if several else lines(verdict)
         if verbose:
             result += details(verdict)
+    if several:
+        result += reasons(verdicts)
     if base_page != BASE_PAGE and verdicts:
         runs = f"runs of contiguous page table entries, below {format_size(page_size)}"
         result.append(

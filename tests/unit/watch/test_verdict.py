@@ -263,6 +263,22 @@ def test_large_parts_besides_the_program_count_for_nothing() -> None:
     assert shown["diagnoses"][0]["code"] == "text.no-window"
 
 
+def test_what_processes_share_is_shown_once() -> None:
+    """A summary, each mapping, a line for each process, and each reason with what helps."""
+    cold = APP.changed(rss=6 * M, file_pmd=4 * M)
+    first, second = judge(process(APP), (APP,), WINDOW), judge(process(cold).changed(pid=8), (cold,), WINDOW)
+    third = judge(process(cold).changed(pid=9), (cold,), WINDOW)
+    shown = [plain(line) for line in text([first, second, third], WINDOW, verbose=False)]
+    assert shown[0].startswith("3 processes, what they share counts once: ")
+    assert shown[0].count("with 3 windows") == 1
+    (row,) = [line for line in shown if "  /srv/app  " in line]
+    assert row.split()[:3] == ["7", "+2", "/srv/app"]
+    assert "2-3/3" in row
+    assert [line.split(":")[0] for line in shown if line.startswith("app[")] == ["app[7]", "app[8]", "app[9]"]
+    reasons = [line for line in shown if "(2 processes)" in line]
+    assert len(reasons) == len([line for line in shown if line.startswith("  app")]) == 1
+
+
 def test_pages_of_64k_hide_their_runs() -> None:
     verdict = judge(process(APP), (APP,), WINDOW)
     assert text([verdict], WINDOW, verbose=False)[-1].endswith("\x1b[32mall 3 windows are huge\x1b[0m")
