@@ -20,8 +20,8 @@ A service mounts it over the file (`hugealign enable` writes the unit), and
 `hugealign run` uses it. If the file has changed, stage replaces the copy. A copy
 keeps times, group, ACLs and labels of its file. It belongs to root, and only
 root can write to it. stage refuses set-user-ID files and files with
-capabilities. Copies take as much memory as the files, at most half of the
-machine's.
+capabilities. Copies take whole huge pages, with --fix up to three more than the
+file needs; together at most half of the machine's memory.
 
 hugealign status lists the copies, and status --undo FILE removes that of FILE.
 With the last copy the store goes. Processes that run from a copy keep it.

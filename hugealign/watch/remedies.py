@@ -28,6 +28,8 @@ from hugealign.watch.parts import CodeKind, CodePart
 _MANAGERS = ("systemd", "init")
 _RESTART = ("process.text-written", "process.mapped-small", "file.replaced", "copy.outdated", "copy.in-memory")
 _ADAPT = ("runtime.small-pages", "process.text-copied")
+#: Directories of packages of Python and of Node, and how many files of one are a command too long to type.
+_PACKAGES, _SEVERAL = ("site-packages", "dist-packages", "node_modules"), 3
 _OF_FILE = ("cache.small-pages", "text.no-window")
 
 
@@ -88,7 +90,7 @@ class Start(Record):
         if not self.inside and which(name) != started:
             name = started
         # A library is named by its file: the program may be linked with it, or open it later.
-        files = [word for path in self.files for word in ("--file", path)]
+        files = [word for path in _gathered(self.files) for word in ("--file", path)]
         argv = ("hugealign", "run", *fix, *files, "--", name)
         if self.inside:
             return Remedy("start-inside", argv, ARGUMENTS, before, after)
@@ -223,6 +225,15 @@ class Remedies:
             with suppress(HugealignError):
                 self._early[owner.service] = services.starts_early(owner.service)
         return self._early.get(owner.service, False)
+
+
+def _gathered(files: Sequence[str]) -> Sequence[str]:
+    """Return *files* with the directory of packages that has several of them in their place: one word to type."""
+    places: dict[str, list[str]] = {}
+    for path in files:
+        top, mark, _ = next((cut for name in _PACKAGES if (cut := path.partition(f"/{name}/"))[1]), ("", "", ""))
+        places.setdefault(f"{top}{mark.rstrip('/')}" or path, []).append(path)
+    return [word for place, same in places.items() for word in ([place] if len(same) >= _SEVERAL else same)]
 
 
 def _start(owner: Owner, part: CodePart, inside: bool, fix: bool) -> Start:

@@ -11,6 +11,7 @@ from hugealign.watch.top import Machine, ProgramRow
 SCHEMA = "hugealign.top/1"
 
 _PROGRAM_WIDTH, _NARROWEST = 40, 12
+_SAME = "(the same)"  # action as that of the row above
 _HEAD = ("PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "ACTION")
 
 
@@ -43,20 +44,28 @@ def _processes(count: int) -> str:
 def table(machine: Machine, *, width: int = 0, height: int = 0) -> list[str]:
     """Return the lines for people: at most *height* of them, cut at *width* columns; 0 means no limit.
 
-    If the rows are wider than that, each action has a line of its own, below its row.
+    Rows with the same action follow the first of them, which has it.  If the rows are wider than that, each action has
+    a line of its own, below its row.
     """
     contained = any(row.container for row in machine.rows)
     names = ("CONTAINER", *_HEAD) if contained else _HEAD
-    cells = [_cells(row, contained) for row in machine.rows]
+    alike: dict[str, list[ProgramRow]] = {}
+    for at, row in enumerate(machine.rows):
+        alike.setdefault(_cells(row, contained)[-1] if row.remedy else str(at), []).append(row)
+    ordered = [row for same in alike.values() for row in same]
+    again = {id(row) for same in alike.values() for row in same[1:]}
+    cells = [
+        (*cell[:-1], _SAME if id(row) in again else cell[-1]) for row in ordered for cell in [_cells(row, contained)]
+    ]
     title, *rows = _aligned([names, *cells])
     blocks = [[(row, cell[-1])] for row, cell in zip(rows, cells, strict=True)]
     if width and max(map(len, (title, *rows))) > width:
         title, *rows = _narrowed([cell[:-1] for cell in (names, *cells)], width)
-        actions = ([] if cell[-1] == "-" else [(f"       {cell[-1]}", cell[-1])] for cell in cells)
+        actions = ([] if cell[-1] in ("-", _SAME) else [(f"       {cell[-1]}", cell[-1])] for cell in cells)
         blocks = [[(row, ""), *action] for row, action in zip(rows, actions, strict=True)]
     head_lines = [*head(machine), "", title]
     shown = [(line, "", "") for line in head_lines]
-    for number, (block, row) in enumerate(zip(blocks, machine.rows, strict=True)):
+    for number, (block, row) in enumerate(zip(blocks, ordered, strict=True)):
         last = number == len(blocks) - 1
         if height and len(shown) + len(block) > height - (not last):
             shown.append((f"… {len(blocks) - number} more", "", ""))

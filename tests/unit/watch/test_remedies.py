@@ -41,6 +41,16 @@ def test_start_is_a_command_that_a_shell_takes(tmp_path: Path, monkeypatch: pyte
     assert (inside.kind, inside.argv) == ("start-inside", ("hugealign", "run", "--fix", "--", "mariadbd"))
 
 
+def test_many_libraries_of_packages_are_one_directory() -> None:
+    names = ("numpy.libs/a.so", "scipy.libs/b.so", "x/c.so")
+    libraries = tuple(f"/srv/venv/lib/python3.11/site-packages/{name}" for name in names)
+    start = SERVICE.changed(service="", inside=True, fix=True, files=("/lib/d.so", *libraries))
+    words = ("--fix", "--file", "/lib/d.so", "--file", "/srv/venv/lib/python3.11/site-packages")
+    assert argv(start) == ("hugealign", "run", *words, "--", "mariadbd")
+    few = start.changed(files=libraries[:2])
+    assert argv(few)[3:7] == ("--file", libraries[0], "--file", libraries[1])
+
+
 def remedied(start: Start) -> Remedied:
     return Remedied(Diagnosis("cache.small-pages", "/f", {}, start.remedy(0, 3)), start)
 

@@ -52,6 +52,19 @@ def test_one_window_is_huge() -> None:
     assert adapt_report.lines(replace(adapted, huge=2)) == ["app[7]: 2 of at most 5 windows are huge"]
 
 
+def test_one_action_for_several_rows_is_shown_once() -> None:
+    """They follow one another, whatever lies between them by gain."""
+    library = replace(ROW, part="/lib/a.so", kind=CodeKind.LIBRARY)
+    other = Diagnosis("cache.small-pages", "/srv/b", {}, Remedy("run", ("do", "that"), "", 2, 6))
+    between = replace(ROW, program="/srv/b", diagnosis=other)
+    shown = replace(MACHINE, rows=(ROW, between, library, replace(ROW, program="/srv/c", diagnosis=None)))
+    lines = [line.split() for line in table(shown)[-4:]]
+    assert [line[2] for line in lines] == ["/srv/app", "/srv/app", "/srv/b", "/srv/c"]
+    assert [" ".join(line[9:]) for line in lines] == ["run: do this", "(the same)", "run: do that", "-"]
+    narrow = table(shown, width=60)
+    assert [line.strip() for line in narrow].count("run: do this") == 1
+
+
 def test_table_fits_a_screen() -> None:
     lines = table(replace(MACHINE, rows=(ROW,) * 50), width=80, height=10)
     assert (len(lines), lines[-1]) == (10, "… 46 more")
