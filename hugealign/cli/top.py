@@ -11,7 +11,8 @@ from hugealign.watch.top import Machine, TopOptions, top, watch
 
 EPILOG = """\
 Each row is a part of a program, over all of its processes: its text, a large
-library, or code without a file.
+library, or code without a file.  Pages of a file that they share count once; in
+JSON and in metrics, once for each process.
 
   HUGE   windows that are huge now
   CAN    windows that can be huge with the file as it is

@@ -20,8 +20,7 @@ def head(machine: Machine) -> list[str]:
     clock = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(machine.time))
     budget = machine.budget
     lines = [f"{clock}  {budget.entries} entries for {format_size(machine.page_size)} pages ({budget.why})"]
-    huge = sum(row.windows_huge for row in machine.rows)
-    reachable = sum(row.windows_reachable for row in machine.rows)
+    huge, _, reachable = map(sum, zip(*map(_windows, machine.rows), strict=True)) if machine.rows else (0, 0, 0)
     size = format_size(machine.page_size)
     lines.append(
         f"{_processes(machine.processes)} with {size} of text or more: {counted(huge, 'window')} {are(huge)} huge, "
@@ -49,9 +48,9 @@ def table(machine: Machine, *, width: int = 0, height: int = 0) -> list[str]:
     """
     contained = any(row.container for row in machine.rows)
     names = ("CONTAINER", *_HEAD) if contained else _HEAD
-    alike: dict[str, list[ProgramRow]] = {}
+    alike: dict[str | int, list[ProgramRow]] = {}
     for at, row in enumerate(machine.rows):
-        alike.setdefault(_cells(row, contained)[-1] if row.remedy else str(at), []).append(row)
+        alike.setdefault(_cells(row, contained)[-1] if row.remedy and row.remedy.argv else at, []).append(row)
     ordered = [row for same in alike.values() for row in same]
     again = {id(row) for same in alike.values() for row in same[1:]}
     cells = [
@@ -110,13 +109,27 @@ def _cells(row: ProgramRow, contained: bool) -> tuple[str, ...]:
         f"{100 * row.cpu:.1f}",
         program,
         part or f"{row.part} code".lstrip(),
-        format_size(row.text),
-        str(row.windows_huge),
-        str(row.windows_possible),
-        str(row.windows_reachable),
+        format_size(row.text // _shares(row)),
+        *map(str, _windows(row)),
         action,
     )
     return (printable(row.container) or "-", *cells) if contained else cells
+
+
+def _shares(row: ProgramRow) -> int:
+    """Return how many processes share the text of *row*: its file has the same pages in all."""
+    return 1 if row.kind == CodeKind.CODE else len(row.pids)
+
+
+def _windows(row: ProgramRow) -> tuple[int, int, int]:
+    """Return the windows that are huge, can be and could be, for people: those that processes share count once.
+
+    Room for code that is not in use yet can become huge only with the code, so it does not count.
+    """
+    huge, possible, reachable = (
+        -(-count // _shares(row)) for count in (row.windows_huge, row.windows_possible, row.windows_reachable)
+    )
+    return huge, min(possible, reachable) if row.kind == CodeKind.CODE and row.remedy else possible, reachable
 
 
 def _last(text: str, most: int) -> str:

@@ -38,18 +38,27 @@ def test_table() -> None:
     lines = table(MACHINE)
     assert lines[0].endswith("  8 entries for 2.0 MiB pages (skylake)")
     assert lines[1] == (
-        "2 processes with 2.0 MiB of text or more: 2 windows are huge, 6 could be; 99 processes with less"
+        "2 processes with 2.0 MiB of text or more: 1 window is huge, 3 could be; 99 processes with less"
     )
     assert lines[2] == "1 process skipped: no permission; root sees more"
-    assert lines[-1].split() == ["2", "50.0", "/srv/app", "text", "12.0", "MiB", "2", "6", "6", "run:", "do", "this"]
+    assert lines[-1].split() == ["2", "50.0", "/srv/app", "text", "6.0", "MiB", "1", "3", "3", "run:", "do", "this"]
     assert lines[-2].split() == ["PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "ACTION"]
 
 
 def test_one_window_is_huge() -> None:
-    assert ": 1 window is huge, 6 could be; " in table(replace(MACHINE, rows=(replace(ROW, windows_huge=1),)))[1]
+    one = replace(ROW, pids=(7,))
+    assert ": 1 window is huge, 6 could be; " in table(replace(MACHINE, rows=(replace(one, windows_huge=1),)))[1]
+    assert ": 2 windows are huge, 6 could be; " in table(replace(MACHINE, rows=(one,)))[1]
     adapted = Adapted(7, "app", 5, 0, huge=1)
     assert adapt_report.lines(adapted) == ["app[7]: 1 of at most 5 windows is huge"]
     assert adapt_report.lines(replace(adapted, huge=2)) == ["app[7]: 2 of at most 5 windows are huge"]
+
+
+def test_room_for_code_does_not_count_as_code() -> None:
+    """As of PHP: 192 windows of room in six processes, of which 28 are in use."""
+    code = replace(ROW, kind=CodeKind.CODE, part="PHP", windows_huge=0, windows_possible=192, windows_reachable=28)
+    assert table(replace(MACHINE, rows=(code,)))[-1].split()[7:10] == ["0", "28", "28"]
+    assert json.loads(report.to_json(replace(MACHINE, rows=(code,))))["rows"][0]["windows_possible"] == 192
 
 
 def test_one_action_for_several_rows_is_shown_once() -> None:
@@ -61,6 +70,8 @@ def test_one_action_for_several_rows_is_shown_once() -> None:
     lines = [line.split() for line in table(shown)[-4:]]
     assert [line[2] for line in lines] == ["/srv/app", "/srv/app", "/srv/b", "/srv/c"]
     assert [" ".join(line[9:]) for line in lines] == ["run: do this", "(the same)", "run: do that", "-"]
+    restart = replace(ROW, diagnosis=Diagnosis("file.replaced", "/srv/app", {}, Remedy("restart")))
+    assert [line.endswith("restart it") for line in table(replace(MACHINE, rows=(restart, restart)))[-2:]] == [True] * 2
     narrow = table(shown, width=60)
     assert [line.strip() for line in narrow].count("run: do this") == 1
 
@@ -80,9 +91,9 @@ def test_actions_are_read_on_a_narrow_screen() -> None:
     rows = (replace(long, diagnosis=start), replace(long, diagnosis=None))
     lines = table(replace(MACHINE, rows=rows), width=80)
     assert lines[-4].endswith("  HUGE  CAN  COULD")
-    assert lines[-3].split()[2:4] == ["…dk-amd64/bin/java", "libstdc++.so.6.0.30"]
+    assert lines[-3].split()[2:4] == ["…jdk-amd64/bin/java", "libstdc++.so.6.0.30"]
     assert lines[-2] == f"       {advised('start', 'hugealign', 'run', '--fix', '--', 'java')}"
-    assert lines[-1].split()[-3:] == ["2", "6", "6"]
+    assert lines[-1].split()[-3:] == ["1", "3", "3"]
     assert max(map(len, lines[3:])) <= 80
     for height in range(1, 12):
         result = table(replace(MACHINE, rows=(long,) * 50), width=80, height=height)
