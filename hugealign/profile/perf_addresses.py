@@ -191,6 +191,8 @@ class AddressReader:
             path = path.removesuffix(b" (deleted)")
             if not self.ours(path):
                 self.profile.other_file(path)
+                if b"x" in rights:
+                    self.processes.elsewhere(pid)
             else:
                 self._settle()
                 first, at = int(start, 16), int(offset, 16)
@@ -198,7 +200,7 @@ class AddressReader:
                 if b"x" in rights and not self.processes.place(last - first, at):
                     at = ELSEWHERE
                 kept = [old for old in self.processes.of(pid).maps if old[1] <= first or old[0] >= last]
-                self.processes.move(pid, [*kept, (first, last, at)][-64:])
+                self.processes.move(pid, [*kept, (first, last, at)][-64:], mapped=True)
         elif match := _FORK.match(line):
             child, parent = match.groups()
             processes = self.processes
@@ -206,10 +208,10 @@ class AddressReader:
             if child != parent and processes.of(child).maps != maps:
                 if child in processes.moved or child in self.strangers:
                     self._settle()
-                processes.move(child, list(maps))
+                processes.fork(parent, child)
         elif (match := _EXEC.match(line)) and match.group(1) in self.processes.moved:
             self._settle()
-            self.processes.move(match.group(1), list(self.program.fixed))
+            self.processes.move(match.group(1), list(self.program.fixed), mapped=False)
 
     def _kind(self, sample: bytes) -> _Kind | None:
         """Return the meaning of *sample*, None for an unusual one, which is added at once."""

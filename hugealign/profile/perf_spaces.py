@@ -11,6 +11,7 @@ from hugealign.elf.windows import BASE_PAGE, align_down
 from hugealign.profile.model import MemoryRoom
 
 _SPACE = 512  # bytes that a process takes, without its mappings
+_PID = 128  # bytes that a process takes of which only the number is kept
 _MAP = 384  # bytes that one mapping of a process takes, as it is and as text
 FOREIGN = -2
 #: The offset in the file of text that was mapped from where the file has none of it.
@@ -27,6 +28,7 @@ class Space:
     callers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     above: set[bytes] = field(default_factory=set)  # frames still to be looked at
     strange: bool = False  # whether text was mapped from elsewhere
+    mapped: bool = False  # whether an event says that it is
     frames: int = 0  # bytes of the leaves and the callers
 
     def move(self, maps: list[tuple[int, int, int]], segments: list[tuple[int, int, int]]) -> None:
@@ -118,11 +120,15 @@ class Program:
 
 
 class Processes:
-    """The processes that mapped the binary; all others share *unmoved*: a machine has millions of processes a day."""
+    """The processes that mapped the binary; all others share *unmoved*: a machine has millions of processes a day.
+
+    Of a binary at fixed addresses, those that execute other programs share *nowhere*: Python's can be at the same ones.
+    """
 
     def __init__(self, program: Program, room: MemoryRoom) -> None:
         self.program, self.room = program, room
         self.moved: dict[bytes, Space] = {}
+        self.nowhere = Space()
         self.unmoved = Space()
         self.unmoved.move(program.fixed, program.segments)
         self.frames = 0  # bytes of the known ones, of all processes
@@ -131,16 +137,32 @@ class Processes:
         """Return the process."""
         return self.moved.get(pid, self.unmoved)
 
-    def move(self, pid: bytes, maps: list[tuple[int, int, int]]) -> None:
-        """Note where the binary is mapped now."""
+    def move(self, pid: bytes, maps: list[tuple[int, int, int]], *, mapped: bool) -> None:
+        """Note where the binary is now; *mapped*: an event says so."""
         space = self.moved.get(pid)
-        if space is None:
+        if space is None or space is self.nowhere:
             self.room.take(_SPACE)
             space = self.moved[pid] = Space()
         self.frames -= space.frames
         before = space.size
         space.move(maps, self.program.segments)
+        space.mapped = mapped
         self.room.take(space.size - before, 0)
+
+    def elsewhere(self, pid: bytes) -> None:
+        """Note that a process executes another file, unless it has mapped the binary."""
+        space = self.of(pid)
+        if self.program.fixed and not space.mapped and space is not self.nowhere:
+            self.room.take(_PID, 0)
+            self.moved[pid] = self.nowhere
+
+    def fork(self, parent: bytes, child: bytes) -> None:
+        """Note that *child* has the mappings of *parent*."""
+        space = self.of(parent)
+        if space is self.nowhere:
+            self.elsewhere(child)
+        else:
+            self.move(child, list(space.maps), mapped=space.mapped)
 
     def place(self, size: int, offset: int) -> bool:
         """Note that code of the binary is mapped so, and return whether it can be; see `Program.place`."""

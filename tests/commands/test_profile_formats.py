@@ -254,6 +254,35 @@ def test_flat_addresses_are_those_of_the_process(prog: Path, functions: Function
     assert named(matched.samples, functions) == {"hot": 2}
 
 
+def test_other_programs_at_the_same_addresses(prog: Path, tmp_path: Path) -> None:
+    """Programs that are not moved lie at the same addresses, as Python's does: a mapping tells whose they are."""
+    fixed = prog.with_name("fixed")
+    functions = functions_of(fixed)
+    hot = functions.starts[functions.by_name["hot"][0]] + 1
+    text = functions.image.text_segments[0]
+    start, size = text.p_vaddr & -4096, (text.p_vaddr % 4096 + text.p_memsz + 4095) & -4096
+    place = f"[{start:#x}({size:#x}) @ {text.p_offset & -4096:#x} fe:00 1 2]: r-xp"
+
+    def maps(pid: int, path: str) -> str:
+        return f" {pid} PERF_RECORD_MMAP2 {pid}/{pid}: {place} {path}\n"
+
+    def sampled(pid: int, count: int) -> str:
+        return f" {pid} cpu-clock:u:      {hot:x}\n" * count
+
+    ours, library = f"/srv/{fixed.name}", "/lib/libc.so.6"
+    events = maps(8, "/usr/bin/py") + sampled(8, 3)
+    events += maps(7, ours) + maps(7, library).replace(f"{start:#x}", "0x7f0000000000") + sampled(7, 2)
+    events += " 8 PERF_RECORD_FORK(9:9):(8:8)\n" + sampled(9, 1)
+    events += (
+        " 7 PERF_RECORD_FORK(6:6):(7:7)\n" + maps(6, library).replace(f"{start:#x}", "0x7f0000000000") + sampled(6, 4)
+    )
+    events += " 7 PERF_RECORD_COMM exec: py:7/7\n" + maps(7, "/usr/bin/py") + sampled(7, 1)
+    events += " 8 PERF_RECORD_COMM exec: fixed:8/8\n" + maps(8, ours) + sampled(8, 5)
+    (tmp_path / "p").write_text(events)
+    _, matched, _ = load(tmp_path / "p", fixed)
+    assert (named(matched.samples, functions), matched.foreign) == ({"hot": 11}, 5)
+
+
 def test_flat_addresses_of_other_programs_are_no_offsets(prog: Path, functions: Functions, tmp_path: Path) -> None:
     """A program that is not moved, such as Python's, has low addresses, at which this file has functions."""
     hot = functions.starts[functions.by_name["hot"][0]]
