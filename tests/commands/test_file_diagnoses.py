@@ -416,7 +416,7 @@ def test_what_go_has_linked_is_linked_in_its_own_way(built: Path, tmp_path: Path
 
 
 def test_another_link_would_split_the_text_again(built: Path, tmp_path: Path) -> None:
-    """As of -mcmodel=large, whose code LLD since version 20 keeps in a segment of its own."""
+    """As of -mcmodel=large, whose code LLD 22 keeps in a segment of its own."""
     apart = "-Wl,--section-start=.fini=0x9000000"
     run("gcc", "-fuse-ld=bfd", apart, built / "main.o", built / "text.o", "-o", tmp_path / "made", check=True)
     result = asked(VERIFY, tmp_path)
