@@ -234,8 +234,9 @@ def _with_edits(outcome: "Verification") -> "Verification":
         edit, link = remedies.edit(file.path, file.policy.page_size, ask_packages=True), remedies.relink(file.path)
         remedy = link
         if edit and link:
-            split = any(diagnosis.code == "HA007" for diagnosis in file.diagnoses)  # another link would split it again
-            remedy = edit if split else edit.changed(kind=f"{edit.kind}-or-{link.kind}")
+            split = any(diagnosis.code == "HA007" for diagnosis in file.diagnoses)
+            again = split and remedies.laid_out(file.path)  # another link would split it, too
+            remedy = edit if again else edit.changed(kind=f"{edit.kind}-or-{link.kind}")
         return file.changed(
             diagnoses=tuple(
                 diagnosis.changed(remedy=remedy)

@@ -6,7 +6,7 @@ import os
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import COMMAND, OUTPUT, ROOT, Diagnosis, Remedy
 from hugealign.elf.coverage import text_size
-from hugealign.elf.image import ET_REL, GO_SECTION, Image, read_image
+from hugealign.elf.image import ET_REL, GO_SECTION, PAD_SECTIONS, Image, read_image
 from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError, NotElfError
 from hugealign.fixing.checked import refuse_checked
@@ -57,6 +57,13 @@ def relink(path: str) -> Remedy | None:
         if image.e_type != ET_REL and not _small(image) and image.machine:
             return _link(image)
     return None
+
+
+def laid_out(path: str) -> bool:
+    """Return whether a link of hugealign's made the file at *path*."""
+    with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
+        return any(section.name in PAD_SECTIONS for section in read_image(fd).sections)
+    return False
 
 
 def _link(image: Image) -> Remedy:
