@@ -16,6 +16,7 @@ import pytest
 from hugealign.system import cpuid
 from hugealign.system import this_processor as processor
 from tests.live.programs import NOBODY, ROOT, Programs, hugealign
+from tests.support import worded
 
 SCHEMA = json.loads((ROOT / "hugealign" / "doctor" / "doctor-1.schema.json").read_text())
 LAUNCHER = ROOT / "bin" / "hugealign"
@@ -82,7 +83,8 @@ def test_a_file_system_that_cannot(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stderr
     lines = done.stdout.splitlines()
-    number = next(n for n, line in enumerate(lines) if f"{tmp_path}: the file system (ramfs)" in line)
+    why = worded("file-system.no-huge-pages", file_system="ramfs")
+    number = next(n for n, line in enumerate(lines) if f"{tmp_path}: {why}" in line)
     assert lines[number].startswith("✗ file-system")
     assert lines[number + 1].strip() == "run: hugealign run -- COMMAND"
     assert lines[-1].endswith(" huge text")  # nothing that `ls` found comes after it
