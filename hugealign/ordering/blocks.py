@@ -12,7 +12,7 @@ parts.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -190,6 +190,18 @@ def chosen(
     counted = count(flow, [(index, mapped) for index, mapped in candidates if divisible(index, mapped, functions)])
     exact = flow.complete or _exact(counted)
     return [function for function in counted if _enough(function, flow, exact)]
+
+
+def only_entered(flow: Flow, functions: Functions, candidates: Container[int]) -> int:
+    """Return of how many of *candidates* an incomplete *flow* says that they were entered, and nothing else."""
+    entered: set[int] = set()
+    inside: set[int] = set()
+    for start, end in () if flow.complete else flow.runs:
+        index = functions.at(start)
+        if index in candidates:
+            at_entry = start == functions.starts[index] and end - start == 1
+            (entered if at_entry else inside).add(index)
+    return len(entered - inside)
 
 
 def divisible(index: int, blocks: Sequence[Block], functions: Functions) -> bool:

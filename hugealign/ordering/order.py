@@ -13,9 +13,9 @@ from hugealign.elf.machines import native, page_size_of
 from hugealign.elf.symbols import functions_of
 from hugealign.errors import HugealignError
 from hugealign.io.progress import silent
-from hugealign.io.units import printable
+from hugealign.io.units import are, counted, printable
 from hugealign.orderfile import OrderFile
-from hugealign.ordering.blocks import Laid, divided, laid, share_names
+from hugealign.ordering.blocks import Laid, divided, laid, only_entered, share_names
 from hugealign.ordering.carried import Carried, carried
 from hugealign.ordering.compose import compose
 from hugealign.ordering.problem import Problem, plan
@@ -236,6 +236,12 @@ def of_blocks(
         except HugealignError as error:
             warn(f"{error}; functions of the same name are not distinguished")
     laid_out = laid(flow, blocks, functions, matched, units, known.counted if known else None)
+    several = {index for index in matched.samples if len(blocks.get(functions.starts[index], ())) > 1}
+    if known is None and (whole := only_entered(flow, functions, several - laid_out.keys())):
+        warn(
+            f"{counted(whole, 'function')} that ran {are(whole)} not split: the profile has calls there, and nothing of "
+            "the inside, as of what BOLT does not instrument"
+        )
     arcs: dict[tuple[int, int, int | None], int] = {}
     for (caller, callee, offset), count in matched.arcs.items():
         moved = laid_out[caller].at(offset) if caller in laid_out and offset is not None else offset
