@@ -239,8 +239,8 @@ def of_blocks(
     several = {index for index in matched.samples if len(blocks.get(functions.starts[index], ())) > 1}
     if known is None and (whole := only_entered(flow, functions, several - laid_out.keys())):
         warn(
-            f"{counted(whole, 'function')} that ran {are(whole)} not split: the profile has calls there, and nothing of "
-            "the inside, as of what BOLT does not instrument"
+            f"{counted(whole, 'function')} that ran {are(whole)} not split: the profile has calls there, and nothing "
+            "of the inside, as of what BOLT does not instrument"
         )
     arcs: dict[tuple[int, int, int | None], int] = {}
     for (caller, callee, offset), count in matched.arcs.items():
