@@ -46,6 +46,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--libs", action="store_true", help="include shared libraries; for a running service, all that it has loaded")
     about = "include this program or library, or those below this directory; may be repeated"
     add("--file", metavar="PATH", action="append", default=[], help=about)
+    about = "for the service that enable writes: look UNIT's files up again and prepare them, before UNIT starts"
+    add("--renew", action="store_true", help=about)
     add_json(add, "schema hugealign.enable/1")
 
 
@@ -58,6 +60,13 @@ def run(args: argparse.Namespace) -> int:
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     options = enable.EnableOptions(args.file, args.libs, args.fix)
 
+    def renewed(unit: str) -> tuple[list[str], list[str]]:
+        done = enable.renew(unit, options)
+        for diagnosis in done.failed:
+            messages.warning(f"{printable(diagnosis.subject)}: {render.text(diagnosis)}")
+        paths = [*done.staged, *done.warmed]
+        return paths, [f"{printable(path)}: ready" for path in paths]
+
     def work(unit: str) -> tuple[list[str], list[str]]:
         done = (enable.plan if args.dry_run else enable.enable)(unit, options)
         for diagnosis in done.left:
@@ -68,4 +77,4 @@ def run(args: argparse.Namespace) -> int:
         now = render.remedy(Remedy("now", ("systemctl", "restart", done.name)))
         return paths, [*(f"wrote {printable(path)}" for path in paths), now]
 
-    return services.each(args, work)
+    return services.each(args, renewed if args.renew else work)

@@ -25,6 +25,9 @@ file needs; together at most half of the machine's memory.
 
 hugealign status lists the copies, and status --undo FILE removes that of FILE.
 With the last copy the store goes. Processes that run from a copy keep it.
+--outdated removes the copies of files that have changed: the processes that run
+from them then show deleted files, as needrestart and lsof look for. The units
+that `hugealign enable` writes do that.
 """
 STATUS = {
     0: "done",
@@ -52,6 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--libs", action="store_true", help="include the shared libraries that the files need")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"the directory of the copies (default: {store.DEFAULT})")
     add("--owner", metavar="NAME", default="", help="use DIR/for/NAME for the paths of the copies instead of DIR/path")
+    add("--outdated", action="store_true", help="only remove the copies of files that have changed")
     add_json(add, "schema hugealign.stage/1")
 
 
@@ -59,6 +63,11 @@ def run(args: argparse.Namespace) -> int:
     """Stage, and return the exit status."""
     from hugealign.run import report, store
 
+    if args.outdated:
+        if args.files:
+            raise UsageError("stage: --outdated takes no FILE")
+        store.refresh(args.store)
+        return 0
     if not args.files:
         raise UsageError("stage: no file; example: hugealign stage /usr/sbin/mariadbd")
     os.umask(0o022)  # everyone reads, and only we change, what the system runs

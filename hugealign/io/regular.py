@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hugealign.errors import UNREADABLE, HugealignError, cause
 from hugealign.io.descriptors import reopened, using
@@ -76,6 +76,19 @@ def _explained() -> Iterator[None]:
         yield
     except OSError as error:
         raise FileError(cause(error)) from error
+
+
+def contains(path: str, words: Sequence[bytes]) -> bool:
+    """Return whether the regular file at *path* contains one of *words*; not if it cannot be read."""
+    import mmap
+
+    with (
+        contextlib.suppress(HugealignError, OSError, ValueError),
+        opened(path) as fd,
+        mmap.mmap(fd, 0, prot=mmap.PROT_READ) as data,
+    ):
+        return any(data.find(word) >= 0 for word in words)
+    return False
 
 
 @contextlib.contextmanager

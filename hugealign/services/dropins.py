@@ -1,9 +1,9 @@
 """The files that let a service run from huge text.  Pure: returns texts.
 
-A helper service makes the copy, and the enabled service waits for it.  ``ExecStartPre=`` would not do: it runs in the
-mount namespace of the unit, where the previous copy already covers the file, so it would never see a new file
-(exec_child and setup_namespace in src/core of systemd).  The helper has no namespace of its own, so all processes see
-the store that it mounts.
+A helper service looks for the files and makes their copies at each start, and the enabled service waits for it.
+``ExecStartPre=`` would not do: it runs in the mount namespace of the unit, where the previous copy already covers the
+file, so it would never see a new file (exec_child and setup_namespace in src/core of systemd).  The helper has no
+namespace of its own, so all processes see the store that it mounts.
 """
 
 import re
@@ -22,25 +22,48 @@ _SECONDS, _RATE = 60, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceSetup:
-    """What to write for the service *name*: bind copies over *staged* files, and make *warmed* files huge in place.
+class Bind:
+    """A file to cover at each start of a service, at the path *target* that the service sees.
 
-    *fix*: fixed copies where a file has no window.  *tunable*: the program's loader keeps text huge if asked.
-    *size*: bytes of all files.
+    *name* is a path that leads to it here; the link to its copy has that name.  Where both are one path with links, it
+    is followed at each start, by us and by systemd.
     """
 
     name: str
-    staged: Sequence[str]
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSetup:
+    """What to write for the service *name*: bind copies over *staged* files, and make *warmed* files huge in place.
+
+    *words* are the options of `hugealign enable` with which the helper looks for them again.  *watched* are paths whose
+    change says that copies may be outdated.  *tunable*: the program's loader keeps text huge if asked.  *size*: bytes
+    of all files.
+    """
+
+    name: str
+    staged: Sequence[Bind]
     warmed: Sequence[str] = ()
-    fix: bool = False
+    words: Sequence[str] = ()
+    watched: Sequence[str] = ()
     tunable: bool = False
     store: str = "/run/hugealign"
     size: int = 0
 
 
-def paths(name: str) -> tuple[str, str]:
-    """Return the paths of both files for the service *name*: our helper service, and the drop-in of the enabled one."""
-    return f"{PLACE}/{helper(name)}", f"{PLACE}/{name}.d/hugealign.conf"
+def paths(name: str) -> tuple[str, ...]:
+    """Return the paths of all files for the service *name*: our helpers, and last the drop-ins of the enabled one."""
+    units = (helper(name), f"{watcher(name)}.service", f"{watcher(name)}.path")
+    return (*(f"{PLACE}/{unit}" for unit in units), f"{PLACE}/{name}.d/hugealign.conf", found_since(name))
+
+
+def found_since(name: str) -> str:
+    """Return the path of the drop-in with what the helper of the service *name* finds at a start, and did not before.
+
+    It does not outlast the system.
+    """
+    return f"/run/systemd/system/{name}.d/hugealign-found.conf"
 
 
 def helper(name: str) -> str:
@@ -49,50 +72,87 @@ def helper(name: str) -> str:
     return "hugealign-for-" + name.replace("@", "\\x40")
 
 
+def watcher(name: str) -> str:
+    """Return the name, without a suffix, of the units that drop the copies of the service *name* when files change."""
+    return "hugealign-watch-" + name.removesuffix(".service").replace("@", "\\x40")
+
+
 def texts(setup: ServiceSetup, command: str) -> dict[str, str]:
     """Return the texts of the files, by path; *command* is the path of hugealign.  Raises RefusalError."""
-    service, drop_in = paths(setup.name)
-    for path in (*setup.staged, *setup.warmed):
-        _checked(path)
-    return {service: _service(setup, command), drop_in: _drop_in(setup)}
+    service, drop, path, drop_in, _ = paths(setup.name)
+    for file in (*(part for bind in setup.staged for part in (bind.name, bind.target)), *setup.warmed):
+        _checked(file)
+    result = {service: _service(setup, command)}
+    if setup.watched:
+        result |= {drop: _drop(setup, command), path: _path(setup)}
+    return result | {drop_in: _drop_in(setup)}
 
 
 def _service(setup: ServiceSetup, command: str) -> str:
-    run = _argument(command)
+    # Remove the names of the previous copies first: if anything fails after that, no old program starts.
+    # The names belong to this service: others keep theirs, and with them the copies that they share with it.
+    words = (command, "enable", "--renew", *setup.words, "--", setup.name)
     lines = [
         MARK,
         "[Unit]",
         f"Description=Huge text for {setup.name}",
         f"RequiresMountsFor={_argument(setup.store)}",
+        # Without a limit: what starts the service again and again has to start this with it.
+        "StartLimitIntervalSec=0",
         "",
         "[Service]",
         "Type=oneshot",
         f"TimeoutStartSec={_SECONDS + setup.size // _RATE}",
+        f"ExecStart=-/bin/rm -rf -- {_argument(_links(setup))}",
+        f"ExecStart=-{' '.join(map(_word, words))}",
     ]
-    # Remove the names of the previous copies first: if anything fails after that, no old program starts.
-    # The names belong to this service: others keep theirs, and with them the copies that they share with it.
-    lines += [f"ExecStart=-/bin/rm -f -- {_argument(_link(setup, path))}" for path in setup.staged]
-    staging = f"stage{' --fix' if setup.fix else ''} --owner {owner(setup.name)}"
-    for words, files in ((staging, setup.staged), ("warm", setup.warmed)):
-        if files:
-            lines.append(f"ExecStart=-{run} {words} -- {' '.join(map(_argument, files))}")
+    return "\n".join([*lines, ""])
+
+
+def _drop(setup: ServiceSetup, command: str) -> str:
+    lines = [
+        MARK,
+        "[Unit]",
+        f"Description=Outdated copies of the files of {setup.name}",
+        "StartLimitIntervalSec=0",
+        "",
+        "[Service]",
+        "Type=oneshot",
+        f"ExecStart=-{_argument(command)} stage --outdated",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _path(setup: ServiceSetup) -> str:
+    # Tools find outdated processes by files that are gone.  A copy is not gone before somebody removes it.
+    lines = [MARK, "[Unit]", f"Description=Changes of the files of {setup.name}", "", "[Path]"]
+    lines += [f"PathChanged={_checked(path).replace('%', '%%')}" for path in setup.watched]
     return "\n".join([*lines, ""])
 
 
 def _drop_in(setup: ServiceSetup) -> str:
     helping = helper(setup.name)
-    lines = [MARK, "[Unit]", f"Wants={helping}", f"After={helping}", "", "[Service]"]
-    for path in setup.staged:
-        copy = _part(f"-{_link(setup, path)}")
-        lines.append(f"BindReadOnlyPaths={copy}:{_part(path)}")
+    wanted = f"{helping} {watcher(setup.name)}.path" if setup.watched else helping
+    lines = [MARK, "[Unit]", f"Wants={wanted}", f"After={helping}", "", "[Service]", *binds(setup)]
     if setup.tunable:
         lines.append(f"Environment={VARIABLE}={SETTING}")
     return "\n".join([*lines, ""])
 
 
-def _link(setup: ServiceSetup, path: str) -> str:
-    """Return the path of the link to the copy of the file *path* for the enabled service (hugealign/run/store.py)."""
-    return f"{setup.store}/for/{owner(setup.name)}{path}"
+def more(lines: Sequence[str]) -> str:
+    """Return the text of a drop-in with *lines* of `binds`."""
+    return "\n".join([MARK, "[Service]", *lines, ""])
+
+
+def binds(setup: ServiceSetup) -> list[str]:
+    """Return the line for each file that is staged; one without a copy at a start is left as it is."""
+    copies = [(_part(f"-{_links(setup)}{bind.name}"), _part(bind.target)) for bind in setup.staged]
+    return [f"BindReadOnlyPaths={copy}:{target}" for copy, target in copies]
+
+
+def _links(setup: ServiceSetup) -> str:
+    """Return the directory of the links to the copies for the enabled service (hugealign/run/store.py)."""
+    return f"{setup.store}/for/{owner(setup.name)}"
 
 
 def owner(name: str) -> str:
@@ -103,6 +163,14 @@ def owner(name: str) -> str:
 def _argument(path: str) -> str:
     """Return *path* as one word of a command (systemd.service(5), COMMAND LINES)."""
     return _quoted(_checked(path).replace("$", "$$"))
+
+
+def _word(word: str) -> str:
+    """Return *word* as one word of a command: a path, an option, also with a path, or the name of a unit."""
+    option, equals, path = word.partition("=") if word.startswith("--") else ("", "", word)
+    if not path.startswith("/"):
+        return word.replace("%", "%%").replace("\\", "\\\\")
+    return _quoted(option + equals + _checked(path).replace("$", "$$"))
 
 
 def _part(path: str) -> str:

@@ -8,13 +8,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
 from hugealign.diagnosis.values import Remedy
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.execution import finished
 from hugealign.io.numbers import decimal
+from hugealign.services import view
 
 #: The directories of units; the first one that has a unit wins (systemd.unit(5)).
 UNIT_DIRECTORIES = (
@@ -30,6 +31,16 @@ _LONGEST = 200  # characters of a name: our helper's has a few more, and file na
 _LIMIT = 1 << 20  # bytes of a unit file
 _SECONDS = 120  # limit for systemctl; reloading many units on a busy machine takes long
 _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
+#: Settings that give a service mounts of its own, unless their value is one of NOTHING (exec_needs_mount_namespace in
+#: src/core/execute.c of systemd).
+PRIVATE = (
+    *("PrivateMounts", "PrivateTmp", "PrivateDevices", "PrivateIPC", "ProtectSystem", "ProtectHome", "DynamicUser"),
+    *("ProtectKernelTunables", "ProtectKernelModules", "ProtectKernelLogs", "ProtectControlGroups", "RootDirectory"),
+    *("InaccessiblePaths", "ReadOnlyPaths", "ReadWritePaths", "ExecPaths", "NoExecPaths", "TemporaryFileSystem"),
+    *("MountFlags", "RootImage"),
+)
+NOTHING = view.NOTHING
+_SETTINGS = tuple(dict.fromkeys((*view.SETTINGS, *PRIVATE, "User", "CapabilityBoundingSet")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +48,8 @@ class Service:
     """A service: its full *name*, the *programs* that it starts, and the *pid* of its running process, 0 without one.
 
     *environment* is the environment that the unit sets.  *members* are the services that are part of it (PartOf=), as
-    those of the clusters are of postgresql.service.
+    those of the clusters are of postgresql.service.  *path* are the directories where a program without one is searched
+    for.  *settings* are those that decide which files it sees (`hugealign.services.view`), and as whom it runs.
     """
 
     name: str
@@ -45,6 +57,8 @@ class Service:
     pid: int = 0
     environment: str = ""
     members: tuple[str, ...] = ()
+    path: tuple[str, ...] = PROGRAM_DIRECTORIES
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def full_name(unit: str) -> str:
@@ -66,7 +80,14 @@ def look(unit: str, named: bool = False) -> Service:
     text = "\n".join(_files(name))
     if not text:
         raise RefusalError("service.unknown")
-    return Service(name, tuple(_programs(text, named)), environment="\n".join(_values(text, "Environment")))
+    settings = {key: " ".join(_values(text, key)) for key in _SETTINGS}
+    for key, value in settings.items():
+        if "%" in value.replace("%%", ""):
+            raise RefusalError("service.mounts-unread", setting=key, value=value)
+        settings[key] = value.replace("%%", "%")
+    path = tuple(" ".join(_values(text, "ExecSearchPath")).replace(":", " ").split()) or PROGRAM_DIRECTORIES
+    variables = "\n".join(_values(text, "Environment"))
+    return Service(name, tuple(_programs(text, named)), environment=variables, path=path, settings=settings)
 
 
 def members(name: str) -> tuple[str, ...]:
@@ -110,7 +131,8 @@ def systemctl(*words: str) -> str:
 
 
 def _shown(name: str) -> Service:
-    output = systemctl("show", "-p", "LoadState,ExecStart,MainPID,Environment,ConsistsOf", "--", name)
+    wanted = ("LoadState", "ExecStart", "MainPID", "Environment", "ConsistsOf", "ExecSearchPath", *_SETTINGS)
+    output = systemctl("show", "-p", ",".join(wanted), "--", name)
     values: dict[str, list[str]] = {}
     for line in output.splitlines():
         key, _, value = line.partition("=")
@@ -121,7 +143,10 @@ def _shown(name: str) -> Service:
     paths = [value[len("{ path=") :].partition(" ; argv[]=")[0] for value in values.get("ExecStart", ())]
     pid = decimal(values.get("MainPID", ["0"])[0], _MOST_PIDS, "MainPID")
     members = tuple(unit for unit in " ".join(values.get("ConsistsOf", ())).split() if _NAME.fullmatch(unit))
-    return Service(name, tuple(dict.fromkeys(paths)), pid, " ".join(values.get("Environment", ())), members)
+    path = tuple(" ".join(values.get("ExecSearchPath", ())).replace(":", " ").split()) or PROGRAM_DIRECTORIES
+    settings = {key: " ".join(values.get(key, ())) for key in _SETTINGS}
+    variables = " ".join(values.get("Environment", ()))
+    return Service(name, tuple(dict.fromkeys(paths)), pid, variables, members, path, settings)
 
 
 def _files(name: str) -> Iterator[str]:
@@ -168,7 +193,4 @@ def _programs(text: str, named: bool) -> Iterator[str]:
             if named:
                 continue
             raise RefusalError("service.start-unread", Remedy("name-program"), value=value)
-        path = path.replace("%%", "%")
-        if "/" not in path:  # systemd searches its own list of directories
-            path = next((p for d in PROGRAM_DIRECTORIES if os.path.exists(p := f"{d}/{path}")), path)
-        yield path
+        yield path.replace("%%", "%")

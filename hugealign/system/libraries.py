@@ -9,7 +9,7 @@ import functools
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hugealign.elf.dynamic import Dynamic, read_dynamic
@@ -34,6 +34,8 @@ _LEVELS = {
 }
 
 
+#: Where a path is, and its real path, for a program that sees other files than we do.
+Find = Callable[[str], tuple[str, str]]
 #: Whether a file is 64-bit, whether it is little-endian, and its machine: equal in all files of a program.
 _Kind = tuple[bool, bool, int]
 
@@ -67,22 +69,29 @@ class _Search:
     """
 
     environ: Mapping[str, str]
+    find: Find
     levels: list[str]
     cache: dict[str, list[str]] = field(default_factory=dict)
     left: int = _PLACES_LIMIT
     foreign: set[tuple[int, int]] = field(default_factory=set)
 
 
-def resolve(path: str, environ: Mapping[str, str] = os.environ) -> Libraries:
+def _find(path: str) -> tuple[str, str]:
+    return path, os.path.realpath(path)
+
+
+def resolve(path: str, environ: Mapping[str, str] = os.environ, find: Find = _find) -> Libraries:
     """Return the libraries that the loader would map for the program or library at *path*.
 
-    Raises NotElfError, MalformedElfError, FileError if *path* itself cannot be read.
+    *find* says for a path, as the program sees it, where that is here, and its real path there; it raises OSError if
+    nothing is there.  Raises NotElfError, MalformedElfError, FileError if *path* itself cannot be read.
     """
-    with opened(path) as fd:
-        program = _read(fd, path, None)
-    info = os.stat(program.path)
-    # In a set-user-id program the dynamic linker ignores the environment.
-    search = _Search({} if info.st_mode & 0o6000 else environ, _levels(), ldconfig_cache())
+    here, real = find(path)
+    with opened(here) as fd:
+        program = _read(fd, path, real, None)
+        # In a set-user-id program the dynamic linker ignores the environment.
+        trusted = {} if os.fstat(fd).st_mode & 0o6000 else environ
+    search = _Search(trusted, find, _levels(), _cache(find))
     objects = [program]
     if program.dynamic.interpreter and (loader := _candidate(program.dynamic.interpreter, program, search)):
         objects.append(loader)
@@ -116,10 +125,9 @@ def _resolve_name(name: str, needing: _Object, search: _Search) -> _Object | Non
     return None
 
 
-def _read(fd: int, path: str, loader: _Object | None) -> _Object:
+def _read(fd: int, path: str, real: str, loader: _Object | None) -> _Object:
     image = read_image(fd)
     info = os.fstat(fd)
-    real = os.path.realpath(path)
     kind = (image.is64, image.little, image.e_machine)
     # $ORIGIN is the real directory of the program, but for a library the directory where it was found.
     origin = os.path.dirname(os.path.abspath(path) if loader else real)
@@ -128,16 +136,18 @@ def _read(fd: int, path: str, loader: _Object | None) -> _Object:
 
 def _candidate(path: str, needing: _Object, search: _Search) -> _Object | None:
     """Return the file at *path* if *needing* could be linked with it; the search skips all others."""
-    with contextlib.suppress(HugealignError), opened(path) as fd:
-        info = os.fstat(fd)
-        identity = info.st_dev, info.st_ino
-        if identity in search.foreign:
-            return None
-        search.foreign.add(identity)
-        library = _read(fd, path, needing)
-        if library.kind == needing.kind:
-            search.foreign.discard(identity)
-            return library
+    with contextlib.suppress(HugealignError, OSError):
+        here, real = search.find(os.path.abspath(path))
+        with opened(here) as fd:
+            info = os.fstat(fd)
+            identity = info.st_dev, info.st_ino
+            if identity in search.foreign:
+                return None
+            search.foreign.add(identity)
+            library = _read(fd, path, real, needing)
+            if library.kind == needing.kind:
+                search.foreign.discard(identity)
+                return library
     return None
 
 
@@ -162,6 +172,12 @@ def _places(name: str, needing: _Object, search: _Search) -> Iterator[str]:
             yield path
     if not needing.dynamic.nodeflib:
         yield from _in(defaults, name, search)
+
+
+def _cache(find: Find) -> dict[str, list[str]]:
+    with contextlib.suppress(HugealignError, OSError):
+        return ldconfig_cache(find(_CACHE)[0])
+    return {}
 
 
 def _in(directories: Sequence[str], name: str, search: _Search) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import ARGUMENTS, ROOT, Diagnosis, Remedy
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.image import read_image
@@ -14,12 +15,13 @@ from hugealign.errors import HugealignError
 from hugealign.fixing import remedies
 from hugealign.io import mounts
 from hugealign.io.execution import which
-from hugealign.io.regular import opened
+from hugealign.io.regular import contains, opened
 from hugealign.pagecache import diagnose
 from hugealign.process import groups, procfs, starts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.records import Record
+from hugealign.run import store
 from hugealign.system import kernel
 from hugealign.watch import staged
 from hugealign.watch.parts import CodeKind, CodePart
@@ -58,7 +60,8 @@ class Owner(Record):
 class Start(Record):
     """A start from huge text: of the *service* if there is one, else of the *program*, in its container if *inside*.
 
-    *fix*: from files with edited headers; *files*: with these libraries, and the program itself behind a *wrapper*.
+    *fix*: from files with edited headers; *files*: with these libraries, and the program itself behind a *wrapper*;
+    *started*: with these programs, which the service's own program starts.
     """
 
     program: str
@@ -67,6 +70,7 @@ class Start(Record):
     fix: bool
     files: tuple[str, ...] = ()
     wrapper: str = ""
+    started: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:
@@ -82,7 +86,8 @@ class Start(Record):
         """Return the command that makes the text huge; for a service, now and after each upgrade."""
         fix = ("--fix",) if self.fix else ()
         if self.unit:
-            enable = shlex.join(("hugealign", "enable", *fix, *(("--libs",) if self.files else ()), self.unit))
+            words = [*fix, *(("--libs",) if self.files else ()), *(f"--file={path}" for path in self.started)]
+            enable = shlex.join(("hugealign", "enable", *words, self.unit))
             script = f"{enable} && {shlex.join(('systemctl', 'restart', self.unit))}"
             return Remedy("run", ("sh", "-c", script), _root(), before, after)
         started = self.wrapper or self.program
@@ -113,7 +118,8 @@ def together(remedied: Sequence[Remedied], kept: Sequence[Start] = ()) -> list[R
     for start in (*kept, *(item.start for item in remedied if item.start)):
         known = starts.get(start.owner, start)
         files = tuple(dict.fromkeys((*known.files, *start.files)))
-        starts[start.owner] = known.changed(fix=known.fix or start.fix, files=files)
+        started = tuple(dict.fromkeys((*known.started, *start.started)))
+        starts[start.owner] = known.changed(fix=known.fix or start.fix, files=files, started=started)
     return [
         item.changed(diagnosis=item.diagnosis.changed(remedy=starts[item.start.owner].remedy(old.before, old.after)))
         if item.start and (old := item.diagnosis.remedy)
@@ -122,13 +128,46 @@ def together(remedied: Sequence[Remedied], kept: Sequence[Start] = ()) -> list[R
     ]
 
 
+class Unit(Record):
+    """A service as the command for it has to know it.
+
+    *main* are the device and inode of the program of its main process, and *refused* is why it cannot be enabled.
+    *rooted*: it has files of its own, which `enable` finds.
+    """
+
+    main: tuple[int, int] | None = None
+    refused: Diagnosis | None = None
+    rooted: bool = False
+
+    @classmethod
+    def of(cls, name: str) -> Self:
+        """Return the service *name*."""
+        from hugealign.services import mounting, programs, view  # only on machines with services
+
+        with suppress(HugealignError):
+            if programs.starts_early(name):
+                return cls(refused=Diagnosis("service.starts-early", name, {"service": name}))
+            service = programs.look(name, named=True)
+            main = None
+            with suppress(OSError):
+                main = procfs.identity(f"/proc/{service.pid}/exe") if service.pid else None
+            try:
+                view.View(service.settings, store.DEFAULT)
+            except RefusalError as error:
+                return cls(main, error.diagnosis.about(name))
+            place = mounting.mounted(name, service.pid) if service.pid else ""
+            refused = Diagnosis("service.mounts", name, {"mount": place}) if place else None
+            return cls(main, refused, bool(service.settings.get("RootDirectory")))
+        return cls()
+
+
 class Remedies:
     """Find remedies, and remember facts about files and services until they change."""
 
     def __init__(self, page_size: int) -> None:
         self._page_size = page_size
         self._files: dict[tuple[int, int, int], Diagnosis] = {}
-        self._early: dict[str, bool] = {}
+        self._units: dict[str, Unit] = {}
 
     def find(self, owner: Owner, part: CodePart, diagnosis: Diagnosis, wanted: int) -> Remedied:
         """Return the *diagnosis* of a *part* with its remedy; *wanted* windows can be huge as the file is."""
@@ -142,6 +181,8 @@ class Remedies:
             return Remedied(diagnosis.changed(code="file.unpacked"))
         if diagnosis.code == "process.text-written" and self._relocated(owner, part):
             return Remedied(diagnosis.changed(code="text.relocations", remedy=Remedy("compile-pic")))
+        if diagnosis.code == "process.thp-disabled" and _disables_itself(owner):
+            return Remedied(diagnosis.changed(code="program.thp-disabled"))
         if diagnosis.code == "process.thp-disabled":
             remedy = Remedy("allow-huge-pages")
             lifted = diagnose.disabled(part.path).remedy
@@ -165,7 +206,7 @@ class Remedies:
         """Return the start that made a *part* huge, None if none did."""
         if part.kind == CodeKind.CODE or part.path not in staged.covered(owner.pid):
             return None
-        return _start(owner, part, inside=False, fix=True)
+        return _start(owner, part, inside=False, fix=True, started=self._started(owner))
 
     def _of_file(self, owner: Owner, part: CodePart, diagnosis: Diagnosis, wanted: int) -> Remedied:
         size = self._page_size
@@ -179,9 +220,9 @@ class Remedies:
             file = self._file(path, largest.inode) if path else None
         if file is None:
             return Remedied(Diagnosis("file.out-of-reach", part.path, {"windows": possible - huge}))
-        if self._starts_early(owner):
-            facts: dict[str, int | str] = {"service": owner.service, "windows": possible - huge}
-            return Remedied(Diagnosis("service.starts-early", part.path, facts))
+        if refused := self._refused(owner):
+            facts = {**refused.facts, "windows": possible - huge}
+            return Remedied(refused.changed(subject=part.path, facts=facts, remedy=None))
         copied = part.path in staged.covered(owner.pid)
         if not copied and _unpacked(owner.pid, path):
             return Remedied(Diagnosis("file.unpacked", part.path, {"windows": possible - huge}))
@@ -192,7 +233,8 @@ class Remedies:
             # The file itself says why, and what to do.
             remedy = file.remedy and file.remedy.changed(before=0, after=-(-part.text // size))
             return Remedied((diagnosis if remedy else file.changed(subject=part.path)).changed(remedy=remedy))
-        start = _start(owner, part, inside and not copied, copied or edited > possible)
+        inside = inside and not copied and not self._unit(owner).rooted
+        start = _start(owner, part, inside, copied or edited > possible, self._started(owner))
         remedy = start.remedy(huge, edited if edited > possible else wanted)
         return Remedied(diagnosis.changed(remedy=remedy), start)
 
@@ -214,17 +256,34 @@ class Remedies:
             return read_dynamic(fd, read_image(fd)).textrel
         return False
 
-    def _starts_early(self, owner: Owner) -> bool:
-        """Return whether the program is the system's manager, or a service that starts before hugealign could."""
-        if os.path.basename(owner.exe) in _MANAGERS:
-            return True
-        if owner.service and owner.service not in self._early:
-            from hugealign.services import programs as services  # only on machines with services
+    def _unit(self, owner: Owner) -> Unit:
+        if owner.service not in self._units:
+            self._units[owner.service] = Unit.of(owner.service) if owner.service else Unit()
+        return self._units[owner.service]
 
-            self._early[owner.service] = False
-            with suppress(HugealignError):
-                self._early[owner.service] = services.starts_early(owner.service)
-        return self._early.get(owner.service, False)
+    def _refused(self, owner: Owner) -> Diagnosis | None:
+        """Return why what starts the program cannot be told to: it is the system's manager, or such a service."""
+        if os.path.basename(owner.exe) in _MANAGERS:
+            return Diagnosis("service.starts-early", owner.exe, {"service": owner.service})
+        return self._unit(owner).refused
+
+    def _started(self, owner: Owner) -> tuple[str, ...]:
+        """Return the program if its service's main process has another one, and so starts it."""
+        main = self._unit(owner).main
+        with suppress(OSError):
+            if main and procfs.identity(f"/proc/{owner.pid}/exe") != main:
+                return (owner.program,)
+        return ()
+
+
+def _disables_itself(owner: Owner) -> bool:
+    """Return whether the program can disable huge pages and what has started it did not: the setting is inherited."""
+    with suppress(OSError):
+        parent = procfs.stat(f"{procfs.PROC}/{owner.pid}/stat").parent
+        if parent and (parent != 1 or owner.service):
+            inherited = procfs.without_thp(procfs.status(f"{procfs.PROC}/{parent}/status"))
+            return not inherited and contains(f"{procfs.PROC}/{owner.pid}/exe", (b"\0prctl\0",))
+    return False
 
 
 def _gathered(files: Sequence[str]) -> Sequence[str]:
@@ -236,10 +295,10 @@ def _gathered(files: Sequence[str]) -> Sequence[str]:
     return [word for place, same in places.items() for word in ([place] if len(same) >= _SEVERAL else same)]
 
 
-def _start(owner: Owner, part: CodePart, inside: bool, fix: bool) -> Start:
+def _start(owner: Owner, part: CodePart, inside: bool, fix: bool, started: tuple[str, ...]) -> Start:
     wrapper = "" if inside else owner.wrapper
     files = (part.path,) if wrapper or part.kind == CodeKind.LIBRARY else ()
-    return Start(owner.program, owner.service, inside, fix, files, wrapper)
+    return Start(owner.program, owner.service, inside, fix, files, wrapper, started)
 
 
 def _unpacked(pid: int, path: str) -> bool:

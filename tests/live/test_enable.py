@@ -78,7 +78,7 @@ def test_enable_restart_upgrade_undo(demo: System, built: Programs) -> None:
     assert (shown.returncode, shown.stderr) == (0, "")
     assert not (demo.root / "etc/systemd/system/demo.service.d").exists()
     done = demo.hugealign("enable", "demo")
-    assert (done.returncode, done.stderr, done.stdout.count("wrote")) == (0, "", 2)
+    assert (done.returncode, done.stderr, done.stdout.count("wrote")) == (0, "", 4)
     assert demo.run("systemd-analyze", "verify", "demo.service").stderr == ""
     assert "0 of 3 windows are huge" in windows(demo)  # it runs on as it was
     demo.run("systemctl", "restart", "demo")
@@ -94,7 +94,7 @@ def test_enable_restart_upgrade_undo(demo: System, built: Programs) -> None:
     demo.run("systemctl", "restart", "demo")
     assert "all 3 windows are huge" in windows(demo)
     undone = demo.hugealign("disable", "demo")
-    assert (undone.returncode, undone.stdout.count("removed")) == (0, 2)
+    assert (undone.returncode, undone.stdout.count("removed")) == (0, 4)
     names = sorted(name for name in os.listdir(demo.root / "etc/systemd/system") if "demo" in name)
     assert names == ["demo.service"]
     demo.run("systemctl", "restart", "demo")
@@ -269,19 +269,22 @@ def written(units: Path) -> list[str]:
 
 
 HELPER, DROP_IN = "hugealign-for-demo.service", "demo.service.d/hugealign.conf"
+DROP, PATH = "hugealign-watch-demo.service", "hugealign-watch-demo.path"
+WRITTEN = [DROP_IN, HELPER, PATH, DROP]
 
 
 @needs_root
 def test_without_a_manager(units: Path, stock: Path) -> None:
     done = offline(units, "enable", "demo")
-    assert (done.returncode, done.stderr, written(units)) == (0, "", [DROP_IN, HELPER])
-    assert f"stage --owner demo.service -- {stock}/good\n" in (units / HELPER).read_text()
+    assert (done.returncode, done.stderr, written(units)) == (0, "", WRITTEN)
+    assert "enable --renew -- demo.service\n" in (units / HELPER).read_text()
+    assert f"PathChanged={stock}/good\n" in (units / PATH).read_text()
     assert (
         f"BindReadOnlyPaths=-/run/hugealign/for/demo.service{stock}/good:{stock}/good\n"
         in (units / DROP_IN).read_text()
     )
     again = offline(units, "enable", "demo.service")
-    assert (again.returncode, again.stdout, written(units)) == (0, done.stdout, [DROP_IN, HELPER])
+    assert (again.returncode, again.stdout, written(units)) == (0, done.stdout, WRITTEN)
     assert offline(units, "disable", "demo").returncode == 0
     assert sorted(os.listdir(units)) == ["demo.service"]
     (units / "script.service").write_text("[Service]\nExecStart=/usr/bin/ldd x\n")
@@ -318,13 +321,17 @@ _AROUND = {
 #: code -> the service, how to ask, and the kind of the remedy; {good} and {plain} are programs.
 REFUSED = {
     "service.foreign-file": ("[Service]\nExecStart={good}\n", "enable", None),
+    "service.image": ("[Service]\nRootImage=/srv/image\nExecStart={good}\n", "plan", None),
     "service.manager": ("[Service]\nExecStart={good}\n", "plan", None),
+    "service.mounts-unread": ("[Service]\nBindPaths=/srv/%i:/opt\nExecStart={good}\n", "plan", None),
     "service.no-command": ("[Service]\nExecStart={good}\n", "plan", None),
     "service.no-window": ("[Service]\nExecStart={plain} 5\n", "plan", "run"),
     "service.not-enabled": ("[Service]\nExecStart={good}\n", "disable", None),
     "service.odd-name": ("[Service]\nExecStart='{good}\"'\n", "plan", None),
+    "service.own-mount": ("[Service]\nReadOnlyPaths={good}\nExecStart={good}\n", "plan", None),
     "service.script": ("[Service]\nExecStart=/usr/bin/ldd x\n", "plan", "name-program"),
     "service.start-unread": ("[Service]\nExecStart=%h/server\n", "plan", "name-program"),
+    "service.starter": ("[Service]\nExecStart=/bin/sh -c 'exec {good}'\n", "plan", "name-program"),
     "service.starts-early": ("[Unit]\nDefaultDependencies=no\n[Service]\nExecStart={good}\n", "plan", None),
     "service.unit-file": ("", "plan", None),
     "service.unknown": ("", "plan", None),
@@ -368,6 +375,24 @@ def test_what_a_refusal_recommends_helps(units: Path, stock: Path, code: str) ->
         assert any(DROP_IN.partition("/")[2] in str(path) for path in units.rglob("*"))
     elif code in _AROUND:
         assert asked(script="") is None
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("lines", "warned"), [("", True), ("User=nobody\n", False), ("CapabilityBoundingSet=cap_chown\n", False)]
+)
+@pytest.mark.parametrize("own", ["", "ProtectSystem=yes\n"])
+def test_a_program_that_can_mount(units: Path, stock: Path, lines: str, warned: bool, own: str) -> None:
+    """Only if others could see what it mounts; what was seen to mount is refused (tests/live/kinds.py)."""
+    place = stock / "mounting"
+    shutil.copy(stock / "good", place)
+    with place.open("ab") as file:
+        file.write(b"\0mount\0")
+    (units / "mounting.service").write_text(f"[Service]\n{lines}{own}ExecStart={place}\n")
+    done = offline(units, "enable", "--dry-run", "mounting")
+    place.unlink()
+    assert done.returncode == 0
+    assert (worded("service.may-mount", program=str(place)) in done.stderr) == (warned and not own)
 
 
 @needs_root
@@ -441,12 +466,12 @@ def test_enable_that_fails_or_dies(
     for word in ("enable", "disable"):
         for _, prefix in each(calls, numbers, fault, tmp_path / "calls", hit):
             assert offline(units, "enable", "demo").returncode == 0
-            whole = {name: (units / name).read_text() for name in (DROP_IN, HELPER)}
+            whole = {name: (units / name).read_text() for name in WRITTEN}
             if word == "enable":
                 assert offline(units, "disable", "demo").returncode == 0
             done = offline(units, word, "demo", prefix=prefix)
             left = [name for name in written(units) if not Path(name).name.startswith(".hugealign-")]
-            assert left in ([], [HELPER], [DROP_IN, HELPER]), (word, prefix)
+            assert left in ([], [HELPER], [HELPER, DROP], [HELPER, PATH, DROP], WRITTEN), (word, prefix)
             assert all((units / name).read_text() == whole[name] for name in left)
             assert done.stderr.count("\n") <= 1
             if left:
@@ -459,7 +484,7 @@ def test_enable_that_fails_or_dies(
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_service_stays_enabled_if_that_fails_when_it_is_done_again(units: Path, number: int) -> None:
     assert offline(units, "enable", "demo").returncode == 0
-    before = {name: (units / name).read_bytes() for name in (DROP_IN, HELPER)}
+    before = {name: (units / name).read_bytes() for name in WRITTEN}
     done = offline(units, "enable", "--fix", "demo", prefix=faulty("renameat", f"error=EIO:when={number}"))
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
     assert {name: (units / name).read_bytes() for name in written(units)} == before
@@ -483,7 +508,9 @@ def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) ->
     need("systemd-analyze")
     program = tmp_path / "100% $HOME:x"
     shutil.copy(built.good, program)
-    written = dropins.texts(dropins.ServiceSetup("demo.service", [str(program)]), "/bin/true")
+    written = dropins.texts(
+        dropins.ServiceSetup("demo.service", [dropins.Bind(str(program), str(program))]), "/bin/true"
+    )
     (tmp_path / "demo.service").write_text("[Service]\nExecStart=/bin/true\n")
     (tmp_path / "demo.service.d").mkdir()
     names = []
@@ -492,7 +519,7 @@ def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) ->
         place.write_text(text)
         names.append(place)
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", tmp_path / "demo.service", names[0]],
+        ["systemd-analyze", "verify", "--man=no", tmp_path / "demo.service", *names[:3]],
         check=False,
         capture_output=True,
         text=True,

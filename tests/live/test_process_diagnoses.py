@@ -421,3 +421,14 @@ def test_a_kernel_that_only_counts(programs: Programs, place: Path) -> None:
     with running(path, "1") as child:
         (result,) = process(child.pid, prefix=faulty("ioctl", "error=ENOTTY"))["diagnoses"]
     assert (result["code"], result["remedy"]) == ("process.counts-only", None)
+
+
+def test_a_program_that_disables_huge_pages_for_itself(programs: Programs, place: Path) -> None:
+    """No other start helps, and none is named; MariaDB is such a program."""
+    source = _DISABLING.replace("prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);", "")
+    (programs.directory / "itself.c").write_text(source, encoding="ascii")
+    command = "gcc -fuse-ld=bfd -o itself itself.c text.o pad.o -Wl,-T,pad.ld -Wl,-z,max-page-size=0x200000"
+    subprocess.run([*command.split(), "-Wl,-z,separate-code"], cwd=programs.directory, check=True)
+    with running(copied(programs, place, "itself", warm=True), "5", "disable") as child:
+        (result,) = process(child.pid)["diagnoses"]
+    assert (result["code"], result["remedy"]) == ("program.thp-disabled", None)

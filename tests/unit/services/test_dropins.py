@@ -4,52 +4,88 @@ import pytest
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.services import dropins
-from hugealign.services.dropins import MARK, ServiceSetup, texts
+from hugealign.services.dropins import MARK, Bind, ServiceSetup, texts
 
 SERVICE = f"""{MARK}
 [Unit]
 Description=Huge text for demo.service
 RequiresMountsFor=/run/hugealign
+StartLimitIntervalSec=0
 
 [Service]
 Type=oneshot
 TimeoutStartSec=160
-ExecStart=-/bin/rm -f -- /run/hugealign/for/demo.service/usr/sbin/demo
-ExecStart=-/usr/bin/hugealign stage --fix --owner demo.service -- /usr/sbin/demo
-ExecStart=-/usr/bin/hugealign warm -- /usr/lib/libdemo.so
+ExecStart=-/bin/rm -rf -- /run/hugealign/for/demo.service
+ExecStart=-/usr/bin/hugealign enable --renew --fix --file=/usr/lib/libdemo.so -- demo.service
+"""
+DROP = f"""{MARK}
+[Unit]
+Description=Outdated copies of the files of demo.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=oneshot
+ExecStart=-/usr/bin/hugealign stage --outdated
+"""
+PATH = f"""{MARK}
+[Unit]
+Description=Changes of the files of demo.service
+
+[Path]
+PathChanged=/usr/sbin/100%% demo
 """
 DROP_IN = f"""{MARK}
 [Unit]
-Wants=hugealign-for-demo.service
+Wants=hugealign-for-demo.service hugealign-watch-demo.path
 After=hugealign-for-demo.service
 
 [Service]
-BindReadOnlyPaths=-/run/hugealign/for/demo.service/usr/sbin/demo:/usr/sbin/demo
+BindReadOnlyPaths=-/run/hugealign/for/demo.service/srv/own/usr/sbin/demo:/usr/sbin/demo
 Environment=GLIBC_TUNABLES=glibc.elf.thp=1
 """
 
 
-def test_both_files() -> None:
+def same(path: str) -> Bind:
+    """Return how to cover a file that is at *path* here and in the service."""
+    return Bind(path, path)
+
+
+def test_all_files() -> None:
     setup = ServiceSetup(
-        "demo.service", ["/usr/sbin/demo"], ["/usr/lib/libdemo.so"], fix=True, tunable=True, size=1600 << 20
+        "demo.service",
+        [Bind("/srv/own/usr/sbin/demo", "/usr/sbin/demo")],
+        ["/usr/lib/libdemo.so"],
+        ["--fix", "--file=/usr/lib/libdemo.so"],
+        ["/usr/sbin/100% demo"],
+        tunable=True,
+        size=1600 << 20,
     )
     assert texts(setup, "/usr/bin/hugealign") == {
         "/etc/systemd/system/hugealign-for-demo.service": SERVICE,
+        "/etc/systemd/system/hugealign-watch-demo.service": DROP,
+        "/etc/systemd/system/hugealign-watch-demo.path": PATH,
         "/etc/systemd/system/demo.service.d/hugealign.conf": DROP_IN,
     }
 
 
+def test_in_place_nothing_is_watched() -> None:
+    written = texts(ServiceSetup("demo.service", [], ["/usr/sbin/demo"]), "/usr/bin/hugealign")
+    assert [path.rpartition("/")[2] for path in written] == ["hugealign-for-demo.service", "hugealign.conf"]
+    assert "Wants=hugealign-for-demo.service\n" in written["/etc/systemd/system/demo.service.d/hugealign.conf"]
+
+
 def test_instance_gets_a_service_that_is_no_instance() -> None:
-    service, drop_in = dropins.paths("postgresql@15-main.service")
+    service, _, watch, drop_in, _ = dropins.paths("postgresql@15-main.service")
     assert service == "/etc/systemd/system/hugealign-for-postgresql\\x4015-main.service"
+    assert watch == "/etc/systemd/system/hugealign-watch-postgresql\\x4015-main.path"
     assert drop_in == "/etc/systemd/system/postgresql@15-main.service.d/hugealign.conf"
 
 
 def test_names_are_escaped() -> None:
-    written = texts(ServiceSetup("demo.service", ["/opt/100% $HOME: x"]), "/usr/bin/hugealign")
-    service, drop_in = written.values()
-    assert 'stage --owner demo.service -- "/opt/100%% $$HOME: x"\n' in service
-    assert '"-/run/hugealign/for/demo.service/opt/100%% $HOME\\: x":"/opt/100%% $HOME\\: x"\n' in drop_in
+    setup = ServiceSetup("a@b\\x2d.service", [same("/opt/100% $HOME: x")], words=["--file=/opt/100% $HOME: x"])
+    service, drop_in = texts(setup, "/usr/bin/hugealign").values()
+    assert 'enable --renew "--file=/opt/100%% $$HOME: x" -- a@b\\\\x2d.service\n' in service
+    assert '"-/run/hugealign/for/a@b=x2d.service/opt/100%% $HOME\\: x":"/opt/100%% $HOME\\: x"\n' in drop_in
 
 
 @pytest.mark.parametrize(
@@ -57,5 +93,5 @@ def test_names_are_escaped() -> None:
 )
 def test_names_that_could_mean_more_are_refused(path: str) -> None:
     with pytest.raises(RefusalError) as refusal:
-        texts(ServiceSetup("demo.service", [path]), "/usr/bin/hugealign")
+        texts(ServiceSetup("demo.service", [same(path)]), "/usr/bin/hugealign")
     assert (refusal.value.diagnosis.code, refusal.value.diagnosis.facts) == ("service.odd-name", {"file": path})

@@ -81,11 +81,23 @@ def test_services_that_start_before_others_may(places: tuple[Path, Path], lines:
     assert not services.starts_early("nothing.service")
 
 
-def test_program_without_a_directory_is_looked_for(places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    (places[0] / "found").touch()
-    monkeypatch.setattr(services, "PROGRAM_DIRECTORIES", ("/nonexistent", str(places[0])))
+def test_where_a_program_without_a_directory_is_searched_for(places: tuple[Path, Path]) -> None:
     (places[1] / "demo.service").write_text("[Service]\nExecStart=found it\n")
-    assert services.look("demo").programs == (f"{places[0]}/found",)
+    found = services.look("demo")
+    assert (found.programs, found.path) == (("found",), services.PROGRAM_DIRECTORIES)
+    (places[1] / "demo.service").write_text("[Service]\nExecSearchPath=/opt/bin:/srv\nExecStart=found it\n")
+    assert services.look("demo").path == ("/opt/bin", "/srv")
+
+
+def test_settings_that_decide_which_files_it_sees(places: tuple[Path, Path]) -> None:
+    unit = places[1] / "demo.service"
+    unit.write_text("[Service]\nExecStart=/bin/x\nRootDirectory=/srv\nBindPaths=/a:/b\nBindPaths=/c /d\n")
+    settings = services.look("demo").settings
+    assert (settings["RootDirectory"], settings["BindPaths"], settings["RootImage"]) == ("/srv", "/a:/b /c /d", "")
+    unit.write_text("[Service]\nExecStart=/bin/x\nRootDirectory=/srv/%i\n")
+    with pytest.raises(RefusalError) as refusal:
+        services.look("demo")
+    assert refusal.value.diagnosis.code == "service.mounts-unread"
 
 
 @pytest.mark.parametrize("line", ["/opt/%n/demo", '"/opt/a\\x20b"', '"unended'])
