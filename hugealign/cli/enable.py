@@ -8,22 +8,24 @@ from hugealign.cli.arguments import add_json
 from hugealign.io.units import printable
 
 EPILOG = """\
-enable writes two files into /etc/systemd/system for each UNIT: a service that
-puts the text on huge pages before UNIT starts, and a drop-in that makes UNIT
-wait for it. If the file system keeps huge pages, the service warms the text in
-place. Otherwise it makes a copy in /run/hugealign, and the drop-in mounts the
-copy over the file for UNIT alone. The package's files do not change. Each start
-of UNIT reads the files again, so an upgrade that restarts UNIT needs nothing
-more. If anything fails, UNIT starts as before.
+enable writes units into /etc/systemd/system for each UNIT: a service that puts
+the text on huge pages before UNIT starts, and a drop-in that makes UNIT wait for
+it. If the file system keeps huge pages, the service warms the text in place.
+Otherwise it makes a copy in /run/hugealign, and the drop-in mounts the copy over
+the file for UNIT alone; a path unit drops copies of files that change. The
+package's files do not change. Each start of UNIT looks its files up again, as
+UNIT sees them, so an upgrade or a link that restarts UNIT needs nothing more. If
+anything fails, UNIT starts as before.
 
---file names programs and libraries that the service starts or opens later. From
-a directory, such as a Python virtual environment, enable takes the files that
-have a whole window, or get one with --fix. Run enable again after you have added
-a package there.
+--file names programs and libraries that the service starts or opens later, by
+the paths that UNIT sees. From a directory, such as a Python virtual environment,
+enable takes the files that have a whole window, or get one with --fix. Run
+enable again after you have added a package there. If the unit names a shell or a
+script, start it first, or use --file.
 
 If UNIT runs from a copy, it gets its own mount namespace: other processes do
-not see what it mounts. Do not enable services that mount for others, such as
-dockerd.
+not see what it mounts. enable refuses a service that it sees mounting for
+others, and warns of one that may.
 
 examples:
   hugealign enable --dry-run mariadb     print what it would write

@@ -508,9 +508,9 @@ def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) ->
     need("systemd-analyze")
     program = tmp_path / "100% $HOME:x"
     shutil.copy(built.good, program)
-    written = dropins.texts(
-        dropins.ServiceSetup("demo.service", [dropins.Bind(str(program), str(program))]), "/bin/true"
-    )
+    bind = dropins.Bind(str(program), str(program))
+    setup = dropins.ServiceSetup("demo.service", [bind], words=["--fix", f"--file={program}"], watched=[str(program)])
+    written = dropins.texts(setup, "/bin/true")
     (tmp_path / "demo.service").write_text("[Service]\nExecStart=/bin/true\n")
     (tmp_path / "demo.service.d").mkdir()
     names = []
