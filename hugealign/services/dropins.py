@@ -17,6 +17,7 @@ from hugealign.run.launch import SETTING, VARIABLE
 MARK = "# Written by `hugealign enable`; `hugealign disable` removes it."
 PLACE = "/etc/systemd/system"
 _PLAIN = re.compile(r"/[A-Za-z0-9/._+@,=:%$~ -]*")  # no quotes, no backslash, no control characters
+_MOST_DIRECTORIES = 8
 #: How long the text may take to prepare: seconds for anything, and bytes for each one more, of a slow disk.
 _SECONDS, _RATE = 60, 16 << 20
 
@@ -96,7 +97,7 @@ def _service(setup: ServiceSetup, command: str) -> str:
         MARK,
         "[Unit]",
         f"Description=Huge text for {setup.name}",
-        f"RequiresMountsFor={_argument(setup.store)}",
+        f"RequiresMountsFor={' '.join(_quoted(_checked(path)) for path in (setup.store, *_directories(setup)))}",
         # Without a limit: what starts the service again and again has to start this with it.
         "StartLimitIntervalSec=0",
         "",
@@ -107,6 +108,19 @@ def _service(setup: ServiceSetup, command: str) -> str:
         f"ExecStart=-{' '.join(map(_word, words))}",
     ]
     return "\n".join([*lines, ""])
+
+
+def _directories(setup: ServiceSetup) -> list[str]:
+    """Return where the first files are: a file system may have to be mounted there before they are looked for."""
+    files = [*(bind.name for bind in setup.staged), *setup.warmed]
+    return list(dict.fromkeys(file.rpartition("/")[0] or "/" for file in files))[:_MOST_DIRECTORIES]
+
+
+def given(helper_text: str) -> list[str]:
+    """Return the files that *helper_text*, that of a helper, names: those that the unit does not name itself."""
+    line = next((line for line in helper_text.splitlines() if " enable --renew " in line), "")
+    words = re.findall(r'"--file=([^"]*)"|--file=(\S+)', line.replace("%%", "%").replace("$$", "$"))
+    return [quoted or plain for quoted, plain in words]
 
 
 def _drop(setup: ServiceSetup, command: str) -> str:

@@ -139,7 +139,7 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
         [file.bind(seen) for file in staged],
         warmed,
         [*_flags(options), *(f"--file={file.name}" for file in kept if file.given)],
-        _watched([file.found.source for file in staged]),
+        _watched([file.bind(seen).name for file in staged]),
         keeps and launch.has_tunable(first.source),
         store.DEFAULT,
         sum(os.stat(file.found.source).st_size for file in kept),
@@ -159,32 +159,29 @@ def renew(unit: str, options: EnableOptions) -> Renewed:
     files = _with_libraries(files, service, seen) if options.libs else files
     files = [file for file in files if not seen.covered(file.found)]
     identities = store.identities([file.found.source for file in files])
-    staged: dict[str, dropins.Bind] = {}
+    *_, lasting, found_since = dropins.paths(service.name)
+    known = (_ours(lasting) or b"").decode().splitlines()
+    staged: dict[str, str] = {}  # the line of each
     warmed, failed = [], []
     for file in files:
         source, bind = file.found.source, file.bind(seen)
         try:
-            if (place := place_of(source, fixes)) == "warm":
-                warmed.append(source)
-            elif place and dropins.is_plain(bind.name) and dropins.is_plain(bind.target):
-                name = dropins.owner(service.name)
-                done = store.stage(source, store.DEFAULT, options.fix, name, identities, fixes, bind.name)
-                if done.state != store.NO_WINDOW:
-                    staged[source] = bind
+            (line,) = dropins.binds(dropins.ServiceSetup(service.name, [bind]))
+            # What has a copy keeps one: an attempt in place reads the whole file.
+            if line not in known and (place := place_of(source, fixes)) != "stage":
+                warmed += [source] if place else []
+                continue
+            name = dropins.owner(service.name)
+            done = store.stage(source, store.DEFAULT, options.fix, name, identities, fixes, bind.name)
+            if done.state != store.NO_WINDOW:
+                staged[source] = line
         except (HugealignError, OSError) as error:
             failed.append(diagnosed(file.name, error))
-    _cover(service.name, dropins.binds(dropins.ServiceSetup(service.name, list(staged.values()))))
-    return Renewed(list(staged), warmed, failed)
-
-
-def _cover(name: str, binds: Sequence[str]) -> None:
-    """Let the service *name* have all of *binds* when it starts, also those that its drop-in lacks."""
-    *_, lasting, found_since = dropins.paths(name)
-    known = (_ours(lasting) or b"").decode().splitlines()
-    missing = [line for line in binds if line not in known]
+    missing = [line for line in staged.values() if line not in known]
     if missing and not set(missing) <= set((_ours(found_since) or b"").decode().splitlines()):
         _write(found_since, dropins.more(missing))
         _reload()  # jobs that wait, as that of the service, are kept
+    return Renewed(list(staged), warmed, failed)
 
 
 def _write(path: str, text: str) -> None:
@@ -337,27 +334,28 @@ def _steady(path: str, found: Found, seen: View) -> str:
     return path
 
 
-def _watched(sources: Sequence[str]) -> list[str]:
-    """Return paths that change if one of the files *sources* is replaced: few, since each costs the manager a watch.
+def _watched(names: Sequence[str]) -> list[str]:
+    """Return paths that change if one of the files *names* is replaced: few, since each costs the manager a watch.
 
     Directories that hold many of them, which are those of libraries, and not where a service keeps other things.
     """
     by_directory: dict[str, list[str]] = {}
-    for source in sources:
-        by_directory.setdefault(os.path.dirname(source), []).append(source)
+    for name in names:
+        by_directory.setdefault(os.path.dirname(name), []).append(name)
     most = sorted(by_directory.items(), key=lambda item: -len(item[1]))
     paths = [path for place, files in most for path in (files if len(files) < 3 else [place])]
-    first = [path for path in paths if path in sources[:1]]  # its program
+    first = [path for path in paths if path in names[:1]]  # its program
     return [path for path in dict.fromkeys((*first, *paths)) if dropins.is_plain(path)][:_MOST_WATCHED]
 
 
 def _refuse_starters(service: Service, options: EnableOptions, programs: Sequence[_File]) -> None:
     """Raise RefusalError for a *service* that does not run, and whose program only starts another."""
-    if service.pid or options.files:
-        return
-    for file in programs:
-        if os.path.basename(file.found.target) in _STARTERS or os.path.basename(file.name) in _STARTERS:
-            raise RefusalError("service.starter", Remedy("name-program"), program=file.name)
+    if not service.pid and not options.files and programs and all(map(_is_starter, programs)):
+        raise RefusalError("service.starter", Remedy("name-program"), program=programs[0].name)
+
+
+def _is_starter(file: _File) -> bool:
+    return not _STARTERS.isdisjoint(map(os.path.basename, (file.name, file.found.target)))
 
 
 def _gaining(service: Service, seen: View, options: EnableOptions, files: Sequence[_File]) -> Remedy | None:

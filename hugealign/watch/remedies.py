@@ -1,6 +1,7 @@
 """Find the remedy that gains most for a diagnosis about a running process."""
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,6 +29,8 @@ from hugealign.watch.parts import CodeKind, CodePart
 
 #: Nobody starts these through hugealign.
 _MANAGERS = ("systemd", "init")
+_LIBRARY = re.compile(r"\.so(\.[0-9.]+)?$")  # --libs finds these again
+_UNIT_LIMIT = 1 << 20  # bytes of a unit file
 _RESTART = ("process.text-written", "process.mapped-small", "file.replaced", "copy.outdated", "copy.in-memory")
 _ADAPT = ("runtime.small-pages", "process.text-copied")
 #: Directories of packages of Python and of Node, and how many files of one are a command too long to type.
@@ -131,33 +134,35 @@ def together(remedied: Sequence[Remedied], kept: Sequence[Start] = ()) -> list[R
 class Unit(Record):
     """A service as the command for it has to know it.
 
-    *main* are the device and inode of the program of its main process, and *refused* is why it cannot be enabled.
-    *rooted*: it has files of its own, which `enable` finds.
+    *main* is its main process, 0 without one, and *refused* is why it cannot be enabled.
+    *rooted*: it has files of its own, which `enable` finds.  *given* are the programs that it was enabled with: the
+    next `enable` forgets what it does not name.
     """
 
-    main: tuple[int, int] | None = None
+    main: int = 0
     refused: Diagnosis | None = None
     rooted: bool = False
+    given: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, name: str) -> Self:
         """Return the service *name*."""
-        from hugealign.services import mounting, programs, view  # only on machines with services
+        from hugealign.services import dropins, mounting, programs, view  # only on machines with services
 
         with suppress(HugealignError):
             if programs.starts_early(name):
                 return cls(refused=Diagnosis("service.starts-early", name, {"service": name}))
             service = programs.look(name, named=True)
-            main = None
-            with suppress(OSError):
-                main = procfs.identity(f"/proc/{service.pid}/exe") if service.pid else None
             try:
                 view.View(service.settings, store.DEFAULT)
             except RefusalError as error:
-                return cls(main, error.diagnosis.about(name))
+                return cls(service.pid, error.diagnosis.about(name))
             place = mounting.mounted(name, service.pid) if service.pid else ""
             refused = Diagnosis("service.mounts", name, {"mount": place}) if place else None
-            return cls(main, refused, bool(service.settings.get("RootDirectory")))
+            given: list[str] = []
+            with suppress(OSError), open(dropins.paths(name)[0], encoding="utf-8", errors="replace") as file:
+                given = [path for path in dropins.given(file.read(_UNIT_LIMIT)) if not _LIBRARY.search(path)]
+            return cls(service.pid, refused, bool(service.settings.get("RootDirectory")), tuple(given))
         return cls()
 
 
@@ -268,12 +273,20 @@ class Remedies:
         return self._unit(owner).refused
 
     def _started(self, owner: Owner) -> tuple[str, ...]:
-        """Return the program if its service's main process has another one, and so starts it."""
-        main = self._unit(owner).main
-        with suppress(OSError):
-            if main and procfs.identity(f"/proc/{owner.pid}/exe") != main:
-                return (owner.program,)
-        return ()
+        """Return the programs to name for the service: those it was enabled with, and this one if that starts it."""
+        unit = self._unit(owner)
+        if unit.main and not _same_program(owner.pid, unit.main):
+            return tuple(dict.fromkeys((*unit.given, owner.program)))
+        return unit.given
+
+
+def _same_program(pid: int, other: int) -> bool:
+    """Return whether both processes execute one file; without the right to look, whether they have one name."""
+    with suppress(OSError):
+        return pid == other or procfs.identity(f"/proc/{pid}/exe") == procfs.identity(f"/proc/{other}/exe")
+    with suppress(OSError):
+        return procfs.stat(f"/proc/{pid}/stat").comm == procfs.stat(f"/proc/{other}/stat").comm
+    return True
 
 
 def _disables_itself(owner: Owner) -> bool:

@@ -68,7 +68,7 @@ KINDS = (
     Kind("searched", "ExecSearchPath={d}/v1\nExecStart=server\n", "{d}/v1/server"),
     Kind(
         "socket",
-        "ExecStart={d}/server\nStandardInput=socket\nStandardOutput=journal\n",
+        "[Unit]\nRequires=kind-socket.socket\nAfter=kind-socket.socket\n[Service]\nExecStart={d}/server\n",
         extra=(("kind-socket.socket", "[Socket]\nListenStream=/run/kind.socket\n"),),
     ),
     # How often.
@@ -84,7 +84,7 @@ KINDS = (
     Kind("privileged", "User=nobody\nExecStart=+{d}/server\n"),
     Kind("ambient", "User=nobody\nExecStart=!{d}/server\n"),
     Kind("strict", "ProtectSystem=strict\nProtectHome=yes\nExecStart={d}/server\n"),
-    Kind("temporary", "PrivateTmp=yes\nPrivateDevices=yes\nNoNewPrivileges=yes\nExecStart={d}/server\n"),
+    Kind("temporary", "PrivateTmp=yes\nNoNewPrivileges=yes\nExecStart={d}/server\n"),
     Kind("read-only", "ReadOnlyPaths=/\nInaccessiblePaths=-/etc/shadow\nExecStart={d}/server\n"),
     Kind("no-exec", "NoExecPaths=/\nExecPaths={d}/server /usr/lib /lib /lib64\nExecStart={d}/server\n"),
     Kind("capless", "CapabilityBoundingSet=\nSystemCallFilter=@system-service\nExecStart={d}/server\n"),
@@ -109,6 +109,13 @@ KINDS = (
         library=True,
     ),
     Kind("bound", "BindPaths={d}/v1:/opt/kind-bound\nExecStart=/opt/kind-bound/server\n", "{d}/v1/server"),
+    Kind(
+        "bound-link",  # what it binds is another file then, so the manager is reloaded during the start
+        "Type=notify\nBindPaths={d}/current:/opt/kind-bound-link\nExecStart=/opt/kind-bound-link/server notify\n",
+        "{d}/v1/server",
+        links=(("v1", "{d}/current"),),
+        turned=("v2", "{d}/current"),
+    ),
     Kind(
         "bound-in-hidden",
         "TemporaryFileSystem=/opt:ro\nBindReadOnlyPaths={d}/v1:/opt/hidden\nExecStart=/opt/hidden/server\n",

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,42 @@ def test_mariadb_of_debian(built: Programs) -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.timeout(1800)
+def test_tools_that_look_for_outdated_processes(built: Programs) -> None:
+    """They name an enabled service when they name the plain one: not after its start, but after an upgrade."""
+    if os.geteuid():
+        pytest.skip("root is needed to boot a system")
+    work = built.directory / "tools"
+    work.mkdir()
+    tools = ("debian-goodies", "lsof", "needrestart", "procps", "psmisc")
+    with filesystems.mounted("btrfs", work, size=3 << 30) as at, booted(at, tools) as system:
+
+        def named() -> tuple[list[str], str, int]:
+            listed = system.run("needrestart", "-b", "-r", "l").stdout.splitlines()
+            units = [line.removeprefix("NEEDRESTART-SVC: ") for line in listed if line.startswith("NEEDRESTART-SVC")]
+            deleted = [line for line in system.run("lsof").stdout.splitlines() if line.endswith("(deleted)")]
+            found = re.search(r"Found (\d+) processes", system.run("checkrestart").stdout)
+            return units, found[1] if found else "", len(deleted)
+
+        install(system, built, "VERSION1")
+        for unit in ("plain.service", "demo.service"):
+            system.write_unit(unit, UNIT)
+        assert system.hugealign("enable", "demo").returncode == 0
+        system.run("systemctl", "restart", "plain", "demo")
+        assert "all 3 windows are huge" in windows(system)
+        assert named() == ([], "0", 0)
+        install(system, built, "VERSION2")
+        for _ in range(100):
+            if "(deleted)" in system.run("readlink", f"/proc/{system.pid('demo')}/exe").stdout:
+                break
+            time.sleep(0.2)
+        assert named() == (["demo.service", "plain.service"], "2", 2)
+        system.run("systemctl", "restart", "plain", "demo")
+        assert "all 3 windows are huge" in windows(system)
+        assert named() == ([], "0", 0)
+
+
+@pytest.mark.matrix
 def test_files_of_others_and_names_that_are_none(demo: System) -> None:
     theirs = demo.root / "etc/systemd/system/demo.service.d/hugealign.conf"
     theirs.parent.mkdir()
@@ -302,6 +339,24 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
         odd.unlink()
     assert (done.returncode, done.stdout) == (0, below)
     assert done.stderr == f"hugealign: warning: {odd}: {worded('service.odd-name', file=str(odd))}\n"
+
+
+#: What version 1.0.0 wrote.
+_FORMER = {
+    HELPER: f"{dropins.MARK}\n[Service]\nType=oneshot\nExecStart=-/bin/hugealign stage --owner demo.service -- /x\n",
+    DROP_IN: f"{dropins.MARK}\n[Unit]\nWants={HELPER}\n[Service]\nBindReadOnlyPaths=-/run/hugealign/x:/x\n",
+}
+
+
+@needs_root
+def test_what_version_1_0_wrote(units: Path) -> None:
+    for words, left in ((("disable", "demo"), []), (("enable", "demo"), WRITTEN)):
+        (units / DROP_IN).parent.mkdir()
+        for name, text in _FORMER.items():
+            (units / name).write_text(text)
+        assert "demo.service" in offline(units, "status").stdout
+        assert (offline(units, *words).returncode, written(units)) == (0, left)
+    assert all((units / name).read_text() != text for name, text in _FORMER.items())
 
 
 #: A hugealign that others may write to.

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,6 @@ int touch(void) {
 }
 int main(int argc, char **argv) {
   const char *act = argc > 1 ? argv[1] : "", *name = getenv("NOTIFY_SOCKET");
-  touch();
   if (!strcmp(act, "mount")) {
     mkdir(argv[2], 0755);
     mount("kind", argv[2], "tmpfs", 0, "");
@@ -49,6 +49,7 @@ int main(int argc, char **argv) {
     strncpy(to.sun_path, name, sizeof to.sun_path - 1);
     if (*name == '@') *to.sun_path = 0;
     int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    touch();
     sendto(fd, "READY=1", 7, 0, (void *)&to, offsetof(struct sockaddr_un, sun_path) + strlen(name));
   }
   if (!strcmp(act, "fork")) {
@@ -59,6 +60,7 @@ int main(int argc, char **argv) {
       return fclose(file);
     }
   }
+  touch();
   for (;;) pause();
 }
 """
@@ -73,6 +75,9 @@ int main(void) {
 #: What runs in each unit, looked up inside the system: of the first process with the mapping.
 _LOOK = r"""
 import glob, hashlib, json, os, re, subprocess, sys
+changing = (
+    *("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "MEMORY_PRESSURE", "GLIBC_TUNABLES", "LISTEN_PID"),
+)
 IDENTITY = ("Name", "Uid", "Gid", "Groups", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp")
 result = {"mounts": sorted(line.split()[4] for line in open("/proc/1/mountinfo") if "/run/hugealign" not in line)}
 for unit, mapped in json.load(sys.stdin).items():
@@ -91,11 +96,12 @@ for unit, mapped in json.load(sys.stdin).items():
                 range_ = words[0] if inside and not range_ else range_
             elif inside and words[0] in ("FilePmdMapped:", "ShmemPmdMapped:"):
                 huge += int(words[1])
+        if any("x" in line.split()[1] and line.endswith("(deleted)") for line in lines if "-" in line.split()[0]):
+            result.setdefault("outdated", []).append(unit)
         if range_:
             start, end = (int(part, 16) for part in range_.split("-"))
             data = open(f"/proc/{pid}/map_files/{start:x}-{end:x}", "rb").read()
             status = dict(line.split(":\t", 1) for line in open(f"/proc/{pid}/status").read().splitlines())
-            changing = ("INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "MEMORY_PRESSURE", "GLIBC_TUNABLES")
             environ = open(f"/proc/{pid}/environ", errors="replace").read().split("\0")
             found = {
                 "version": data[-8:].decode(),
@@ -190,6 +196,14 @@ class Machine:
         result: dict[str, Any] = json.loads(done.stdout)
         return result
 
+    def outdated(self) -> set[str]:
+        """Return the units with a process that shows a deleted file, as soon as these are all that run."""
+        all_units = {kind.service for kind in self.kinds if not kind.stopped}
+        end = time.monotonic() + 30
+        while (found := set(self.look().get("outdated", ()))) != all_units and time.monotonic() < end:
+            time.sleep(0.5)
+        return found
+
 
 def _build(built: Programs) -> None:
     sources = {"server.c": _SERVER, "linked.c": _LINKED}
@@ -224,6 +238,7 @@ def _done(machine: Machine) -> dict[str, Any]:
     for act, version in (("upgrade", "VERSION2"), ("rollback", "VERSION1")):
         for kind in machine.kinds:
             machine.put(kind, kind.program, version, "libown.so.1.1" if kind.library else "server")
+        seen[f"before {act}"] = machine.outdated()
         machine.restart()
         seen[act] = machine.look()
     turning = [kind for kind in machine.kinds if kind.turned]

@@ -9,7 +9,7 @@ from hugealign.services.dropins import MARK, Bind, ServiceSetup, texts
 SERVICE = f"""{MARK}
 [Unit]
 Description=Huge text for demo.service
-RequiresMountsFor=/run/hugealign
+RequiresMountsFor=/run/hugealign /srv/own/usr/sbin /usr/lib
 StartLimitIntervalSec=0
 
 [Service]
@@ -85,6 +85,9 @@ def test_names_are_escaped() -> None:
     setup = ServiceSetup("a@b\\x2d.service", [same("/opt/100% $HOME: x")], words=["--file=/opt/100% $HOME: x"])
     service, drop_in = texts(setup, "/usr/bin/hugealign").values()
     assert 'enable --renew "--file=/opt/100%% $$HOME: x" -- a@b\\\\x2d.service\n' in service
+    assert "RequiresMountsFor=/run/hugealign /opt\n" in service
+    assert dropins.given(service) == ["/opt/100% $HOME: x"]
+    assert dropins.given("") == []
     assert '"-/run/hugealign/for/a@b=x2d.service/opt/100%% $HOME\\: x":"/opt/100%% $HOME\\: x"\n' in drop_in
 
 

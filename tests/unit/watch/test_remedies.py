@@ -51,6 +51,15 @@ def test_many_libraries_of_packages_are_one_directory() -> None:
     assert argv(few)[3:7] == ("--file", libraries[0], "--file", libraries[1])
 
 
+def test_what_a_service_starts_is_named() -> None:
+    start = SERVICE.changed(started=("/usr/lib/app/a b",), files=("/lib/x.so",))
+    words = "hugealign enable --fix --libs '--file=/usr/lib/app/a b' mariadb.service"
+    assert argv(start)[2] == f"{words} && systemctl restart mariadb.service"
+    (first, second) = together([remedied(start), remedied(SERVICE.changed(started=("/srv/b",)))])
+    assert first.diagnosis.remedy == second.diagnosis.remedy
+    assert "--file=/srv/b" in argv(start.changed(started=("/srv/b",)))[2]
+
+
 def remedied(start: Start) -> Remedied:
     return Remedied(Diagnosis("cache.small-pages", "/f", {}, start.remedy(0, 3)), start)
 
