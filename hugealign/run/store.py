@@ -80,24 +80,21 @@ def stage(
     owner: str = "",
     kept: AbstractSet[str] = frozenset(),
     fixes: copies.Fixes | None = None,
-    name: str = "",
 ) -> Staged:
     """Put a huge copy of the file *path* into the store at *place*; with *fix*, a fixed copy if the file has no window.
 
-    With an *owner*, the link belongs to that owner, and may have another *name* than the real path: one that leads to
-    the file through links.  Copies that no link leads to are removed, except *kept* (`identities`).  *fixes* are those
-    that are known already.  Raises HugealignError.
+    With an *owner*, the link belongs to that owner.  Copies that no link leads to are removed, except *kept*
+    (`identities`).  *fixes* are those that are known already.  Raises HugealignError.
     """
-    real = real_path(path)
-    link = _tree(place, owner) + (name or real)
+    real, links = real_path(path), _tree(place, owner)
     fixes = (fixes or copies.Fixes()) if fix else None
     if not os.path.ismount(place):  # a store is mounted only for a file that it will hold
         with _public(real) as fd:
             if _origin(real, fd, fixes) is None:
                 return _nothing(real)
-    with _opened(place, link=link) as store, _public(real) as fd:
+    with _opened(place, link=links + real) as store, _public(real) as fd:
         _remove_stale(store, kept | _identities(os.fstat(fd)))
-        staged, copy = _staged(store, place, link, real, _origin(real, fd, fixes))
+        staged, copy = _staged(store, place, links, real, _origin(real, fd, fixes))
     if copy >= 0:
         os.close(copy)
     return staged
@@ -127,7 +124,7 @@ def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, i
             return _nothing(real), -1
         with _opened(place, private=True) as store:
             _remove_stale(store, _identities(os.fstat(fd)))
-            return _staged(store, place, _tree(place, "") + real, real, origin, private=True)
+            return _staged(store, place, _tree(place, ""), real, origin, private=True)
 
 
 def entries(place: str = DEFAULT) -> list[StoredCopy]:
@@ -236,15 +233,16 @@ def _origin(real: str, fd: int, fixes: copies.Fixes | None) -> copies.StagedFile
 def _staged(
     store: int,
     place: str,
-    link: str,
+    links: str,
     real: str,
     origin: copies.StagedFile | None,
     private: bool = False,
 ) -> tuple[Staged, int]:
-    """Give *origin*, the file at *real*, a copy and a *link* to it; return the result and the open copy.
+    """Give *origin*, the file at *real*, a copy and a link to it; return the result and the open copy.
 
     Without *origin* there is neither, and the descriptor is -1.
     """
+    link = links + real
     if origin is None:
         _unlink(link)
         return _nothing(real), -1
@@ -407,7 +405,7 @@ def _unlink(path: str) -> None:
 
 def _is_current(path: str, identity: str) -> bool:
     try:
-        info = os.stat(path)
+        info = os.stat(path, follow_symlinks=False)
     except OSError:
         return False
     return identity in (copies.identity(info, fixed=False), copies.identity(info, fixed=True))

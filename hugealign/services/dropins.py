@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.run.launch import SETTING, VARIABLE
+from hugealign.services.view import Found
 
 #: The first line of each file that we write; we remove only files that begin with it.
 MARK = "# Written by `hugealign enable`; `hugealign disable` removes it."
@@ -20,18 +21,6 @@ _PLAIN = re.compile(r"/[A-Za-z0-9/._+@,=:%$~ -]*")  # no quotes, no backslash, n
 _MOST_DIRECTORIES = 8
 #: How long the text may take to prepare: seconds for anything, and bytes for each one more, of a slow disk.
 _SECONDS, _RATE = 60, 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Bind:
-    """A file to cover at each start of a service, at the path *target* that the service sees.
-
-    *name* is a path that leads to it here; the link to its copy has that name.  Where both are one path with links, it
-    is followed at each start, by us and by systemd.
-    """
-
-    name: str
-    target: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +33,7 @@ class ServiceSetup:
     """
 
     name: str
-    staged: Sequence[Bind]
+    staged: Sequence[Found]
     warmed: Sequence[str] = ()
     words: Sequence[str] = ()
     watched: Sequence[str] = ()
@@ -81,7 +70,7 @@ def watcher(name: str) -> str:
 def texts(setup: ServiceSetup, command: str) -> dict[str, str]:
     """Return the texts of the files, by path; *command* is the path of hugealign.  Raises RefusalError."""
     service, drop, path, drop_in, _ = paths(setup.name)
-    for file in (*(part for bind in setup.staged for part in (bind.name, bind.target)), *setup.warmed):
+    for file in (*(part for found in setup.staged for part in (found.source, found.target)), *setup.warmed):
         _checked(file)
     result = {service: _service(setup, command)}
     if setup.watched:
@@ -112,7 +101,7 @@ def _service(setup: ServiceSetup, command: str) -> str:
 
 def _directories(setup: ServiceSetup) -> list[str]:
     """Return where the first files are: a file system may have to be mounted there before they are looked for."""
-    files = [*(bind.name for bind in setup.staged), *setup.warmed]
+    files = [*(found.source for found in setup.staged), *setup.warmed]
     return list(dict.fromkeys(file.rpartition("/")[0] or "/" for file in files))[:_MOST_DIRECTORIES]
 
 
@@ -160,7 +149,7 @@ def more(lines: Sequence[str]) -> str:
 
 def binds(setup: ServiceSetup) -> list[str]:
     """Return the line for each file that is staged; one without a copy at a start is left as it is."""
-    copies = [(_part(f"-{_links(setup)}{bind.name}"), _part(bind.target)) for bind in setup.staged]
+    copies = [(_part(f"-{_links(setup)}{found.source}"), _part(found.target)) for found in setup.staged]
     return [f"BindReadOnlyPaths={copy}:{target}" for copy, target in copies]
 
 

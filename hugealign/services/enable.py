@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,38 +9,26 @@ from dataclasses import dataclass, replace
 from hugealign.diagnosis import documents
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis, Remedy
-from hugealign.elf.dynamic import read_dynamic
-from hugealign.elf.image import read_image
-from hugealign.errors import HugealignError, NotElfError, cause
+from hugealign.errors import HugealignError
 from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
-from hugealign.io.regular import FileError, opened
+from hugealign.io.regular import opened
 from hugealign.io.resources import PACKAGE
 from hugealign.io.units import printable
 from hugealign.pagecache import measure, warming
 from hugealign.pagecache.warm import CachedText, warm
-from hugealign.process import groups, processes, starts
 from hugealign.run import copies, launch, store
-from hugealign.services import dropins, mounting
+from hugealign.services import dropins, files, mounting
 from hugealign.services import programs as services
+from hugealign.services.files import File
 from hugealign.services.programs import Service
-from hugealign.services.view import Found, View
-from hugealign.system import libraries
-from hugealign.verification import inputs
+from hugealign.services.view import View
 
 SCHEMA = "hugealign.enable/1"
 _MODE = 0o644  # of units
 
 
-#: Programs that start others: what a unit with one of them runs is seen only when it runs.
-_STARTERS = frozenset(
-    "sh ash bash busybox csh dash fish ksh mksh tcsh zsh authbind capsh catatonit chpst chroot chrt circusd daemon "
-    "dbus-run-session dumb-init env envdir flock gosu ionice monit nice nohup nsenter numactl prlimit runsv runsvdir "
-    "runuser s6-svscan s6-supervise setpriv setsid setuidgid softlimit start-stop-daemon stdbuf su su-exec sudo "
-    "svscan systemd-inhibit taskset time timeout tini unshare".split()
-)
 _MOST_WATCHED = 8  # paths; systemd takes an instance of inotify for each, and root has 128 of these by default
-_MOST_PROGRAMS = 16  # to name in a command
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,46 +66,31 @@ class Renewed:
     failed: Sequence[Diagnosis]
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file of a service: the *name* by which it is looked for; *library*: it is no program that the unit starts.
-
-    *given*: the unit does not name it, so the helper has to.
-    """
-
-    name: str
-    found: Found
-    library: bool = False
-    given: bool = False
-
-    def bind(self, seen: View) -> dropins.Bind:
-        """Return how to cover it, through links where they lead to the same file here and in the service."""
-        if seen.shows(self.name, self.found):
-            return dropins.Bind(self.name, self.name)
-        return dropins.Bind(self.found.source, self.found.target)
-
-
 def plan(unit: str, options: EnableOptions) -> Enabled:
     """Return what to write for the service *unit*, without changing anything.  Raises HugealignError."""
     service = services.look(unit, named=bool(options.files))
     if services.starts_early(service.name):
         raise RefusalError("service.starts-early")
-    seen = _view(service)
+    seen = files.seen_by(service)
     fixes = copies.Fixes() if options.fix else None
-    files = _programs(service, seen, options)
-    places = {file.found.source: place_of(file.found.source, fixes) for file in files}
+    found = files.programs(service, seen, options.files, loaded=options.libs)
+    if not service.pid and not options.files and found and all(file.starts_another for file in found):
+        raise RefusalError("service.starter", Remedy("name-program"), program=found[0].name)
+    if not found:
+        _refuse_members(service, options)
+        raise RefusalError("service.script", Remedy("name-program"))
+    places = {file.found.source: place_of(file.found.source, fixes) for file in found}
     if not any(places.values()):
         _refuse_members(service, options)
-    files = _with_libraries(files, service, seen) if options.libs else files
-    for file in files:
+    found = files.with_libraries(found, service, seen) if options.libs else found
+    for file in found:
         if file.found.source not in places:
             places[file.found.source] = place_of(file.found.source, fixes)
-    trees = [f"{seen.find(path).target.rstrip('/')}/" for path in options.files if _is_directory(seen, path)]
+    trees = [f"{seen.find(path).target.rstrip('/')}/" for path in options.files if files.is_directory(seen, path)]
     left: list[Diagnosis] = []
-    kept: list[_File] = []
-    for file in files:
-        bind = file.bind(seen)
-        odd = not all(map(dropins.is_plain, (bind.name, bind.target)))
+    kept: list[File] = []
+    for file in found:
+        odd = not all(map(dropins.is_plain, (file.found.source, file.found.target)))
         if places[file.found.source] and odd and file.found.target.startswith(tuple(trees)):
             left.append(Diagnosis("service.odd-name", file.found.target, {"file": file.found.target}))
         elif places[file.found.source] == "stage" and (setting := seen.covered(file.found)):
@@ -127,19 +99,19 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
         elif places[file.found.source]:
             kept.append(file)
     if not kept:
-        raise RefusalError("service.no-window", _gaining(service, seen, options, files))
+        raise RefusalError("service.no-window", _gaining(service, seen, options, found))
     staged = [file for file in kept if places[file.found.source] == "stage"]
     if staged:
-        left += mounting.check(service, [file.found.source for file in files if not file.library])
+        left += mounting.check(service, [file.found.source for file in found if not file.library])
     warmed = [file.found.source for file in kept if places[file.found.source] == "warm"]
     first = kept[0].found
     keeps = launch.VARIABLE not in service.environment and first.source == first.target
     setup = dropins.ServiceSetup(
         service.name,
-        [file.bind(seen) for file in staged],
+        [file.found for file in staged],
         warmed,
         [*_flags(options), *(f"--file={file.name}" for file in kept if file.given)],
-        _watched([file.bind(seen).name for file in staged]),
+        _watched([file.name if seen.shows(file.name, file.found) else file.found.source for file in staged]),
         keeps and launch.has_tunable(first.source),
         store.DEFAULT,
         sum(os.stat(file.found.source).st_size for file in kept),
@@ -153,26 +125,26 @@ def renew(unit: str, options: EnableOptions) -> Renewed:
     What its drop-in does not cover yet is added at run time.  Raises HugealignError.
     """
     service = services.look(unit, named=True)
-    seen = _view(service)
+    seen = files.seen_by(service)
     fixes = copies.Fixes() if options.fix else None
-    files = _programs(replace(service, pid=0), seen, options, renewing=True)
-    files = _with_libraries(files, service, seen) if options.libs else files
-    files = [file for file in files if not seen.covered(file.found)]
-    identities = store.identities([file.found.source for file in files])
+    found = files.programs(replace(service, pid=0), seen, options.files, loaded=False, renewing=True)
+    found = files.with_libraries(found, service, seen) if options.libs else found
+    found = [file for file in found if not seen.covered(file.found)]
+    identities = store.identities([file.found.source for file in found])
     *_, lasting, found_since = dropins.paths(service.name)
     known = (_ours(lasting) or b"").decode().splitlines()
     staged: dict[str, str] = {}  # the line of each
     warmed, failed = [], []
-    for file in files:
-        source, bind = file.found.source, file.bind(seen)
+    for file in found:
+        source = file.found.source
         try:
-            (line,) = dropins.binds(dropins.ServiceSetup(service.name, [bind]))
+            (line,) = dropins.binds(dropins.ServiceSetup(service.name, [file.found]))
             # What has a copy keeps one: an attempt in place reads the whole file.
             if line not in known and (place := place_of(source, fixes)) != "stage":
                 warmed += [source] if place else []
                 continue
-            name = dropins.owner(service.name)
-            done = store.stage(source, store.DEFAULT, options.fix, name, identities, fixes, bind.name)
+            owner = dropins.owner(service.name)
+            done = store.stage(source, fix=options.fix, owner=owner, kept=identities, fixes=fixes)
             if done.state != store.NO_WINDOW:
                 staged[source] = line
         except (HugealignError, OSError) as error:
@@ -244,96 +216,6 @@ def to_json(units: Mapping[str, Sequence[str]], errors: Sequence[tuple[str, Huge
     return documents.to_json(SCHEMA, {"units": changed, "errors": documents.errors(errors)})
 
 
-def _view(service: Service) -> View:
-    return View(service.settings, store.DEFAULT)
-
-
-def _is_directory(seen: View, path: str) -> bool:
-    with contextlib.suppress(OSError, HugealignError):
-        return os.path.isdir(seen.find(os.path.abspath(path)).source)
-    return False
-
-
-def _programs(service: Service, seen: View, options: EnableOptions, *, renewing: bool = False) -> list[_File]:
-    """Return the ELF files that the *service* runs from, the program first.
-
-    The libraries that a program is linked with are not among them, unless a running service has loaded them.  When
-    *renewing*, files that are missing are left out.
-    """
-    below = [path for path in options.files if _is_directory(seen, path)]
-    named = [os.path.abspath(path) for path in options.files if path not in below]
-    started = [path for program in service.programs if (path := _searched(program, service.path, seen))]
-    names = [(path, False, True) for path in named] + [(path, False, False) for path in started]
-    if service.pid:
-        running = processes.look(service.pid, libraries=options.libs)
-        loaded = [mapping.path for mapping in running.text(libraries=options.libs) if not mapping.deleted]
-        names += [(starts.called(service.pid, running.exe_id, running.exe) or running.exe, False, True)]
-        names += [(path, True, True) for path in loaded if path != running.exe]
-    for path in below:
-        top = seen.find(os.path.abspath(path))
-        inside = [os.path.relpath(place.path, top.source) for place in inputs.programs([top.source])]
-        names += [(os.path.join(top.target, name), True, True) for name in inside]
-    files: dict[str, _File] = {}
-    for name, library, given in names:
-        try:
-            found = seen.find(name)
-            if found.source not in files and _is_elf(found.source, name in named and not renewing):
-                files[found.source] = _File(_steady(name, found, seen) if library else name, found, library, given)
-        except (OSError, HugealignError) as error:
-            if not renewing and not library and (name in named or isinstance(error, RefusalError)):
-                if isinstance(error, OSError):
-                    raise FileError(cause(error)) from error
-                raise
-    programs = list(files.values())
-    if not renewing:
-        _refuse_starters(service, options, programs)
-    if not programs and not renewing:
-        _refuse_members(service, options)
-        raise RefusalError("service.script", Remedy("name-program"))
-    return programs
-
-
-def _searched(program: str, directories: Sequence[str], seen: View) -> str:
-    """Return the path of a *program*, which systemd searches for in *directories* if it has none; empty if missing."""
-    if "/" in program:
-        return program
-    for directory in directories:
-        with contextlib.suppress(OSError, HugealignError):
-            if os.path.exists(seen.find(path := f"{directory}/{program}").source):
-                return path
-    return ""
-
-
-def _with_libraries(files: Sequence[_File], service: Service, seen: View) -> list[_File]:
-    """Return *files* with the libraries that they are linked with, as the loader of the service finds them."""
-
-    def find(path: str) -> tuple[str, str]:
-        found = seen.find(path)
-        return found.source, found.target
-
-    environment = {}
-    with contextlib.suppress(ValueError):
-        words = [word.partition("=") for word in shlex.split(service.environment)]
-        environment = {name: value for name, _, value in words}
-    result = {file.found.source: file for file in files}
-    for file in files:
-        with contextlib.suppress(HugealignError, OSError):
-            for path in libraries.resolve(file.found.target, environment, find).paths:
-                found = seen.find(path)
-                result.setdefault(found.source, _File(_steady(path, found, seen), found, library=True))
-    return list(result.values())
-
-
-def _steady(path: str, found: Found, seen: View) -> str:
-    """Return the name of a library that stays when its version changes, if one leads there; else its *path*."""
-    with contextlib.suppress(HugealignError, OSError), opened(found.source) as fd:
-        soname = read_dynamic(fd, read_image(fd)).soname
-        name = os.path.join(os.path.dirname(found.target), os.path.basename(soname))
-        if soname and seen.find(name) == found:
-            return name
-    return path
-
-
 def _watched(names: Sequence[str]) -> list[str]:
     """Return paths that change if one of the files *names* is replaced: few, since each costs the manager a watch.
 
@@ -348,24 +230,14 @@ def _watched(names: Sequence[str]) -> list[str]:
     return [path for path in dict.fromkeys((*first, *paths)) if dropins.is_plain(path)][:_MOST_WATCHED]
 
 
-def _refuse_starters(service: Service, options: EnableOptions, programs: Sequence[_File]) -> None:
-    """Raise RefusalError for a *service* that does not run, and whose program only starts another."""
-    if not service.pid and not options.files and programs and all(map(_is_starter, programs)):
-        raise RefusalError("service.starter", Remedy("name-program"), program=programs[0].name)
-
-
-def _is_starter(file: _File) -> bool:
-    return not _STARTERS.isdisjoint(map(os.path.basename, (file.name, file.found.target)))
-
-
-def _gaining(service: Service, seen: View, options: EnableOptions, files: Sequence[_File]) -> Remedy | None:
+def _gaining(service: Service, seen: View, options: EnableOptions, found: Sequence[File]) -> Remedy | None:
     """Return the command by which a *service* without a window in *files* gets some, None if none is known."""
     fixed = replace(options, fix=True)
     fixes = copies.Fixes()
-    if not options.fix and any(_could(file.found.source, fixes) for file in files):
+    if not options.fix and any(_could(file.found.source, fixes) for file in found):
         return Remedy("run", _words(fixed, service.name))
     if service.pid:
-        others = [name for name in _started_by(service.name, seen) if _could(seen.find(name).source, fixes)]
+        others = [name for name in files.started_by(service.name, seen) if _could(seen.find(name).source, fixes)]
         if others:
             return Remedy("run", _words(replace(fixed, files=(*options.files, *others)), service.name))
     return None
@@ -375,18 +247,6 @@ def _could(source: str, fixes: copies.Fixes) -> bool:
     with contextlib.suppress(HugealignError, OSError):
         return bool(place_of(source, fixes))
     return False
-
-
-def _started_by(unit: str, seen: View) -> list[str]:
-    """Return the programs of the processes of the service *unit*, as it sees them."""
-    names: dict[str, None] = {}
-    for pid in filter(str.isdecimal, os.listdir("/proc")):
-        if groups.service(groups.of_process(int(pid))) == unit:
-            with contextlib.suppress(OSError, HugealignError):
-                name = os.readlink(f"/proc/{pid}/exe")
-                seen.find(name)
-                names[name] = None
-    return list(names)[:_MOST_PROGRAMS]
 
 
 def _refuse_members(service: Service, options: EnableOptions) -> None:
@@ -406,19 +266,6 @@ def _words(options: EnableOptions, *units: str) -> tuple[str, ...]:
 
 def _flags(options: EnableOptions) -> list[str]:
     return [flag for flag, wanted in (("--fix", options.fix), ("--libs", options.libs)) if wanted]
-
-
-def _is_elf(path: str, asked: bool) -> bool:
-    try:
-        with opened(path) as fd:
-            read_image(fd)
-    except NotElfError:
-        return False
-    except HugealignError:
-        if asked:
-            raise
-        return False
-    return True
 
 
 def place_of(path: str, fixes: copies.Fixes | None) -> str:

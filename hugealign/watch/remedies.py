@@ -27,6 +27,10 @@ from hugealign.system import kernel
 from hugealign.watch import staged
 from hugealign.watch.parts import CodeKind, CodePart
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.services.view import View
+
 #: Nobody starts these through hugealign.
 _MANAGERS = ("systemd", "init")
 _LIBRARY = re.compile(r"\.so(\.[0-9.]+)?$")  # --libs finds these again
@@ -135,14 +139,33 @@ class Unit(Record):
     """A service as the command for it has to know it.
 
     *main* is its main process, 0 without one, and *refused* is why it cannot be enabled.
-    *rooted*: it has files of its own, which `enable` finds.  *given* are the programs that it was enabled with: the
-    next `enable` forgets what it does not name.
+    *given* are the programs that it was enabled with: the next `enable` forgets what it does not name.  *seen* are the
+    files that it sees.
     """
 
     main: int = 0
     refused: Diagnosis | None = None
-    rooted: bool = False
     given: tuple[str, ...] = ()
+    seen: "View | None" = None
+
+    def refuses(self, path: str) -> Diagnosis | None:
+        """Return why the file that it sees at *path* cannot be covered."""
+        if self.refused or not self.seen:
+            return self.refused
+        try:
+            found = self.seen.find(path)
+        except RefusalError as error:
+            return error.diagnosis
+        except (OSError, ValueError):
+            return None
+        setting = self.seen.covered(found)
+        return Diagnosis("service.own-mount", path, {"file": path, "setting": setting}) if setting else None
+
+    def has(self, path: str, inode: int) -> bool:
+        """Return whether `enable` finds the file that it sees at *path*, which has the *inode*, though we may not."""
+        with suppress(OSError, ValueError, RefusalError):
+            return self.seen is not None and os.stat(self.seen.find(path).source).st_ino == inode
+        return False
 
     @classmethod
     def of(cls, name: str) -> Self:
@@ -154,7 +177,7 @@ class Unit(Record):
                 return cls(refused=Diagnosis("service.starts-early", name, {"service": name}))
             service = programs.look(name, named=True)
             try:
-                view.View(service.settings, store.DEFAULT)
+                seen = view.View(service.settings, store.DEFAULT)
             except RefusalError as error:
                 return cls(service.pid, error.diagnosis.about(name))
             place = mounting.mounted(name, service.pid) if service.pid else ""
@@ -162,7 +185,7 @@ class Unit(Record):
             given: list[str] = []
             with suppress(OSError), open(dropins.paths(name)[0], encoding="utf-8", errors="replace") as file:
                 given = [path for path in dropins.given(file.read(_UNIT_LIMIT)) if not _LIBRARY.search(path)]
-            return cls(service.pid, refused, bool(service.settings.get("RootDirectory")), tuple(given))
+            return cls(service.pid, refused, tuple(given), seen)
         return cls()
 
 
@@ -225,7 +248,7 @@ class Remedies:
             file = self._file(path, largest.inode) if path else None
         if file is None:
             return Remedied(Diagnosis("file.out-of-reach", part.path, {"windows": possible - huge}))
-        if refused := self._refused(owner):
+        if refused := self._refused(owner, part.path):
             facts = {**refused.facts, "windows": possible - huge}
             return Remedied(refused.changed(subject=part.path, facts=facts, remedy=None))
         copied = part.path in staged.covered(owner.pid)
@@ -238,7 +261,7 @@ class Remedies:
             # The file itself says why, and what to do.
             remedy = file.remedy and file.remedy.changed(before=0, after=-(-part.text // size))
             return Remedied((diagnosis if remedy else file.changed(subject=part.path)).changed(remedy=remedy))
-        inside = inside and not copied and not self._unit(owner).rooted
+        inside = inside and not copied and not self._unit(owner).has(part.path, largest.inode)
         start = _start(owner, part, inside, copied or edited > possible, self._started(owner))
         remedy = start.remedy(huge, edited if edited > possible else wanted)
         return Remedied(diagnosis.changed(remedy=remedy), start)
@@ -266,11 +289,11 @@ class Remedies:
             self._units[owner.service] = Unit.of(owner.service) if owner.service else Unit()
         return self._units[owner.service]
 
-    def _refused(self, owner: Owner) -> Diagnosis | None:
-        """Return why what starts the program cannot be told to: it is the system's manager, or such a service."""
+    def _refused(self, owner: Owner, path: str) -> Diagnosis | None:
+        """Return why nothing can start the program from a copy of *path*: it is the manager, or such a service."""
         if os.path.basename(owner.exe) in _MANAGERS:
             return Diagnosis("service.starts-early", owner.exe, {"service": owner.service})
-        return self._unit(owner).refused
+        return self._unit(owner).refuses(path)
 
     def _started(self, owner: Owner) -> tuple[str, ...]:
         """Return the programs to name for the service: those it was enabled with, and this one if that starts it."""

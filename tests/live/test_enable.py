@@ -14,6 +14,7 @@ import pytest
 
 from hugealign.run.copies import Fixes
 from hugealign.services import dropins, enable
+from hugealign.services.view import Found
 from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import System, booted
@@ -376,14 +377,14 @@ _AROUND = {
 #: code -> the service, how to ask, and the kind of the remedy; {good} and {plain} are programs.
 REFUSED = {
     "service.foreign-file": ("[Service]\nExecStart={good}\n", "enable", None),
-    "service.image": ("[Service]\nRootImage=/srv/image\nExecStart={good}\n", "plan", None),
+    "service.image": ("[Service]\nRootImage=/srv/image\nExecStart=/good\n", "plan", "advice"),
     "service.manager": ("[Service]\nExecStart={good}\n", "plan", None),
     "service.mounts-unread": ("[Service]\nBindPaths=/srv/%i:/opt\nExecStart={good}\n", "plan", None),
     "service.no-command": ("[Service]\nExecStart={good}\n", "plan", None),
     "service.no-window": ("[Service]\nExecStart={plain} 5\n", "plan", "run"),
     "service.not-enabled": ("[Service]\nExecStart={good}\n", "disable", None),
     "service.odd-name": ("[Service]\nExecStart='{good}\"'\n", "plan", None),
-    "service.own-mount": ("[Service]\nReadOnlyPaths={good}\nExecStart={good}\n", "plan", None),
+    "service.own-mount": ("[Service]\nReadOnlyPaths={good}\nExecStart={good}\n", "plan", "advice"),
     "service.script": ("[Service]\nExecStart=/usr/bin/ldd x\n", "plan", "name-program"),
     "service.start-unread": ("[Service]\nExecStart=%h/server\n", "plan", "name-program"),
     "service.starter": ("[Service]\nExecStart=/bin/sh -c 'exec {good}'\n", "plan", "name-program"),
@@ -391,6 +392,13 @@ REFUSED = {
     "service.unit-file": ("", "plan", None),
     "service.unknown": ("", "plan", None),
     "service.untrusted-command": ("[Service]\nExecStart={good}\n", "plan", None),
+}
+
+
+#: code -> what a person changes in the unit, as advised.
+ADVISED = {
+    "service.image": ("RootImage=/srv/image", "RootDirectory={stock}"),
+    "service.own-mount": ("ReadOnlyPaths={good}", "ReadOnlyPaths={stock}"),
 }
 
 
@@ -424,6 +432,10 @@ def test_what_a_refusal_recommends_helps(units: Path, stock: Path, code: str) ->
     assert sorted(units.rglob("*")) == before
     if kind == "name-program":
         assert asked(str(good)) is None
+    elif kind == "advice":
+        old, new = ADVISED[code]
+        (units / unit).write_text(text.format(good=good).replace(old.format(good=good), new.format(stock=stock)))
+        assert asked() is None
     elif kind:
         assert result["remedy"]["argv"][0] == "hugealign"
         assert offline(units, *result["remedy"]["argv"][1:]).returncode == 0
@@ -563,7 +575,7 @@ def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) ->
     need("systemd-analyze")
     program = tmp_path / "100% $HOME:x"
     shutil.copy(built.good, program)
-    bind = dropins.Bind(str(program), str(program))
+    bind = Found(str(program), str(program))
     setup = dropins.ServiceSetup("demo.service", [bind], words=["--fix", f"--file={program}"], watched=[str(program)])
     written = dropins.texts(setup, "/bin/true")
     (tmp_path / "demo.service").write_text("[Service]\nExecStart=/bin/true\n")

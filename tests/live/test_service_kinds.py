@@ -6,6 +6,7 @@ service, from huge pages, and other processes see the same mounts.
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -185,9 +186,10 @@ class Machine:
             unit if unit.startswith("[") else f"[Service]\n{unit}"
         )
 
-    def restart(self, *kinds: Kind) -> None:
+    def restart(self, *kinds: Kind, alone: bool = False) -> None:
+        """Restart *kinds*, or all; *alone*: without our helper."""
         units = [kind.service for kind in kinds or self.kinds if not kind.stopped]
-        self.system.run("systemctl", "restart", *units)
+        self.system.run("systemctl", "restart", *(["--job-mode=ignore-dependencies"] if alone else []), *units)
 
     def look(self) -> dict[str, Any]:
         """Return what runs now; the mounts are those that all processes see."""
@@ -224,6 +226,8 @@ def _done(machine: Machine) -> dict[str, Any]:
     system = machine.system
     machine.restart()
     seen["plain"] = machine.look()
+    running = [kind.service for kind in machine.kinds if not kind.stopped]
+    seen["ps"] = system.hugealign("ps", "--json", *running).stdout
     results = {}
     for kind in machine.kinds:
         done = system.hugealign("enable", *(machine.at(kind, word) for word in kind.words), kind.service)
@@ -245,6 +249,8 @@ def _done(machine: Machine) -> dict[str, Any]:
     for kind in turning:
         if kind.turned:
             machine.link(kind, kind.turned)
+    machine.restart(*turning, alone=True)
+    seen["alone"] = machine.look()
     machine.restart(*turning)
     seen["turned"] = machine.look()
     for kind in machine.kinds:
@@ -300,6 +306,9 @@ def _wrong(kind: Kind, seen: dict[str, Any]) -> Iterator[str]:
         yield f"{kind.name}: enable: {status}: {said}"
     if kind.stopped:
         return
+    recommended = f"&& systemctl restart {shlex.quote(kind.service)}" in seen["ps"].replace("\\\\", "\\")
+    if recommended == bool(kind.refused):
+        yield f"{kind.name}: ps {'recommends' if recommended else 'does not recommend'} to enable it"
     plain = seen["plain"][kind.service]
     if not plain or plain["huge"]:
         yield f"{kind.name}: the plain service: {plain}"

@@ -4,7 +4,8 @@ import pytest
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.services import dropins
-from hugealign.services.dropins import MARK, Bind, ServiceSetup, texts
+from hugealign.services.dropins import MARK, ServiceSetup, texts
+from hugealign.services.view import Found
 
 SERVICE = f"""{MARK}
 [Unit]
@@ -45,15 +46,15 @@ Environment=GLIBC_TUNABLES=glibc.elf.thp=1
 """
 
 
-def same(path: str) -> Bind:
+def same(path: str) -> Found:
     """Return how to cover a file that is at *path* here and in the service."""
-    return Bind(path, path)
+    return Found(path, path)
 
 
 def test_all_files() -> None:
     setup = ServiceSetup(
         "demo.service",
-        [Bind("/srv/own/usr/sbin/demo", "/usr/sbin/demo")],
+        [Found("/srv/own/usr/sbin/demo", "/usr/sbin/demo")],
         ["/usr/lib/libdemo.so"],
         ["--fix", "--file=/usr/lib/libdemo.so"],
         ["/usr/sbin/100% demo"],

@@ -7,8 +7,9 @@ import pytest
 from hugealign.diagnosis import render
 from hugealign.diagnosis.values import ARGUMENTS, Diagnosis, Remedy
 from hugealign.process.smaps import Mapping
+from hugealign.services.view import View
 from hugealign.watch.parts import CodeKind, CodePart
-from hugealign.watch.remedies import Owner, Remedied, Remedies, Start, together
+from hugealign.watch.remedies import Owner, Remedied, Remedies, Start, Unit, together
 
 W = 2 << 20
 SERVICE = Start("/usr/sbin/mariadbd", "mariadb.service", inside=False, fix=True)
@@ -144,3 +145,20 @@ def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch, 
         owner = OWNER.changed(exe=exe, service=service)
         results = Remedies(W).find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
         assert (results.code, results.remedy) == (code, None)
+
+
+def test_a_service_that_cannot_be_enabled_is_not_recommended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "app"
+    path.write_bytes(b"no program")
+    mapping = Mapping(W, 4 * W, 0, str(path), inode=path.stat().st_ino, pages=())
+    part = CodePart(CodeKind.PROGRAM, str(path), (mapping,))
+    for settings, refused, code in (
+        ({}, Diagnosis("service.mounts", "a.service", {"mount": "FUSE"}), "service.mounts"),
+        ({"ReadOnlyPaths": str(path)}, None, "service.own-mount"),
+        ({"TemporaryFileSystem": str(tmp_path)}, None, "service.own-mount"),
+    ):
+        unit = Unit(refused=refused, seen=View(settings, "/run/hugealign"))
+        monkeypatch.setattr(Unit, "of", lambda _, unit=unit: unit)
+        owner = OWNER.changed(exe=str(path), service="a.service")
+        result = Remedies(W).find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
+        assert (result.code, result.remedy, result.subject) == (code, None, str(path))
