@@ -7,6 +7,7 @@ process with CAP_SYS_ADMIN of the service has files open, or what its command na
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -17,12 +18,17 @@ from hugealign.errors import HugealignError
 from hugealign.io.numbers import decimal
 from hugealign.io.regular import contains
 from hugealign.process import groups, procfs
+from hugealign.run import store
 from hugealign.services import programs as services
+from hugealign.services import view
 from hugealign.services.programs import NOTHING, PRIVATE, Service
 
 _FUSE = os.makedev(10, 229)  # Documentation/admin-guide/devices.txt
-#: What a program contains that can mount: names of functions of the C library and of Go's, and of a program.
-_CALLS = (b"\0mount\0", b"\0move_mount\0", b"\0fuse_mount", b"fusermount", b"syscall.Mount\0", b"unix.Mount\0")
+#: What a program contains that can mount: names of functions of the C library and of Go's; without privileges, of FUSE.
+_CALLS = (b"\0mount\0", b"\0move_mount\0", b"syscall.Mount\0", b"unix.Mount\0")
+_FUSE_CALLS = (b"fusermount", b"libfuse")
+#: A command that mounts, or that is told to, as `rclone mount`.
+_MOUNTING = re.compile(r"(^|[\s;&|\"'(])([^\s'\"]*bin/)?(mount|mount\.[a-z0-9.]+|fusermount3?|bindfs|sshfs)\s")
 _TABLE = "/proc/self/mountinfo"  # what systemd names as the source of a mount that only the kernel told it of
 #: Where each application has a directory.
 _SHARED = (("", "var", "lib"), ("", "run"), ("", "var", "run"))
@@ -36,29 +42,40 @@ def check(service: Service, files: Iterable[str]) -> list[Diagnosis]:
 
     Raises RefusalError if it was seen to do so.
     """
-    if any(service.settings.get(name, "").lower() not in NOTHING for name in PRIVATE):
-        return []  # others do not see its mounts in any case
-    if service.pid and (place := mounted(service.name, service.pid)):
+    if place := mounted(service):
         raise RefusalError("service.mounts", mount=place)
     root = service.settings.get("User", "") in ("", "0", "root")
     capable = "cap_sys_admin" in (service.settings.get("CapabilityBoundingSet", "").lower() or "cap_sys_admin")
-    if root and capable and (able := [path for path in files if contains(path, _CALLS)]):
+    calls = (*_FUSE_CALLS, *(_CALLS if root and capable else ()))
+    if not _is_private(service) and (able := [path for path in files if contains(path, calls)]):
         return [Diagnosis("service.may-mount", service.name, {"program": able[0]})]
     return []
 
 
-def mounted(unit: str, pid: int) -> str:
-    """Return what the service *unit*, whose main process is *pid*, has mounted for others; empty if nothing is seen."""
-    if not _shares_mounts(pid):
+def mounted(service: Service) -> str:
+    """Return what the *service* mounts for others: a command of its unit, or what is seen; empty if nothing is."""
+    if _is_private(service):
+        return ""
+    for command in service.commands:
+        if _MOUNTING.search(command):
+            return command
+    if not service.pid or not _shares_mounts(service.pid):
         return ""
     used: set[str] = set()
-    for process in _processes(unit):
+    for process in _processes(service.name):
         opened = list(_open_files(process))
         if any(device == _FUSE for _, device in opened):
             return "FUSE"
         if _may_mount(process):
             used |= {path for path, _ in opened if path.startswith("/")} | set(_words(process))
-    return next((place for place in _mounted_since(unit) if _is_used(place, used)), "")
+    return next((place for place in _mounted_since(service.name) if _is_used(place, used)), "")
+
+
+def _is_private(service: Service) -> bool:
+    """Return whether others do not see the mounts of the *service* in any case."""
+    values = {name: service.settings.get(name, "").lower() for name in PRIVATE}
+    private = any(value not in NOTHING and (name, value) != ("MountFlags", "shared") for name, value in values.items())
+    return private or view.binds(service.settings, store.DEFAULT)
 
 
 def _is_used(place: str, used: Iterable[str]) -> bool:
@@ -108,8 +125,8 @@ def _words(pid: str) -> Iterator[str]:
 def _mounted_since(unit: str) -> Iterator[str]:
     """Yield where something was mounted, which no unit describes, since the service *unit* started."""
     with suppress(HugealignError):
-        shown = _shown("ExecMainStartTimestampMonotonic", unit)
-        started = _time(shown[0], "ExecMainStartTimestampMonotonic")
+        shown = _shown("InactiveExitTimestampMonotonic", unit)
+        started = _time(shown[0], "InactiveExitTimestampMonotonic")
         for values in _shown("Where,FragmentPath,SourcePath,ActiveEnterTimestampMonotonic", "*.mount"):
             described = values.get("FragmentPath") or values.get("SourcePath") not in ("", _TABLE)
             if not described and started and _time(values, "ActiveEnterTimestampMonotonic") > started:

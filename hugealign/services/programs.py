@@ -40,6 +40,7 @@ PRIVATE = (
     *("MountFlags", "RootImage"),
 )
 NOTHING = view.NOTHING
+_COMMANDS = ("ExecStartPre", "ExecStart", "ExecStartPost")
 _SETTINGS = tuple(dict.fromkeys((*view.SETTINGS, *PRIVATE, "User", "CapabilityBoundingSet")))
 
 
@@ -50,6 +51,7 @@ class Service:
     *environment* is the environment that the unit sets.  *members* are the services that are part of it (PartOf=), as
     those of the clusters are of postgresql.service.  *path* are the directories where a program without one is searched
     for.  *settings* are those that decide which files it sees (`hugealign.services.view`), and as whom it runs.
+    *commands* are what it executes, with words and before and after its program, as text.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Service:
     members: tuple[str, ...] = ()
     path: tuple[str, ...] = PROGRAM_DIRECTORIES
     settings: Mapping[str, str] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()
 
 
 def full_name(unit: str) -> str:
@@ -87,7 +90,9 @@ def look(unit: str, named: bool = False) -> Service:
         settings[key] = value.replace("%%", "%")
     path = tuple(" ".join(_values(text, "ExecSearchPath")).replace(":", " ").split()) or PROGRAM_DIRECTORIES
     variables = "\n".join(_values(text, "Environment"))
-    return Service(name, tuple(_programs(text, named)), environment=variables, path=path, settings=settings)
+    commands = tuple(value for key in _COMMANDS for value in _values(text, key))
+    programs = tuple(_programs(text, named))
+    return Service(name, programs, environment=variables, path=path, settings=settings, commands=commands)
 
 
 def members(name: str) -> tuple[str, ...]:
@@ -131,7 +136,7 @@ def systemctl(*words: str) -> str:
 
 
 def _shown(name: str) -> Service:
-    wanted = ("LoadState", "ExecStart", "MainPID", "Environment", "ConsistsOf", "ExecSearchPath", *_SETTINGS)
+    wanted = ("LoadState", *_COMMANDS, "MainPID", "Environment", "ConsistsOf", "ExecSearchPath", *_SETTINGS)
     output = systemctl("show", "-p", ",".join(wanted), "--", name)
     values: dict[str, list[str]] = {}
     for line in output.splitlines():
@@ -146,7 +151,9 @@ def _shown(name: str) -> Service:
     path = tuple(" ".join(values.get("ExecSearchPath", ())).replace(":", " ").split()) or PROGRAM_DIRECTORIES
     settings = {key: " ".join(values.get(key, ())) for key in _SETTINGS}
     variables = " ".join(values.get("Environment", ()))
-    return Service(name, tuple(dict.fromkeys(paths)), pid, variables, members, path, settings)
+    shown = [value for key in _COMMANDS for value in values.get(key, ())]
+    commands = tuple(value.partition(" ; argv[]=")[2].partition(" ; ignore_errors=")[0] for value in shown)
+    return Service(name, tuple(dict.fromkeys(paths)), pid, variables, members, path, settings, commands)
 
 
 def _files(name: str) -> Iterator[str]:

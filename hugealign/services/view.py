@@ -112,6 +112,11 @@ class View:
         return any(f"{point}/".startswith(f"{place}/") for point in self._places)
 
 
+def binds(settings: Mapping[str, str], own: str) -> bool:
+    """Return whether the unit itself binds something, so that it has mounts of its own anyway."""
+    return any(setting in _BINDS for _, _, setting in _mounts(settings, own))
+
+
 def _mounts(settings: Mapping[str, str], own: str) -> Iterator[tuple[str, str, str]]:
     """Yield where the unit mounts, what (a path, or nothing), and by which setting."""
     # Ours may have a space in its name; the target is the end of the source, or else has none.

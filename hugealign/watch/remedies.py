@@ -180,7 +180,7 @@ class Unit(Record):
                 seen = view.View(service.settings, store.DEFAULT)
             except RefusalError as error:
                 return cls(service.pid, error.diagnosis.about(name))
-            place = mounting.mounted(name, service.pid) if service.pid else ""
+            place = mounting.mounted(service)
             refused = Diagnosis("service.mounts", name, {"mount": place}) if place else None
             given: list[str] = []
             with suppress(OSError), open(dropins.paths(name)[0], encoding="utf-8", errors="replace") as file:

@@ -164,7 +164,17 @@ KINDS = (
         extra=(("{d}/script", _SCRIPT),),
     ),
     Kind(
-        "mounting", "ExecStart={d}/server mount {d}/mnt\nExecStopPost=/bin/umount {d}/mnt\n", refused="service.mounts"
+        "mounting", "ExecStart={d}/server attach {d}/mnt\nExecStopPost=/bin/umount {d}/mnt\n", refused="service.mounts"
+    ),
+    Kind(
+        "mounting-before",
+        "ExecStartPre=/bin/mount -t tmpfs kind {d}/v2\nExecStart={d}/server\nExecStopPost=/bin/umount {d}/v2\n",
+        refused="service.mounts",
+    ),
+    Kind(
+        "shared",
+        "MountFlags=shared\nExecStart={d}/server attach {d}/mnt\nExecStopPost=/bin/umount {d}/mnt\n",
+        refused="service.mounts",
     ),
     Kind("early", "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart={d}/server\n", refused="service.starts-early"),
     Kind(
@@ -176,4 +186,4 @@ KINDS = (
     Kind("image", "RootImage={d}/image\nExecStart=/bin/server\n", refused="service.image", stopped=True),
 )
 #: Rows for every run of the tests: a place, a link, a root, a refusal.
-SAMPLE = ("simple", "crashing", "root-link", "link", "mounting")
+SAMPLE = ("simple", "crashing", "root-link", "link", "mounting", "mounting-before")

@@ -41,7 +41,7 @@ int touch(void) {
 }
 int main(int argc, char **argv) {
   const char *act = argc > 1 ? argv[1] : "", *name = getenv("NOTIFY_SOCKET");
-  if (!strcmp(act, "mount")) {
+  if (!strcmp(act, "attach")) {
     mkdir(argv[2], 0755);
     mount("kind", argv[2], "tmpfs", 0, "");
   }
