@@ -68,7 +68,8 @@ def mounted(service: Service) -> str:
             return "FUSE"
         if _may_mount(process):
             used |= {path for path, _ in opened if path.startswith("/")} | set(_words(process))
-    return next((place for place in _mounted_since(service.name) if _is_used(place, used)), "")
+    since = _mounted_since(service.name) if used else ()
+    return next((place for place in since if _is_used(place, used)), "")
 
 
 def _is_private(service: Service) -> bool:
