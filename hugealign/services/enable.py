@@ -26,9 +26,8 @@ from hugealign.services.view import View
 
 SCHEMA = "hugealign.enable/1"
 _MODE = 0o644  # of units
-
-
 _MOST_WATCHED = 8  # paths; systemd takes an instance of inotify for each, and root has 128 of these by default
+_MANY = 3  # files of a directory, which is watched instead of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +85,7 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
     for file in found:
         if file.found.source not in places:
             places[file.found.source] = place_of(file.found.source, fixes)
-    trees = [f"{seen.find(path).target.rstrip('/')}/" for path in options.files if files.is_directory(seen, path)]
-    left: list[Diagnosis] = []
-    kept: list[File] = []
-    for file in found:
-        odd = not all(map(dropins.is_plain, (file.found.source, file.found.target)))
-        if places[file.found.source] and odd and file.found.target.startswith(tuple(trees)):
-            left.append(Diagnosis("service.odd-name", file.found.target, {"file": file.found.target}))
-        elif places[file.found.source] == "stage" and (setting := seen.covered(file.found)):
-            if not file.library:
-                raise RefusalError("service.own-mount", file=file.found.target, setting=setting)
-        elif places[file.found.source]:
-            kept.append(file)
+    kept, left = _coverable(found, places, seen, options)
     if not kept:
         raise RefusalError("service.no-window", _gaining(service, seen, options, found))
     staged = [file for file in kept if places[file.found.source] == "stage"]
@@ -119,20 +107,45 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
     return Enabled(service.name, dropins.texts(setup, _command()), [file.found.source for file in staged], warmed, left)
 
 
+def _coverable(
+    found: Sequence[File], places: Mapping[str, str], seen: View, options: EnableOptions
+) -> tuple[list[File], list[Diagnosis]]:
+    """Return those of *found* that have a place and can be covered, and why some below a directory cannot.
+
+    Raises RefusalError for a program that cannot.
+    """
+    trees = tuple(f"{seen.find(path).target.rstrip('/')}/" for path in options.files if files.is_directory(seen, path))
+    kept: list[File] = []
+    left: list[Diagnosis] = []
+    for file in found:
+        place, target = places[file.found.source], file.found.target
+        odd = not dropins.is_plain(file.found.source) or not dropins.is_plain(target)
+        setting = seen.covered(file.found) if place == "stage" else ""
+        if place and odd and target.startswith(trees):
+            left.append(Diagnosis("service.odd-name", target, {"file": target}))
+        elif setting and not file.library:
+            raise RefusalError("service.own-mount", file=target, setting=setting)
+        elif place and not setting:
+            kept.append(file)
+    return kept, left
+
+
 def renew(unit: str, options: EnableOptions) -> Renewed:
     """Look up what the service *unit* starts now, and prepare its text; the service has not started yet.
 
     What its drop-in does not cover yet is added at run time.  Raises HugealignError.
     """
     service = services.look(unit, named=True)
+    *_, lasting, found_since = dropins.paths(service.name)
+    known = (_ours(lasting) or b"").decode().splitlines()
+    if not known:
+        raise RefusalError("service.not-enabled")
     seen = files.seen_by(service)
     fixes = copies.Fixes() if options.fix else None
     found = files.programs(replace(service, pid=0), seen, options.files, loaded=False, renewing=True)
     found = files.with_libraries(found, service, seen) if options.libs else found
     found = [file for file in found if not seen.covered(file.found)]
     identities = store.identities([file.found.source for file in found])
-    *_, lasting, found_since = dropins.paths(service.name)
-    known = (_ours(lasting) or b"").decode().splitlines()
     staged: dict[str, str] = {}  # the line of each
     warmed, failed = [], []
     for file in found:
@@ -225,7 +238,7 @@ def _watched(names: Sequence[str]) -> list[str]:
     for name in names:
         by_directory.setdefault(os.path.dirname(name), []).append(name)
     most = sorted(by_directory.items(), key=lambda item: -len(item[1]))
-    paths = [path for place, files in most for path in (files if len(files) < 3 else [place])]
+    paths = [path for place, files in most for path in (files if len(files) < _MANY else [place])]
     first = [path for path in paths if path in names[:1]]  # its program
     return [path for path in dict.fromkeys((*first, *paths)) if dropins.is_plain(path)][:_MOST_WATCHED]
 

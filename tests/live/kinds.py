@@ -32,6 +32,7 @@ class Kind:
     library: bool = False
     loops: bool = False
     instance: str = ""
+    needs_helper: bool = False
     extra: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -115,6 +116,7 @@ KINDS = (
         "{d}/v1/server",
         links=(("v1", "{d}/current"),),
         turned=("v2", "{d}/current"),
+        needs_helper=True,
     ),
     Kind(
         "bound-in-hidden",

@@ -314,6 +314,13 @@ def _wrong(kind: Kind, seen: dict[str, Any]) -> Iterator[str]:
         yield f"{kind.name}: the plain service: {plain}"
         return
     second = "VERSION2" if kind.turned else "VERSION1"
+    for act in ("upgrade", "rollback"):
+        if kind.service not in seen[f"before {act}"]:
+            yield f"{kind.name}: before {act}: no tool can see that it is outdated"
+    if kind.service in seen["start"].get("outdated", ()):
+        yield f"{kind.name}: it seems to be outdated after its start"
+    if kind.turned and not kind.needs_helper and seen["alone"][kind.service].get("version") != "VERSION2":
+        yield f"{kind.name}: without our helper: {seen['alone'][kind.service]}"
     versions = {
         "start": "VERSION1",
         "upgrade": "VERSION2",
