@@ -5,6 +5,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from hugealign.diagnosis.values import COMMAND
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import read_file
 from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, huge_kib, hugealign
-from tests.support import HUGEALIGN, ROOT, advised, environment, worded
+from tests.support import HUGEALIGN, ROOT, advised, environment, need, worded
 
 ALL = WINDOWS * WINDOW >> 10
 
@@ -297,3 +298,27 @@ def test_interrupt_afterwards_is_the_commands_own() -> None:
             time.sleep(0.01)
         os.killpg(child.pid, signal.SIGINT)
         assert child.wait() == -signal.SIGINT
+
+
+def test_a_core_of_a_fixed_copy_is_read_with_the_same_file(programs: Programs, tmp_path: Path) -> None:
+    """As docs/guides/debuggers.md says: the file at the path of the process has other addresses."""
+    need("gdb")
+    plain, core, again = programs.directory / "to-dump", tmp_path / "core", tmp_path / "again"
+    shutil.copy(programs.plain, plain)
+    command = [HUGEALIGN, "run", "--how=stage", "--fix", "--", plain, "5"]
+    gdb = ("gdb", "-q", "-nx", "-batch")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as child:
+        try:
+            assert child.stdout
+            assert child.stdout.readline() == b"ready\n"
+            subprocess.run([*gdb, "-p", str(child.pid), "-ex", f"generate-core-file {core}"], check=True)
+        finally:
+            child.kill()
+    assert hugealign("fix", plain, "-o", again).returncode == 0
+
+    def frames(program: Path) -> str:
+        done = subprocess.run([*gdb, "-ex", "bt", program, core], check=True, capture_output=True, text=True)
+        return done.stdout
+
+    assert " in main ()" not in frames(plain)
+    assert " in main ()" in frames(again)
