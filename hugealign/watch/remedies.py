@@ -138,9 +138,8 @@ def together(remedied: Sequence[Remedied], kept: Sequence[Start] = ()) -> list[R
 class Unit(Record):
     """A service as the command for it has to know it.
 
-    *main* is its main process, 0 without one, and *refused* is why it cannot be enabled.
-    *given* are the programs that it was enabled with: the next `enable` forgets what it does not name.  *seen* are the
-    files that it sees.
+    *main* is its main process, 0 without one, and *refused* is why it cannot be enabled.  *given* are the programs that
+    it was enabled with: the next `enable` forgets what it does not name.  *seen* are the files that it sees.
     """
 
     main: int = 0
@@ -248,7 +247,8 @@ class Remedies:
             file = self._file(path, largest.inode) if path else None
         if file is None:
             return Remedied(Diagnosis("file.out-of-reach", part.path, {"windows": possible - huge}))
-        if refused := self._refused(owner, part.path):
+        contained = inside and groups.container(groups.of_process(owner.pid))  # what starts it is its engine
+        if not contained and (refused := self._refused(owner, part.path)):
             facts = {**refused.facts, "windows": possible - huge}
             return Remedied(refused.changed(subject=part.path, facts=facts, remedy=None))
         copied = part.path in staged.covered(owner.pid)

@@ -305,7 +305,7 @@ def test_a_core_of_a_fixed_copy_is_read_with_the_same_file(programs: Programs, t
     need("gdb")
     plain, core, again = programs.directory / "to-dump", tmp_path / "core", tmp_path / "again"
     shutil.copy(programs.plain, plain)
-    command = [HUGEALIGN, "run", "--how=stage", "--fix", "--", plain, "5"]
+    command: list[str | Path] = [HUGEALIGN, "run", "--how=stage", "--fix", "--", plain, "5"]
     gdb = ("gdb", "-q", "-nx", "-batch")
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as child:
         try:
