@@ -51,6 +51,8 @@ _LEA_NEAR, _CALL_NEAR = (
 _LEA_SIZE, _CALL_SIZE = 7, 5
 #: Control does not go on behind these.
 _LAST = frozenset((x86.JUMP8, x86.JUMP32, x86.INDIRECT, x86.END))
+#: How many bytes the distances of branches have.
+_DISTANCES = {x86.BRANCH8: 1, x86.JUMP8: 1, x86.BRANCH32: 4, x86.JUMP32: 4}
 _LOCK = 0xF0  # a prefix that a branch may skip, as in the C library while a process has one thread
 
 
@@ -244,7 +246,7 @@ class Proof:
     @functools.cached_property
     def _taken(self) -> set[int]:
         """Which addresses anything takes: what may be LEA, and relocated pointers."""
-        taken = set(self._relocated[0])
+        taken = set(self._relocated)
         for section in self._code:
             for _, _, address, data in pieces(self._fd, section):
                 taken.update(address + found.end(1) + _distance(found[1]) for found in _LEA.finditer(data))
@@ -287,35 +289,40 @@ class Proof:
     def _pointers(self) -> list[int]:
         """Where relocated pointers lead, ascending: to code or to data in it."""
         low, high = self._code[0].sh_addr, self._code[-1].sh_addr + self._code[-1].sh_size
-        return sorted(address for address in self._relocated[0] if low <= address < high)
+        return sorted(address for address in self._relocated if low <= address < high)
 
     @functools.cached_property
     def _called(self) -> set[int]:
         """What the loader calls: resolvers, and functions of its arrays."""
-        called = self._relocated[1]
-        for section in self._sections:
-            if section.sh_type in _SHT_ARRAYS:
-                for _, part in filled(self._fd, section.sh_offset, section.sh_size, 8):
-                    called.update(array("Q", part))
+        called: set[int] = set()
+        arrays = [s for s in self._sections if s.sh_type in _SHT_ARRAYS and s.sh_size < _ARRAY_LIMIT]
+        for section in arrays:
+            for _, part in filled(self._fd, section.sh_offset, section.sh_size, 8):
+                called.update(array("Q", part))
+        slots = {place for s in arrays for place in range(s.sh_addr, s.sh_addr + s.sh_size, 8)}
+        for infos, places, addends in self._relocations():
+            if not slots.isdisjoint(places):
+                called.update(compress(addends, map(slots.__contains__, places)))
+            if _IRELATIVE in infos:
+                called.update(compress(addends, map(_IRELATIVE.__eq__, infos)))
         return called
 
     @functools.cached_property
-    def _relocated(self) -> tuple[set[int], set[int]]:
-        """Where relocated pointers lead, and where those lead that a loader calls."""
-        arrays = [s for s in self._sections if s.sh_type in _SHT_ARRAYS and s.sh_size < _ARRAY_LIMIT]
-        slots = {place for s in arrays for place in range(s.sh_addr, s.sh_addr + s.sh_size, 8)}
+    def _relocated(self) -> set[int]:
+        """Where relocated pointers lead."""
         pointers: set[int] = set()
-        called: set[int] = set()
+        for infos, _, addends in self._relocations():
+            same = _RELATIVE.issuperset(infos)
+            pointers.update(addends if same else compress(addends, map(_RELATIVE.__contains__, infos)))
+        return pointers
+
+    def _relocations(self) -> Iterator[tuple["array[int]", "array[int]", "array[int]"]]:
+        """Yield the types, the places and the addends of relocations, many at once."""
         for section in self._sections:
             if section.sh_type == _SHT_RELA:
                 for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):
                     words = array("Q", part)
-                    infos, addends = words[1::3], words[2::3]
-                    pointers.update(compress(addends, map(_RELATIVE.__contains__, infos)))
-                    called.update(compress(addends, map(slots.__contains__, words[0::3])))
-                    if _IRELATIVE in infos:
-                        called.update(compress(addends, map(_IRELATIVE.__eq__, infos)))
-        return pointers, called
+                    yield words[1::3], words[0::3], words[2::3]
 
     def _section(self, address: int) -> Section | None:
         """Return the section with contents that holds *address*."""
@@ -429,9 +436,9 @@ class _Function:
 
         Long blocks are cut, so that an instruction is soon found in one.
         """
-        blocks, code = self._blocks, self._code
+        blocks, ends, code = self._blocks, self._ends, self._code
         i = bisect_right(blocks, block)
-        if i and block < self._ends[i - 1]:
+        if i and block < ends[i - 1]:
             self._reached(block)
             return -1
         end, kind = _decoded(code, block)
@@ -441,25 +448,27 @@ class _Function:
         following = blocks[i] if i < len(blocks) else len(code)
         stop = min(end, following)
         blocks.insert(i, block)
-        self._ends.insert(i, stop)
-        for at, target in _between(self._leas, block, stop - _LEA_SIZE + 1):
+        ends.insert(i, stop)
+        for at, target in _between(self._leas, block, stop - _LEA_SIZE + 1) if self._leas else ():
             if self._begins(block, at) and not self._reached(target):
                 insort(self._labels, target)
-        for at, target in _between(self._calls, block, stop - _CALL_SIZE + 1):
+        for at, target in _between(self._calls, block, stop - _CALL_SIZE + 1) if self._calls else ():
             if x86.is_prefixes(code[self._beginning(block, at) : at]):
                 self._arrive(target)
         for known in (self._todo, self._labels):
-            if known and not all(
-                self._begins(block, offset) for offset in known[bisect_right(known, block) : bisect_left(known, stop)]
-            ):
-                self._broken = True
+            at = bisect_right(known, block)
+            while at < len(known) and known[at] < stop:
+                self._broken |= not self._begins(block, known[at])
+                at += 1
         if end > following:
             self._broken |= not self._begins(block, following)
             return -1
         self._through_register |= kind == x86.INDIRECT
-        target = _target(code, end, kind)
-        if 0 <= target < len(code):
-            self._arrive(target)
+        if kind in _DISTANCES:
+            size = _DISTANCES[kind]
+            target = end + _distance(code[end - size : end])
+            if 0 <= target < len(code):
+                self._arrive(target)
         return -1 if kind in _LAST else end
 
     @functools.cached_property
@@ -553,12 +562,3 @@ def _decoded(code: bytes, at: int) -> tuple[int, int]:
     if last := x86.instruction().match(code, end):
         return last.end(), 0  # one more that is like those before it
     return (at if end < len(code) else end), 0
-
-
-def _target(code: bytes, end: int, kind: int) -> int:
-    """Return the offset to which the branch of this *kind* leads that ends at *end*; -1 for others."""
-    if kind in (x86.BRANCH8, x86.JUMP8):
-        return end + code[end - 1] - (code[end - 1] >> 7 << 8)
-    if kind in (x86.BRANCH32, x86.JUMP32):
-        return end + _distance(code[end - 4 : end])
-    return -1
