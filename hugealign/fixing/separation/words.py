@@ -168,10 +168,11 @@ class _Search:
         machine, start, step = self._image.e_machine, self._step.start, self._step
         table = _words(self._read(at, size))
         offsets, infos, addends = table[0::3], table[1::3], table[2::3]
-        kinds = {info & _TYPE for info in set(infos)}
+        distinct = set(infos)
+        kinds = {info & _TYPE for info in distinct}
         if odd := kinds.difference(_VALUES[machine], _SLOTS[machine], _OTHERS[machine]):
             raise RefusalError("fix.unknown-relocations", number=min(odd))
-        if any(info >> 32 for info in set(infos) if info & _TYPE in _VALUES[machine][:2]):
+        if any(info >> 32 for info in distinct if info & _TYPE in _VALUES[machine][:2]):
             raise RefusalError("fix.unknown-relocations", number=_VALUES[machine][0])
         if min(offsets) >= start:
             self._words.add(step.delta, range(at, at + size, _RELA))
@@ -179,12 +180,19 @@ class _Search:
             if any(o < start for o, i in zip(offsets, infos, strict=True) if i):
                 raise RefusalError("fix.address-tables", address=f"{min(offsets):#x}")
             self._words.add(step.delta, (at + k * _RELA for k, o in enumerate(offsets) if o >= start))
-        valued = list(map(frozenset(_VALUES[machine]).__contains__, infos))  # whole r_info: without a symbol
-        slots = frozenset(_SLOTS[machine])
-        places = list(compress(range(at + 16, at + size + 16, _RELA), valued))
-        offsets_of, addends_of = list(compress(offsets, valued)), list(compress(addends, valued))
-        self._places(offsets_of, addends_of, [o for o, i in zip(offsets, infos, strict=True) if i & _TYPE in slots])
-        self._addresses(places, addends_of)
+        places: Sequence[int] = range(at + 16, at + size + 16, _RELA)
+        slots: list[int] = []
+        values = frozenset(_VALUES[machine])  # whole r_info: without a symbol
+        if not values.issuperset(distinct):
+            valued = list(map(values.__contains__, infos))
+            called = frozenset(_SLOTS[machine])
+            slots = [o for o, i in zip(offsets, infos, strict=True) if i & _TYPE in called]
+            places = list(compress(places, valued))
+            offsets, addends = (array("Q", compress(column, valued)) for column in (offsets, addends))
+        elif not kinds.isdisjoint(_SLOTS[machine]):
+            slots = [o for o, i in zip(offsets, infos, strict=True) if i in _SLOTS[machine]]
+        self._places(list(offsets), list(addends), slots)
+        self._addresses(places, list(addends))
 
     def _addresses(self, places: Sequence[int], addresses: Sequence[int]) -> None:
         """Take the words at *places*, which hold *addresses*, for such that move."""
