@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hugealign.environment import as_given
 from hugealign.errors import HugealignError, UsageError
-from hugealign.io.units import printable
+from hugealign.io.units import format_size, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ def _line(text: "TextResult", verbose: bool) -> str:
     if text.windows:
         line += f": {text.huge} of {text.windows} windows huge"
         line += f" ({text.how})" if verbose else ""
+        if verbose and text.executable:
+            line += f", {format_size(text.executable)} of read-only data executable"
     if text.diagnosis is None:
         return line
     from hugealign.diagnosis import render  # it imports re

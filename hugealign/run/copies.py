@@ -25,7 +25,7 @@ class StagedFile(Record):
     """A file to stage: *path* is its real path, *fd* is open for reading, and its copy would have *windows* of text.
 
     *info* is its state from before anything of it was looked at.  With an *output*, the copy is the fixed file
-    (`hugealign fix`).
+    (`hugealign fix`), in which so many bytes of read-only data are *executable* that are not in the original.
     """
 
     path: str
@@ -33,6 +33,7 @@ class StagedFile(Record):
     info: os.stat_result
     windows: int
     output: "Output | None" = None
+    executable: int = 0
 
     @property
     def identity(self) -> str:
@@ -49,10 +50,13 @@ class Fixes:
     """What a fix makes of files, each found once for a command: all code of a file is searched for it."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[int, Output] | None] = {}
+        self._known: dict[str, tuple[int, Output, int] | None] = {}
 
-    def of(self, fd: int, page_size: int) -> "tuple[int, Output] | None":
-        """Return the windows of the fixed file, and the file; None if a fix gains none.  Raises HugealignError."""
+    def of(self, fd: int, page_size: int) -> "tuple[int, Output, int] | None":
+        """Return the windows of the fixed file, the file, and how many bytes of data it makes executable.
+
+        None if a fix gains no window.  Raises HugealignError.
+        """
         from hugealign.fixing.fix import FIX, FixOptions, made
 
         key = identity(os.fstat(fd), fixed=True)
@@ -61,7 +65,7 @@ class Fixes:
             with suppress(RefusalError):
                 new = made(fd, FixOptions(page_size=page_size))
                 if new.plan and new.action == FIX:
-                    self._known[key] = new.plan.windows, new.output
+                    self._known[key] = new.plan.windows, new.output, new.plan.executable
         return self._known[key]
 
 

@@ -50,13 +50,17 @@ class LaunchOptions(Record):
 
 
 class TextResult(Record):
-    """The result for one file: *huge* of *windows* windows, made so by *how*; *diagnosis* says why not all."""
+    """The result for one file: *huge* of *windows* windows, made so by *how*; *diagnosis* says why not all.
+
+    So many bytes of read-only data are *executable* in its fixed copy.
+    """
 
     path: str
     how: str
     windows: int = 0
     huge: int = 0
     diagnosis: Diagnosis | None = None
+    executable: int = 0
 
     @property
     def whole(self) -> bool:
@@ -416,7 +420,7 @@ def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
 
 def _measured(origin: copies.StagedFile, copy: int, how: str) -> TextResult:
     """Return how much of the *copy* of *origin* is huge, and why not all of it is."""
-    done = TextResult(origin.path, how, origin.windows, copies.huge_windows(copy))
+    done = TextResult(origin.path, how, origin.windows, copies.huge_windows(copy), executable=origin.executable)
     return done if done.whole else done.changed(diagnosis=copies.diagnosis(copy).about(origin.path))
 
 

@@ -20,7 +20,8 @@ def lines(staged: Staged) -> list[str]:
     how = "there already" if staged.state == THERE else "copied"
     size = format_size(staged.size)
     windows = f"{staged.huge} of {staged.windows} windows{kind} huge"
-    result = [f"{path}: {render.counted_huge(windows, staged.huge, staged.windows)} ({size}, {how})"]
+    data = f"; {format_size(staged.executable)} of read-only data executable" if staged.executable else ""
+    result = [f"{path}: {render.counted_huge(windows, staged.huge, staged.windows)} ({size}, {how}{data})"]
     if staged.diagnosis:
         result.append(f"  {render.text(staged.diagnosis, colour=True)}")
     return result

@@ -45,7 +45,8 @@ class Staged(Record):
     """The file at the real *path*, with *windows* of text; *huge* of them are huge in its copy of *size* bytes.
 
     *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy.  *fixed*: it is one of the fixed file.
-    *link* is what to bind over the file.  *diagnosis* says why not all are huge.
+    *link* is what to bind over the file.  *diagnosis* says why not all are huge.  So many bytes of read-only data are
+    *executable* in a fixed copy.
     """
 
     path: str
@@ -56,6 +57,7 @@ class Staged(Record):
     link: str = ""
     fixed: bool = False
     diagnosis: Diagnosis | None = None
+    executable: int = 0
 
     @property
     def whole(self) -> bool:
@@ -263,7 +265,9 @@ def _staged(
     state = MADE if made else THERE
     try:
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
-        staged = Staged(real, state, origin.windows, huge, size, link, origin.output is not None)
+        staged = Staged(
+            real, state, origin.windows, huge, size, link, origin.output is not None, executable=origin.executable
+        )
         return staged if staged.whole else staged.changed(diagnosis=copies.diagnosis(copy).about(real)), copy
     except BaseException:
         os.close(copy)

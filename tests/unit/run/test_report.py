@@ -16,3 +16,8 @@ def test_the_reason_is_a_diagnosis() -> None:
     assert report.lines(whole)[1:] == []
     result = json.loads(report.to_json("/run/x", [staged, whole], []))
     assert [file["diagnosis"] and file["diagnosis"]["code"] for file in result["files"]] == ["thp.partial", None]
+
+
+def test_data_that_became_executable_is_said() -> None:
+    (line,) = report.lines(Staged("/b", MADE, 3, 3, 6 << 20, fixed=True, executable=3 << 10))
+    assert line.endswith("(6.0 MiB, copied; 3.0 KiB of read-only data executable)")
