@@ -19,7 +19,7 @@ static double now(void) {
 #if defined __x86_64__
 enum { LINK = 10 };
 static void write_link(char *at, const char *next) {
-    unsigned char code[LINK] = {0xff, 0xcf, 0x75, 1, 0xc3, 0xe9};  // dec edi; jnz +1; ret; jmp next
+    unsigned char code[LINK] = {0xff, 0xcf, 0x75, 1, 0xc3, 0xe9}; // dec edi; jnz +1; ret; jmp next
     int32_t distance = (int32_t)(next - (at + LINK));
     memcpy(code + 6, &distance, 4);
     memcpy(at, code, LINK);
@@ -29,7 +29,8 @@ static void write_link(char *at, const char *next) {
 enum { LINK = 16 };
 static void write_link(char *at, const char *next) {
     uint32_t branch = 0x14000000u | ((uint32_t)((next - (at + 12)) >> 2) & 0x03ffffffu);
-    uint32_t code[4] = {0x71000400u, 0x54000041u, 0xd65f03c0u, branch};  // subs w0, w0, #1; b.ne +8; ret; b next
+    uint32_t code[4] = {0x71000400u, 0x54000041u, 0xd65f03c0u,
+                        branch}; // subs w0, w0, #1; b.ne +8; ret; b next
     memcpy(at, code, LINK);
 }
 #define DEPENDENT "add %0, %0, #1\n"
@@ -63,7 +64,8 @@ EXPORT double cycle(uint32_t rounds) {
         uint64_t sum = round;
         double began = now();
         for (int turn = 0; turn < 2000; turn++) {
-#define TEN DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT
+#define TEN                                                                                                  \
+    DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT DEPENDENT
             __asm__ volatile(TEN TEN TEN TEN TEN : "+r"(sum)::"cc");
         }
         double each = (now() - began) / (2000 * 50);
@@ -79,7 +81,8 @@ EXPORT double cycle(uint32_t rounds) {
 EXPORT double map(int fd, uint64_t length, uint64_t alignment, uint64_t piece, char *evicted, uint64_t size,
                   uint32_t rounds, uint64_t *faults) {
     double least = 1e12;
-    char *room = mmap(NULL, length + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *room =
+        mmap(NULL, length + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) {
         return -1;
     }
