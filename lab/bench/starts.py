@@ -21,8 +21,8 @@ from lab.bench.advice import Program, asked, costs, starts
 from lab.bench.sources import sources
 from tests.support import made_here
 
-SECONDS = 20.0  # for a program
-FILES = 300  # of a build
+SECONDS = 10.0  # for a program
+FILES = 100  # of a build
 PACKAGE = "gawk"
 
 HEAD = """\
@@ -32,9 +32,9 @@ HEAD = """\
 
 ## How it was made
 
-Written by `python -m lab.bench.starts --write docs/measured/starts.md` ({made}), at a load of {load}. Each row is by
-`hugealign measure --fix`, with the files that `hugealign advise` names for the command: by turns from four copies (of
-jobs, two) on small and on huge pages, of the same bytes at the same path. The interval holds what identical copies
+Written by `python -m lab.bench.starts --write docs/measured/starts.md` ({made}), at a load
+of {load}. Each row is by `hugealign measure --fix`, with the files that `hugealign advise` names for the command: by turns from four copies (of
+jobs, three) on small and on huge pages, of the same bytes at the same path. The interval holds what identical copies
 differ by.
 
 What text costs on this machine: {costs}
@@ -117,7 +117,7 @@ def main() -> None:
         sources(place, [PACKAGE])
         configure = place / PACKAGE / "tree" / "configure"
         several = [(program, 4, None) for program in starts(work) if shutil.which(program.words[0])]
-        few = [(program, 2, 3) for program in jobs(work, configure if configure.exists() else None)]
+        few = [(program, 3, 2) for program in jobs(work, configure if configure.exists() else None)]
         for program, copies, rounds in several + few:
             if args.words and not any(word in program.name for word in args.words):
                 continue
