@@ -215,7 +215,8 @@ certain, and no *no* more. The answers: {answers}.
 
 ## How it was made
 
-Written by `python -m lab.bench.advice --write docs/measured/advise.md` ({made}), at a load of {load}.
+Written by `python -m lab.bench.advice --write docs/measured/advise.md` ({made}), at a load of
+{load}.
 *Promised* is what `advise` says of the command: the most likely per cent of the processor time, and the interval.
 *Measured* is what `hugealign measure` finds with the same files on huge pages, from four copies for each side, with its
 95 % interval.

@@ -33,9 +33,9 @@ HEAD = """\
 ## How it was made
 
 Written by `python -m lab.bench.starts --write docs/measured/starts.md` ({made}), at a load
-of {load}. Each row is by `hugealign measure --fix`, with the files that `hugealign advise` names for the command: by turns from four copies (of
-jobs, three) on small and on huge pages, of the same bytes at the same path. The interval holds what identical copies
-differ by.
+of {load}. Each row is by `hugealign measure --fix`, with the files that `hugealign advise` names for the command: by
+turns from four copies (of jobs, three) on small and on huge pages, of the same bytes at the same path. The interval
+holds what identical copies differ by.
 
 What text costs on this machine: {costs}
 
