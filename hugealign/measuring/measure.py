@@ -227,7 +227,8 @@ def _in_place(stack: ExitStack, work: Work, files: Sequence[StagedFile], options
                 raise RefusalError.of(text.diagnosis)
         return runner.run(runs)
 
-    stack.callback(lambda: [cool(path) for path in paths])
+    were_huge = [path for path in paths if warm(path, WarmOptions(check=True, explain=False)).huge]
+    stack.callback(lambda: [cool(path) if path not in were_huge else warm(path) for path in paths])
     yield _Trial(SMALL, [runner], small)
     yield _Trial(HUGE, [runner], huge)
 

@@ -124,13 +124,16 @@ def _build(build: str, program: Path, settings: Mapping[str, str]) -> Path:
     inherited = {name: value for name, value in as_given().items() if os.fsdecode(name) not in ours}
     environ = {os.fsencode(name): os.fsencode(value) for name, value in settings.items()}
     words = ("/bin/sh", "-c", build)  # the user's own words for their own shell, as make and cargo-pgo take them
-    status = subprocess.run(words, env=inherited | environ, stdout=subprocess.DEVNULL, check=False).returncode
-    if status or not program.exists():
+    made = False
+    try:
+        status = subprocess.run(words, env=inherited | environ, stdout=subprocess.DEVNULL, check=False).returncode
+        made = not status and program.exists()
+    finally:  # also after an interrupt
         with suppress(FileNotFoundError):
-            aside.replace(program)
+            aside.unlink() if made else aside.replace(program)
+    if not made:
         how = f"exited with {status}" if status else f"did not make {printable(str(program))}"
         raise TuneError(f"--build: the command {how}")
-    aside.unlink(missing_ok=True)
     return program
 
 

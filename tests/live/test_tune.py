@@ -81,6 +81,13 @@ def test_a_build_that_is_wrong_is_named(server: Path, build: str, message: str) 
         assert (server / "server").read_text() == "before"
 
 
+def test_an_interrupted_build_gives_the_program_back(server: Path) -> None:
+    (server / "server").write_text("before")
+    assert tune(server, "kill -INT $PPID && sleep 9").returncode == 130
+    assert (server / "server").read_text() == "before"
+    assert {path.name for path in server.iterdir()} == {"Makefile", "functions.c", "main.c", "server", "tuned"}
+
+
 @pytest.mark.parametrize(
     ("huge", "ordered", "kept"),
     [
