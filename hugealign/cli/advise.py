@@ -68,11 +68,9 @@ def run(args: argparse.Namespace) -> int:
             progress.at_once(f"sampling for {options.seconds:g} s")
             advice = advise_process(args.target, options)
     if args.json:
-        text = report.to_json(advice)
+        output.write(report.to_json(advice), args.output, utf8=True)
     else:
-        text = "".join(f"{line}\n" for line in report.lines(advice, verbose=args.verbose))
-        text = output.painted(text) if args.output in (None, "-") else output.plain(text)
-    output.write(text, args.output, utf8=args.json)
+        output.write_report("".join(f"{line}\n" for line in report.lines(advice, verbose=args.verbose)), args.output)
     if advice.judged.answer == Answer.UNKNOWN:
         return HugealignError.exit_status
     return 0 if advice.judged.answer in (Answer.YES, Answer.MAYBE) else 1

@@ -38,13 +38,14 @@ def run(args: argparse.Namespace) -> int:
     """Look, print the findings and return the exit status."""
     from hugealign.cli import output
     from hugealign.doctor import checks, probes, report
+    from hugealign.system import textcosts
 
     findings = probes.diagnose(args.paths or [os.curdir])
     if args.json:
         output.write(report.to_json(findings), None, utf8=True)
     else:
         text = report.text(findings, sys.stdout.encoding or "ascii")
-        if args.verbose and (costs := probes.costs()):
+        if args.verbose and (costs := textcosts.known()):
             text += "".join(f"{line}\n" for line in report.curve(costs))
         output.write(output.painted(text), None)
     return checks.exit_status(findings)

@@ -108,11 +108,9 @@ def run(args: argparse.Namespace) -> int:
     with Progress("hugealign: measure", patience=0.0) as progress:
         result = measure(args.after, options, progress.say)
     if args.json:
-        text = report.to_json(result)
+        output.write(report.to_json(result), args.output, utf8=True)
     else:
-        text = "".join(f"{line}\n" for line in report.lines(result))
-        text = output.painted(text) if args.output in (None, "-") else output.plain(text)
-    output.write(text, args.output, utf8=args.json)
+        output.write_report("".join(f"{line}\n" for line in report.lines(result)), args.output)
     return 0 if result.faster else 1
 
 

@@ -100,6 +100,11 @@ def write(text: str, path: str | None, utf8: bool = False) -> None:
         raise unwritten("standard output", error) from None
 
 
+def write_report(text: str, path: "str | None") -> None:
+    """Write a report for people, with its colours where standard output shows them."""
+    write(painted(text) if path in (None, "-") else plain(text), path)
+
+
 def write_bytes(data: bytes, path: str | None) -> None:
     """Write *data* as `write` does text: to a file, whole or not at all, or to standard output."""
     if path is None or path == "-":

@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
     options = TuneOptions(args.build, args.place, measuring(args, "tune"))
     with Progress("hugealign: tune", patience=0.0) as progress:
         tuned = tune(args.after, options, progress.say)
-    lines = [*report.lines(tuned.measurement), f"kept: the {tuned.kept} build; order: {printable(tuned.order)}"]
-    text = report.to_json(tuned.measurement) if args.json else "".join(f"{line}\n" for line in lines)
-    if not args.json:
-        text = output.painted(text) if args.output in (None, "-") else output.plain(text)
-    output.write(text, args.output, utf8=args.json)
+    if args.json:
+        output.write(report.to_json(tuned.measurement), args.output, utf8=True)
+    else:
+        lines = [*report.lines(tuned.measurement), f"kept: the {tuned.kept} build; order: {printable(tuned.order)}"]
+        output.write_report("".join(f"{line}\n" for line in lines), args.output)
     return 1 if tuned.kept == PLAIN else 0

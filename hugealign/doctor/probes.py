@@ -13,7 +13,6 @@ from hugealign.doctor.checks import Check, MachineFacts, Place, check
 from hugealign.errors import HugealignError
 from hugealign.pagecache import measure, warming
 from hugealign.system import budget, children, kernel, memory, namespace, textcosts
-from hugealign.system.textcosts import TextCosts
 
 #: Seconds to mount something, and for all experiments.
 MOUNTING_LIMIT, TRIALS_LIMIT = 3.0, 10.0
@@ -48,17 +47,10 @@ def look(paths: Sequence[str]) -> MachineFacts:
         free=None if blocks is None else blocks * page_size,
         loader=unaligned_loader(_c_library()),
         processor=budget.answer(asked),
-        costs=costs(),
+        costs=textcosts.known(),
         places=tuple(Place(path, **(trial.value or _NO_ANSWER)) for path, trial in zip(paths, trials, strict=True)),
         variables={name: value for name, value in os.environ.items() if name.startswith("HUGEALIGN_")},
     )
-
-
-def costs() -> TextCosts | None:
-    """Return what text costs here; None if that cannot be measured."""
-    with suppress(HugealignError):
-        return textcosts.of_this_machine()
-    return None
 
 
 def _no_mounts() -> object:

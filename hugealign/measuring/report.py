@@ -19,9 +19,7 @@ def lines(result: Measurement) -> list[str]:
     width = max(len(printable(side.name)) for side in result.sides)
     made += [f"  {printable(side.name):{width}}  {', '.join(_facts(side))}" for side in result.sides]
     spread = max(side.spread for side in result.sides)
-    where = (
-        "in place" if result.in_place else f"{counted(result.copies, 'copy').replace('copys', 'copies')} of each file"
-    )
+    where = "in place" if result.in_place else f"{result.copies} copies of each file"
     batch = f" of {counted(result.runs, 'run')}" if result.runs > 1 else ""
     rounds = f"{counted(result.rounds, 'round')}{batch}"
     noise = "" if result.in_place else f"; identical copies differ by up to {100 * spread:.1f} %"
@@ -33,14 +31,10 @@ def _comparison(side: Side) -> str:
     assert ratio is not None  # noqa: S101  # the caller's condition
     on = "on huge pages" if side.name == HUGE else printable(side.name)
     if not ratio.claim:
-        return f"{on}: no difference shown: {_interval(ratio)} of the processor time; on the clock {wall}"
+        return f"{on}: no difference shown: {ratio} of the processor time; on the clock {wall}"
     percent = f"{abs(100 * (1 - ratio.ratio)):.1f} %"
     word = render.painted(f"{percent} less", "ok") if ratio.ratio < 1 else f"{percent} more"
-    return f"{on}: {word} processor time: {_interval(ratio)} of that on small pages; on the clock {wall}"
-
-
-def _interval(ratio: Ratio) -> str:
-    return str(ratio)
+    return f"{on}: {word} processor time: {ratio} of that on small pages; on the clock {wall}"
 
 
 def _facts(side: Side) -> Iterator[str]:

@@ -6,6 +6,7 @@ file in both.
 """
 
 import ctypes
+import functools
 import json
 import mmap
 import os
@@ -143,6 +144,14 @@ def of_this_machine() -> TextCosts:
     with suppress(OSError, HugealignError), using(native.cache()) as directory:
         _keep(directory, name, json.dumps(asdict(costs)))
     return costs
+
+
+@functools.cache
+def known() -> TextCosts | None:
+    """Return the costs of this machine; None if they cannot be measured.  A process measures them at most once."""
+    with suppress(HugealignError):
+        return of_this_machine()
+    return None
 
 
 def _at(directory: int, name: str) -> str:

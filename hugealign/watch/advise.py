@@ -287,10 +287,7 @@ def _faults(sampled: CommandSamples, gains: Mapping[str, _Gain]) -> Faults:
 
 def _costs(options: AdviseOptions) -> TextCosts | None:
     """Return the costs of this machine; None for another processor, or if they cannot be measured."""
-    if options.cpu is None:
-        with suppress(HugealignError):
-            return textcosts.of_this_machine()
-    return None
+    return textcosts.known() if options.cpu is None else None
 
 
 def _for_command(
