@@ -4,6 +4,7 @@ import argparse
 
 from hugealign.cli import services
 from hugealign.cli.arguments import add_json
+from hugealign.errors import UsageError
 from hugealign.io.units import printable
 
 EPILOG = """\
@@ -12,6 +13,8 @@ only UNIT uses.  A running service keeps its copies until it is restarted.
 
 example:
   hugealign disable mariadb && systemctl restart mariadb
+
+--all undoes all that `hugealign enable --all` did, on the whole machine.
 """
 STATUS = {
     0: "done",
@@ -21,13 +24,21 @@ STATUS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
+    parser.add_argument("units", nargs="*", metavar="UNIT", help="a service, with or without .service")
+    parser.add_argument("--all", action="store_true", help="undo enable --all, instead of UNIT")
     add_json(parser.add_argument, "schema hugealign.enable/1")
 
 
 def run(args: argparse.Namespace) -> int:
     """Remove the files, name them, and return the exit status."""
     from hugealign.services import enable
+
+    if args.all:
+        from hugealign.cli import machine
+
+        return machine.disable(args)
+    if not args.units:
+        raise UsageError("which UNIT? For the whole machine: --all")
 
     def work(unit: str) -> tuple[list[str], list[str]]:
         removed = enable.disable(unit)

@@ -4,7 +4,8 @@ import argparse
 import os
 
 from hugealign.cli import messages, services
-from hugealign.cli.arguments import add_json
+from hugealign.cli.arguments import add_json, percentage, seconds
+from hugealign.errors import UsageError
 from hugealign.io.units import printable
 
 EPILOG = """\
@@ -23,6 +24,13 @@ enable takes the files that have a whole window, or get one with --fix. Run
 enable again after you have added a package there. If the unit names a shell or a
 script, start it first, or use --file.
 
+--all takes the whole machine: it looks for ten seconds at what runs and starts,
+and makes that huge which saves processor time, the best first, within --max
+bytes of memory: files in place, held in memory, where the file system keeps huge
+pages; copies for services elsewhere. It restarts nothing. A timer looks again
+each hour, and after packages have changed. /etc/hugealign.toml holds the policy.
+disable --all undoes all of it.
+
 If UNIT runs from a copy, it gets its own mount namespace: other processes do
 not see what it mounts. enable refuses a service that it sees mounting for
 others, and warns of one that may.
@@ -32,6 +40,7 @@ examples:
   hugealign enable --fix mariadb && systemctl restart mariadb
   hugealign ps mariadbd
   hugealign disable mariadb && systemctl restart mariadb
+  hugealign enable --all --dry-run       print what it would make huge, and why not more
 """
 STATUS = {
     0: "done",
@@ -42,24 +51,46 @@ STATUS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add = parser.add_argument
-    add("units", nargs="+", metavar="UNIT", help="a service, with or without .service")
-    add("--dry-run", action="store_true", help="only print the files that enable would write")
+    add("units", nargs="*", metavar="UNIT", help="a service, with or without .service")
+    add("--dry-run", action="store_true", help="only print the files that enable would write, or the plan of --all")
     add("--fix", action="store_true", help="run from fixed copies of the files that fix gives more windows")
     add("--libs", action="store_true", help="include shared libraries; for a running service, all that it has loaded")
     about = "include this program or library, or those below this directory; may be repeated"
     add("--file", metavar="PATH", action="append", default=[], help=about)
     about = "for the service that enable writes: look UNIT's files up again and prepare them, before UNIT starts"
     add("--renew", action="store_true", help=about)
-    add_json(add, "schema hugealign.enable/1")
+    group = parser.add_argument_group("the whole machine")
+    add = group.add_argument
+    add("--all", action="store_true", help="take what gains on the whole machine, instead of UNIT")
+    add("--max", metavar="SIZE", help="the most memory for all of it: 512M, or 2%% (default: 2%%)")
+    about = "the least saving, in per cent of a program's own processor time (default: 1)"
+    add("--least", metavar="PERCENT", type=percentage, help=about)
+    add("--everything", action="store_true", help="take all text that is in use, whatever it saves")
+    add("--for", metavar="SECONDS", type=seconds, dest="seconds", help="look at the machine for so long (default: 10)")
+    add("-v", "--verbose", action="store_true", help="print why each of the others is left")
+    add("--hold", action="store_true", help="for the service that --all writes: hold text in memory")
+    add_json(parser.add_argument, "schema hugealign.enable/1; with --all, hugealign.machine-plan/1")
 
 
 def run(args: argparse.Namespace) -> int:
     """Enable or show, and return the exit status."""
+    os.umask(0o022)  # everyone reads, and only we change, what the system runs
+    if args.all:
+        from hugealign.cli import machine
+
+        return machine.enable(args)
+    if machine_only := [name for name in ("max", "least", "everything", "seconds", "hold") if getattr(args, name)]:
+        raise UsageError(f"--{machine_only[0].replace('seconds', 'for')}: only with --all")
+    if not args.units:
+        raise UsageError("which UNIT? For the whole machine: --all")
+    return _units(args)
+
+
+def _units(args: argparse.Namespace) -> int:
     from hugealign.diagnosis import render
     from hugealign.diagnosis.values import Remedy
     from hugealign.services import enable
 
-    os.umask(0o022)  # everyone reads, and only we change, what the system runs
     options = enable.EnableOptions(args.file, args.libs, args.fix)
 
     def renewed(unit: str) -> tuple[list[str], list[str]]:

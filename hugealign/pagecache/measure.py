@@ -49,6 +49,7 @@ def libc() -> ctypes.CDLL:
     library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
     library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    library.mlock.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
     return library
 

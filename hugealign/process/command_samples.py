@@ -141,31 +141,47 @@ class Records:
     def _record(self, kind: int, misc: int, body: bytes) -> None:
         if kind == SAMPLE:
             address, pid = struct.unpack_from("=QI", body)
-            space = self.spaces.setdefault(pid, Space())
             (fault,) = struct.unpack_from("=Q", body, _ADDRESS)
             if fault:
-                self._fault(space, fault)
+                self.fault(self.space(pid), fault)
                 return
-            page = space.page(address)
-            self.pages[page] += 1
             size = struct.unpack_from("=Q", body, _PAGE_SIZE)[0] if len(body) > _PAGE_SIZE else 0
-            if size > _SMALL:
-                self.larger[page, size] += 1
+            self.sample(self.space(pid), address, size)
         elif kind == _MMAP2:
-            pid, _, start, length, offset = struct.unpack_from("=IIQQQ", body)
+            pid, _, start, length, offset, inode = struct.unpack_from("=IIQQQ8xQ", body)
             name = body[64:-16].partition(b"\0")[0]
-            self.spaces.setdefault(pid, Space()).map(start, length, offset, os.fsdecode(name))
+            self.mapped(pid, start, length, offset, os.fsdecode(name), inode)
         elif kind == _FORK:
             pid, parent = struct.unpack_from("=II", body)
             if pid != parent:
-                self.spaces[pid] = self.spaces.get(parent, Space()).copy()
+                self.spaces[pid] = self.space(parent).copy()
         elif kind == _COMM and misc & _COMM_EXEC:
             (pid,) = struct.unpack_from("=I", body)
-            self.spaces[pid] = Space()
+            self.executed(pid)
         elif kind == LOST:
             self.lost += struct.unpack_from("=QQ", body)[1]
 
-    def _fault(self, space: Space, address: int) -> None:
+    def space(self, pid: int) -> Space:
+        """Return the mappings of *pid*, none at first."""
+        return self.spaces.setdefault(pid, Space())
+
+    def mapped(self, pid: int, start: int, length: int, offset: int, name: str, inode: int) -> None:  # noqa: ARG002
+        """Note that *pid* maps the file *name*, which has this *inode*."""
+        self.space(pid).map(start, length, offset, name)
+
+    def executed(self, pid: int) -> None:
+        """Note that *pid* executes another program."""
+        self.spaces[pid] = Space()
+
+    def sample(self, space: Space, address: int, size: int) -> None:
+        """Count a sample at *address*, in a page of *size* bytes; 0 if that is not known."""
+        page = space.page(address)
+        self.pages[page] += 1
+        if size > _SMALL:
+            self.larger[page, size] += 1
+
+    def fault(self, space: Space, address: int) -> None:
+        """Count a page fault at *address*."""
         page = space.code(address)
         if page is None:
             return

@@ -50,7 +50,7 @@ def open_event(attributes: bytes, thread: int, cpu: int = -1) -> int:
 class Ring:
     """The records of one *thread* on one *cpu* or all: *frequency* samples per second of this *kind*, in *pages* pages.
 
-    *flags* are the bits of struct perf_event_attr.  Raises OSError.
+    A *thread* of -1 means all of the machine; *flags* are the bits of struct perf_event_attr.  Raises OSError.
     """
 
     def __init__(self, thread: int, frequency: int, kind: int, flags: int, pages: int, cpu: int = -1) -> None:
@@ -64,9 +64,13 @@ class Ring:
             os.close(self._fd)
             raise
 
-    def add_faults(self, thread: int, kind: int, flags: int, cpu: int) -> None:
-        """Let a record of the same *kind* tell of each page fault, too; only these have an address.  Raises OSError."""
-        fd = open_event(_ATTRIBUTES.pack(_SOFTWARE, _ATTRIBUTES.size, _PAGE_FAULTS, 1, kind, 0, flags), thread, cpu)
+    def add_faults(self, thread: int, kind: int, flags: int, cpu: int, period: int = 1) -> None:
+        """Let a record of the same *kind* tell of each page fault, too, or of one in *period*; only these have an address.
+
+        Raises OSError.
+        """
+        event = _ATTRIBUTES.pack(_SOFTWARE, _ATTRIBUTES.size, _PAGE_FAULTS, period, kind, 0, flags)
+        fd = open_event(event, thread, cpu)
         self._more.append(fd)
         fcntl.ioctl(fd, _SET_OUTPUT, self._fd)
 

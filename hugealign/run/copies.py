@@ -110,6 +110,13 @@ def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
     return [moved(origin.output.pieces, offset) // page_size in windows for offset in offsets]
 
 
+def pages_inside(origin: StagedFile, pages: Iterable[int]) -> set[int]:
+    """Return those *pages*, numbers of pages of 4 KiB of the original, that are in a window of the copy's text."""
+    listed = list(pages)
+    good = in_windows(origin, (page << 12 for page in listed))
+    return {page for page, is_good in zip(listed, good, strict=True) if is_good}
+
+
 def without_windows(path: str, *argv: str, needs: str = "") -> "Diagnosis":
     """Return why a copy of the file at *path* would have no window; *argv* is the command that would fix the copy."""
     from hugealign.fixing import remedies

@@ -65,13 +65,16 @@ class Renewed:
     failed: Sequence[Diagnosis]
 
 
-def plan(unit: str, options: EnableOptions) -> Enabled:
-    """Return what to write for the service *unit*, without changing anything.  Raises HugealignError."""
+def plan(unit: str, options: EnableOptions, fixes: copies.Fixes | None = None) -> Enabled:
+    """Return what to write for the service *unit*, without changing anything; *fixes* are those known already.
+
+    Raises HugealignError.
+    """
     service = services.look(unit, named=bool(options.files))
     if services.starts_early(service.name):
         raise RefusalError("service.starts-early")
     seen = files.seen_by(service)
-    fixes = copies.Fixes() if options.fix else None
+    fixes = (fixes or copies.Fixes()) if options.fix else None
     found = files.programs(service, seen, options.files, loaded=options.libs)
     if not service.pid and not options.files and found and all(file.starts_another for file in found):
         raise RefusalError("service.starter", Remedy("name-program"), program=found[0].name)
@@ -104,7 +107,7 @@ def plan(unit: str, options: EnableOptions) -> Enabled:
         store.DEFAULT,
         sum(os.stat(file.found.source).st_size for file in kept),
     )
-    return Enabled(service.name, dropins.texts(setup, _command()), [file.found.source for file in staged], warmed, left)
+    return Enabled(service.name, dropins.texts(setup, command()), [file.found.source for file in staged], warmed, left)
 
 
 def _coverable(
@@ -304,7 +307,7 @@ def _could_be_warm(path: str, done: CachedText) -> bool:
     return False
 
 
-def _command() -> str:
+def command() -> str:
     """Return the path of hugealign itself, which the system will start as root.  Raises HugealignError."""
     beside = os.path.join(os.path.dirname(PACKAGE), "bin", "hugealign")
     path = beside if os.path.exists(beside) else shutil.which("hugealign")

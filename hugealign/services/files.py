@@ -43,7 +43,12 @@ class File:
     @property
     def starts_another(self) -> bool:
         """Whether it is a program that only starts another."""
-        return not _STARTERS.isdisjoint(map(os.path.basename, (self.name, self.found.target)))
+        return is_starter(self.name) or is_starter(self.found.target)
+
+
+def is_starter(program: str) -> bool:
+    """Return whether the *program*, by its path, only starts others."""
+    return os.path.basename(program) in _STARTERS
 
 
 def seen_by(service: Service) -> View:

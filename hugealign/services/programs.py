@@ -95,6 +95,17 @@ def look(unit: str, named: bool = False) -> Service:
     return Service(name, programs, environment=variables, path=path, settings=settings, commands=commands)
 
 
+def exists(name: str) -> bool:
+    """Return whether the system has the service *name*."""
+    try:
+        look(name, named=True)
+    except RefusalError as error:
+        return error.diagnosis.code != "service.unknown"
+    except HugealignError:
+        return True
+    return True
+
+
 def members(name: str) -> tuple[str, ...]:
     """Return the services whose files say that they are part of *name*, templates among them."""
     units = sorted({os.path.basename(path) for place in UNIT_DIRECTORIES for path in glob.glob(f"{place}/*.service")})

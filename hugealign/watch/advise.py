@@ -271,9 +271,7 @@ def _gain(path: str, samples: "Counter[int]", faults: "Counter[int]", windows: "
         if origin is None:
             return None
         copies.check(origin)
-        pages = list({*samples, *faults})
-        good = copies.in_windows(origin, (page << 12 for page in pages))
-        inside = {page for page, is_good in zip(pages, good, strict=True) if is_good}
+        inside = copies.pages_inside(origin, {*samples, *faults})
         sampled, faulted = (sum(n for page, n in counts.items() if page in inside) for counts in (samples, faults))
         # Windows of the copy begin elsewhere than those of the file, but are as many.
         return _Gain(origin.output is not None, sampled, faulted, windows.total() if faulted else 0)

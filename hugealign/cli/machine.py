@@ -1,0 +1,93 @@
+"""What `enable --all` and `disable --all` do: the whole machine."""
+
+import argparse
+from dataclasses import replace
+
+from hugealign.cli import messages, output
+from hugealign.errors import HugealignError, UsageError
+from hugealign.io.units import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.machine.policy import Policy
+
+
+def enable(args: argparse.Namespace) -> int:
+    """Look, print the plan and carry it out, as *args* say; return the exit status."""
+    from hugealign.machine import hold, machine, policy, report
+
+    _check(args)
+    if args.hold:
+        hold.hold()
+        return 0
+    seconds = machine.SECONDS if args.seconds is None else args.seconds
+    bound = 0
+    try:
+        wanted, given = _policy(args, policy.read())
+        bound = wanted.bound()
+        if args.dry_run:
+            outcome = machine.look(wanted, seconds)
+        elif args.renew:
+            outcome = machine.renew(wanted, seconds)
+        else:
+            outcome = machine.enable_all(wanted, policy.words(wanted, given), seconds)
+    except HugealignError as error:
+        if args.json:
+            print(report.to_json(None, bound, [("--all", error)]), end="")
+        else:
+            messages.failed("--all", error)
+        return error.exit_status
+    if args.json:
+        print(report.to_json(outcome, bound), end="")
+    else:
+        output.show(report.lines(outcome, bound, every=args.verbose))
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise UsageError for options that are for a UNIT."""
+    if args.units:
+        raise UsageError("--all is the whole machine: leave UNIT out, or name it in include = [...] of the policy")
+    if args.libs or args.file:
+        raise UsageError("--libs and --file are for a UNIT: --all finds libraries itself")
+
+
+def _policy(args: argparse.Namespace, policy: "Policy") -> "tuple[Policy, list[str]]":
+    """Return *policy* with what *args* say otherwise, and what that is."""
+    from hugealign.machine.policy import size
+
+    given: list[str] = []
+    if args.max is not None:
+        try:
+            policy = replace(policy, max=size(args.max))
+        except ValueError:
+            raise UsageError("--max: not a size (examples: 512M, 2%)") from None
+        given.append("max")
+    if args.least is not None:
+        policy, given = replace(policy, least=args.least), [*given, "least"]
+    for name in ("fix", "everything"):
+        if getattr(args, name):
+            policy, given = replace(policy, **{name: True}), [*given, name]
+    return policy, given
+
+
+def disable(args: argparse.Namespace) -> int:
+    """Undo all of it, and return the exit status."""
+    from hugealign.machine import machine
+    from hugealign.services import enable as services
+
+    if args.units:
+        raise UsageError("--all is the whole machine: leave UNIT out")
+    try:
+        removed = machine.disable_all()
+    except HugealignError as error:
+        if args.json:
+            print(services.to_json({}, [("--all", error)]), end="")
+        else:
+            messages.failed("--all", error)
+        return error.exit_status
+    if args.json:
+        print(services.to_json({name: () for name in removed}, ()), end="")
+    else:
+        output.show([f"removed {printable(name)}" for name in removed])
+    return 0

@@ -1,0 +1,237 @@
+"""From how the machine uses text to the parts of it that could be huge, with what each saves."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from hugealign.diagnosis.refusal import diagnosed
+from hugealign.diagnosis.values import Diagnosis
+from hugealign.errors import HugealignError
+from hugealign.io.regular import contains, opened
+from hugealign.machine import plan
+from hugealign.machine.plan import BOOT, COPIES, IN_PLACE, NOW, RESTART, Part
+from hugealign.machine.policy import Policy
+from hugealign.pagecache import measure
+from hugealign.pagecache.warm import WarmOptions, warm
+from hugealign.process.machine_samples import CONTAINER, MachineSamples, Use
+from hugealign.run import copies
+from hugealign.services import dropins, enable, files, programs
+from hugealign.services.enable import EnableOptions
+from hugealign.system import kernel, saving
+from hugealign.system.saving import Faults, Saving
+from hugealign.system.textcosts import TextCosts
+
+_WORTH = 0.02  # share of a service's page faults from which a file of it is worth a copy
+_WINDOW = 9  # log2 of the pages in a window of 2 MiB
+#: What a program calls that opens sessions for users, who may mount and replace files there (pam_open_session(3)).
+_SESSIONS = (b"\0pam_open_session\0",)
+_OURS = "hugealign-"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The *parts* that could be huge, and why others of the text in use are *left*."""
+
+    parts: tuple[Part, ...]
+    left: tuple[Diagnosis, ...]
+
+
+@dataclass(slots=True)
+class _File:
+    """A file of the machine, and the *uses* of it."""
+
+    path: str
+    uses: list[Use] = field(default_factory=list)
+
+
+class Candidates:
+    """Looks for the parts of a machine that could be huge."""
+
+    def __init__(self, samples: MachineSamples, costs: TextCosts | None, policy: Policy, taken: Iterable[str] = ()) -> None:
+        """Look at *samples*; *taken* are names of parts that are in force.  Without *costs*, no saving is known."""
+        self._samples = samples
+        self._costs = costs
+        self._policy = policy
+        self._taken = frozenset(taken)
+        self._fixes = copies.Fixes()
+        self._page_size = kernel.huge_page_size()
+
+    def find(self) -> Found:
+        """Return what is found: services first, then files that others use."""
+        parts: list[Part] = []
+        left: list[Diagnosis] = []
+        uses = [use for use in self._samples.uses if not use.owner.startswith(CONTAINER)]
+        for container in sorted({use.owner for use in self._samples.uses} - {use.owner for use in uses}):
+            inside = [use for use in self._samples.uses if use.owner == container]
+            if self._could(inside, {path for use in inside for path in use.files}):
+                left.append(Diagnosis("policy.container", container.removeprefix(CONTAINER), {}))
+        of_services: set[tuple[str, str]] = set()
+        for unit in sorted({use.owner for use in uses if use.owner} - self._taken):
+            of_unit = [use for use in uses if use.owner == unit]
+            outcome = self._service(unit, of_unit)
+            if isinstance(outcome, Part):
+                parts.append(outcome)
+                of_services |= {(unit, file) for file in outcome.files}
+            elif outcome:
+                left.append(outcome)
+        for file in self._files(uses):
+            if file.path in self._taken:
+                continue
+            file.uses = [use for use in file.uses if (use.owner, file.path) not in of_services]
+            outcome = self._file(file)
+            if isinstance(outcome, Part):
+                parts.append(outcome)
+            elif outcome:
+                left.append(outcome)
+        return Found(tuple(parts), tuple(left))
+
+    def _files(self, uses: Sequence[Use]) -> list[_File]:
+        """Return the files of *uses* that the machine has under the same name."""
+        by_path: dict[str, _File] = {}
+        for use in uses:
+            for path, inode in use.files.items():
+                with suppress(OSError, ValueError):
+                    if os.stat(path).st_ino == inode:
+                        by_path.setdefault(path, _File(path)).uses.append(use)
+        return [by_path[path] for path in sorted(by_path)]
+
+    def _could(self, uses: Sequence[Use], paths: Iterable[str]) -> bool:
+        """Return whether huge text of *paths* could save *uses* enough, if all of it could be huge."""
+        wanted = set(paths)
+        if self._policy.everything:
+            return any(page[0] in wanted for use in uses for page in (*use.pages, *use.faults))
+        if self._costs is None:
+            return False
+        faults = sum(count for use in uses for (path, _), count in use.faults.items() if path in wanted)
+        seconds = sum(use.seconds for use in uses)
+        saved = saving.of_faults(self._costs, Faults(faults, 0, seconds, 0))
+        return plan.gains(seconds / self._samples.seconds, Saving(0, saved.high, saved.high), self._policy)
+
+    def _file(self, file: _File) -> Part | Diagnosis | None:
+        """Return the part that *file* is, in place; or why it is left, None if it has nothing to gain."""
+        if not self._could(file.uses, [file.path]) and not self._policy.includes(file.path):
+            return None
+        try:
+            with opened(file.path) as fd:
+                offsets = measure.text_windows(fd, self._page_size)
+                if not offsets:
+                    return Diagnosis("policy.no-window", file.path, {})
+                inside = copies.pages_inside(
+                    copies.StagedFile(file.path, fd, os.fstat(fd), len(offsets)), _pages(file.uses, file.path)
+                )
+            if enable.place_of(file.path, None) != "warm":
+                return Diagnosis("policy.no-place", file.path, {})
+            done = warm(file.path, WarmOptions(check=True, explain=False))
+        except (HugealignError, OSError) as error:
+            return diagnosed(file.path, error)
+        seconds = sum(use.seconds for use in file.uses)
+        saved = self._saving(file.uses, {file.path: inside}, seconds)
+        memory = len(offsets) * self._page_size
+        when = NOW if done.huge == len(done.offsets) else BOOT
+        share = seconds / self._samples.seconds
+        return Part(file.path, IN_PLACE, (file.path,), len(offsets), memory, share, saved, when)
+
+    def _service(self, unit: str, uses: Sequence[Use]) -> Part | Diagnosis | None:
+        """Return the part that the service *unit* is, from copies; or why it is left, None if nothing is to be said."""
+        if unit.startswith(_OURS) or any(os.path.lexists(path) for path in dropins.paths(unit)):
+            return None
+        paths = {path for use in uses for path in use.files}
+        included = self._policy.includes(unit)
+        if not self._could(uses, paths) and not included:
+            return None
+        chosen, inside, windows = self._worth_copies(uses, paths)
+        if not chosen:
+            return None
+        seconds = sum(use.seconds for use in uses)
+        share, saved = seconds / self._samples.seconds, self._saving(uses, inside, seconds)
+        part = Part(unit, COPIES, tuple(chosen), sum(windows.values()), 0, share, saved, RESTART)
+        if not plan.gains(share, saved, self._policy) and not included:
+            return plan.little(part, self._policy)
+        try:
+            if not included and (unsafe := _unsafe(unit, uses)):
+                return unsafe
+            planned = enable.plan(unit, EnableOptions(chosen, fix=self._policy.fix), self._fixes)
+        except (HugealignError, OSError) as error:
+            return diagnosed(unit, error)
+        if planned.left and not included:
+            return planned.left[0]
+        return replace(part, memory=sum(map(self._size, planned.staged)))
+
+    def _worth_copies(
+        self, uses: Sequence[Use], paths: Iterable[str]
+    ) -> tuple[list[str], dict[str, set[int]], dict[str, int]]:
+        """Return those of *paths* that only a copy makes huge and that are worth one.
+
+        With the pages of each that are in windows, and the number of its windows.
+        """
+        faults = Counter({path: sum(n for use in uses for (at, _), n in use.faults.items() if at == path) for path in paths})
+        most = faults.total()
+        chosen, inside, windows = [], {}, {}
+        for path, count in sorted(faults.items(), key=lambda item: (-item[1], item[0])):
+            if count <= _WORTH * most and not self._policy.everything:
+                continue
+            fixes = self._fixes if self._policy.fix else None
+            with suppress(HugealignError, OSError), opened(path) as fd:
+                origin = copies.source(path, fd, fixes)
+                if origin and enable.place_of(path, fixes) == "stage":
+                    chosen.append(path)
+                    inside[path] = copies.pages_inside(origin, _pages(uses, path))
+                    windows[path] = origin.windows
+        return chosen, inside, windows
+
+    def _saving(self, uses: Sequence[Use], inside: dict[str, set[int]], seconds: float) -> Saving:
+        """Return what *uses*, which take *seconds*, save if the pages *inside* windows of each file become huge.
+
+        Of what page walks take nothing is certain, so only its bound grows.
+        """
+        if self._costs is None:
+            return saving.NOTHING
+        small = huge = 0
+        for path, pages in inside.items():
+            concerned = [use for use in uses if path in use.files]
+            processes = sum(max(use.starts, 1) for use in concerned)
+            by_window: Counter[int] = Counter()
+            for use in concerned:
+                for (at, page), count in use.faults.items():
+                    if at == path and page in pages:
+                        by_window[page >> _WINDOW] += count
+            small += by_window.total()
+            huge += sum(min(count, processes) for count in by_window.values())
+        sampled = sum(n for use in uses for (at, page), n in use.pages.items() if page in inside.get(at, ()))
+        total = sum(use.pages.total() for use in uses)
+        touched = len({key for use in uses for key in use.pages})
+        beyond = sampled / total if total and touched > self._costs.reach > 0 else 0.0
+        walks = saving.of_samples(self._costs, sampled / total if total else 0.0, beyond)
+        return saving.of_faults(self._costs, Faults(small, min(huge, small), seconds, 0)) + walks
+
+    def _size(self, path: str) -> int:
+        """Return the bytes that a copy of the file at *path* takes: whole huge pages."""
+        with opened(path) as fd:
+            origin = copies.source(path, fd, self._fixes if self._policy.fix else None)
+            size = origin.size if origin else os.fstat(fd).st_size
+        return -(-size // self._page_size) * self._page_size
+
+
+def _pages(uses: Iterable[Use], path: str) -> Iterator[int]:
+    seen = (page for use in uses for (at, page) in (*use.pages, *use.faults) if at == path)
+    return iter(set(seen))
+
+
+def _unsafe(unit: str, uses: Sequence[Use]) -> Diagnosis | None:
+    """Return why what the service *unit* runs may mount or replace files for others; None if nothing says so.
+
+    In a mount namespace of its own, which copies need, its mounts would not be seen, and a file that has a copy cannot
+    be replaced.
+    """
+    service = programs.look(unit, named=True)
+    seen = files.seen_by(service)
+    own = {file.found.target for file in files.programs(service, seen, (), loaded=False)}
+    for use in uses:
+        if use.program in own and contains(use.program, _SESSIONS):
+            return Diagnosis("policy.sessions", unit, {"program": use.program})
+    for use in uses:
+        if use.root and use.program not in own and not files.is_starter(use.program):
+            return Diagnosis("policy.runs-as-root", unit, {"program": use.program})
+    return None

@@ -1,0 +1,224 @@
+"""`hugealign enable --all` as functions: put what gains on huge pages on the whole machine, keep it so, and undo it."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
+from hugealign.diagnosis.values import Diagnosis
+from hugealign.errors import HugealignError
+from hugealign.io import replacing
+from hugealign.machine import state, units
+from hugealign.machine.candidates import Candidates
+from hugealign.machine.plan import COPIES, IN_PLACE, MachinePlan, Part, choose, kept
+from hugealign.machine.policy import Policy
+from hugealign.machine.state import Held, State
+from hugealign.process.machine_samples import MachineSamples, sample_machine
+from hugealign.run import copies
+from hugealign.services import dropins, enable, programs
+from hugealign.services.enable import EnableOptions
+from hugealign.system import textcosts
+
+#: How long to look at the machine, in seconds.
+SECONDS = 10.0
+_UNUSED = 7 * 24 * 3600  # seconds after which a part is dropped
+_MODE = 0o644
+
+#: Called with what is done and how many seconds of it are left.
+Sampler = Callable[[float], MachineSamples]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is in force after a look at the machine, and what that changed: *plan* has what is new, and what was left.
+
+    *dropped* are parts that are no longer in force, *failed* those that could not be made.
+    """
+
+    state: State
+    plan: MachinePlan
+    dropped: tuple[Part, ...] = ()
+    failed: tuple[Diagnosis, ...] = ()
+
+
+def look(policy: Policy, seconds: float = SECONDS, sampler: Sampler = sample_machine) -> Outcome:
+    """Look at the machine for *seconds*, and return what would be in force, without changing anything.
+
+    Raises HugealignError.
+    """
+    return _looked(policy, state.read() or State(int(time.time())), seconds, sampler)
+
+
+def enable_all(
+    policy: Policy, words: Sequence[str], seconds: float = SECONDS, sampler: Sampler = sample_machine
+) -> Outcome:
+    """Put what gains on huge pages now, and write the units that keep it so; *words* are the options for these.
+
+    Raises HugealignError, before anything has changed.
+    """
+    if not os.path.isdir(dropins.PLACE):
+        raise DiagnosedError("service.unit-file", file=dropins.PLACE, error="ENOENT")
+    command = enable.command()
+    with state.alone():
+        before = state.read() or State(int(time.time()))
+        outcome = _looked(policy, before, seconds, sampler) if programs.manager_runs() else Outcome(before, _NOTHING)
+        databases = [path for path in units.DATABASES if os.path.exists(path)]
+        texts = units.texts(command, words, databases, os.path.dirname(state.path()))
+        _write_units(texts)
+        return _applied(outcome, before, policy)
+
+
+def renew(policy: Policy, seconds: float = SECONDS, sampler: Sampler = sample_machine) -> Outcome:
+    """Look again, and put right what has changed: for the timer.  Raises HugealignError; then nothing has changed."""
+    with state.alone():
+        before = state.read()
+        if before is None:
+            raise RefusalError("machine.not-enabled")
+        try:
+            return _applied(_looked(policy, before, seconds, sampler), before, policy)
+        except HugealignError as error:
+            with suppress(HugealignError):
+                state.write(replace(before, looked=int(time.time()), failure=diagnosed("", error).code))
+            raise
+
+
+def disable_all() -> list[str]:
+    """Undo all of it, and return what was removed: the names of units and of services.  Raises HugealignError."""
+    with state.alone():
+        known = state.read()
+        paths = [path for path in map(_path, units.NAMES) if os.path.lexists(path)]
+        if known is None and not paths:
+            raise RefusalError("machine.not-enabled")
+        removed = []
+        if programs.manager_runs():
+            for name in (units.TIMER, units.PACKAGES, units.HOLD):
+                with suppress(HugealignError):  # it is not loaded
+                    programs.systemctl("stop", "--", name)
+        for unit in known.services() if known else ():
+            with suppress(RefusalError):
+                enable.disable(unit)
+                removed.append(unit)
+        for path in (*map(units.link, units.WANTED), *paths):
+            _unlink(path)
+        removed += map(os.path.basename, paths)
+        state.remove()
+        if programs.manager_runs():
+            programs.systemctl("daemon-reload")
+        return removed
+
+
+_NOTHING = MachinePlan((), ())
+
+
+def _looked(policy: Policy, before: State, seconds: float, sampler: Sampler) -> Outcome:
+    """Return what follows from a look at the machine; nothing is changed."""
+    costs = textcosts.known()
+    if costs is None and not policy.everything:
+        raise RefusalError("machine.no-costs")
+    samples = sampler(seconds)
+    now = int(time.time())
+    in_use = {path for use in samples.uses for path in use.files} | {use.owner for use in samples.uses}
+    held = [replace(one, used=now) if one.part.name in in_use else one for one in before.held]
+    stay = [one for one in held if now - one.used < _UNUSED and _is_there(one.part)]
+    wanted = {part.name for part in kept([one.part for one in stay], policy)}
+    stay = [one for one in stay if one.part.name in wanted]
+    found = Candidates(samples, costs, policy, [one.part.name for one in stay]).find()
+    chosen = choose(found.parts, policy, [one.part for one in stay])
+    left = (*chosen.left, *found.left)
+    counts = Counter(diagnosis.code for diagnosis in left)
+    after = State(before.since, tuple(stay), now, "", dict(sorted(counts.items())))
+    names = {one.part.name for one in stay}
+    dropped = tuple(one.part for one in before.held if one.part.name not in names)
+    return Outcome(after, MachinePlan(chosen.take, left), dropped)
+
+
+def _applied(outcome: Outcome, before: State, policy: Policy) -> Outcome:
+    """Make it so: first what is dropped, then what is new; return what is in force then."""
+    for part in outcome.dropped:
+        if part.how == COPIES:
+            with suppress(HugealignError):
+                enable.disable(part.name)
+    now = int(time.time())
+    held, failed = [replace(one, identities=_identities(one.part)) for one in outcome.state.held], []
+    # Written before it is done: what a killed run has begun is found by `disable --all`.
+    intended = [*held, *(Held(part, now, now) for part in outcome.plan.take)]
+    state.write(replace(outcome.state, held=tuple(intended)))
+    for part in outcome.plan.take:
+        try:
+            if part.how == COPIES:
+                enable.enable(part.name, EnableOptions(part.files, fix=policy.fix))
+            held.append(Held(part, now, now, _identities(part)))
+        except HugealignError as error:
+            failed.append(diagnosed(part.name, error))
+    after = replace(outcome.state, held=tuple(held))
+    state.write(after)
+    changed = after.in_place() != before.in_place() or _changed(before)
+    if programs.manager_runs():
+        programs.systemctl("daemon-reload")
+        programs.systemctl("start", "--no-block", "--", *(name for name in units.WANTED if os.path.exists(_path(name))))
+        if changed:
+            programs.systemctl("reload-or-restart", "--no-block", "--", units.HOLD)
+    return replace(outcome, state=after, failed=tuple(failed))
+
+
+def _is_there(part: Part) -> bool:
+    """Return whether what *part* is made of still exists: a service that is enabled, or its file."""
+    if part.how == IN_PLACE:
+        return all(map(os.path.exists, part.files))
+    return all(os.path.lexists(path) for path in dropins.paths(part.name)[3:4]) and programs.exists(part.name)
+
+
+def _identities(part: Part) -> tuple[str, ...]:
+    result = []
+    for path in part.files:
+        with suppress(OSError):
+            result.append(copies.identity(os.stat(path), fixed=False))
+    return tuple(result)
+
+
+def _changed(before: State) -> bool:
+    """Return whether a file that is held in place is another one now."""
+    return any(one.identities != _identities(one.part) for one in before.held if one.part.how == IN_PLACE)
+
+
+def _path(name: str) -> str:
+    return f"{dropins.PLACE}/{name}"
+
+
+def _write_units(texts: dict[str, str]) -> None:
+    """Write the units and the links by which they start.  Raises DiagnosedError; then none is left."""
+    written: list[str] = []
+    try:
+        for path, text in texts.items():
+            _check_ours(path)
+            replacing.write(path, text.encode(), _MODE)
+            written.append(path)
+        for name in units.WANTED:
+            if _path(name) in texts:
+                link = units.link(name)
+                os.makedirs(os.path.dirname(link), mode=0o755, exist_ok=True)
+                _unlink(link)
+                os.symlink(_path(name), link)
+                written.append(link)
+    except OSError as error:
+        for path in written:
+            _unlink(path)
+        raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
+
+
+def _check_ours(path: str) -> None:
+    """Raise RefusalError if the file at *path* is somebody else's."""
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        if not file.read(len(units.MARK)).decode(errors="replace").startswith(units.MARK):
+            raise RefusalError("service.foreign-file", file=path)
+
+
+def _unlink(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    if os.path.dirname(path) != dropins.PLACE:
+        with suppress(OSError):  # others have links in it
+            os.rmdir(os.path.dirname(path))

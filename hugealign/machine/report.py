@@ -1,0 +1,119 @@
+"""The plan for the whole machine, and what is in force: lines for people, and JSON.  Pure."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from hugealign.diagnosis import documents, render
+from hugealign.diagnosis.values import Diagnosis
+from hugealign.io.units import counted, format_size, printable
+from hugealign.machine.machine import Outcome
+from hugealign.machine.plan import BOOT, COPIES, IN_PLACE, NOW, RESTART, Part
+from hugealign.machine.state import Held, State
+from hugealign.system.saving import Saving
+
+SCHEMA = "hugealign.machine-plan/1"
+_HOW = {IN_PLACE: "in place", COPIES: "copies"}
+_WHEN = {NOW: "at the next start", RESTART: "when it restarts", BOOT: "after a boot"}
+_HEAD = ("WHAT", "HOW", "WINDOWS", "MEMORY", "CPU", "SAVES", "FROM")
+_LEFT_SHOWN = 12
+
+
+def lines(outcome: Outcome, bound: int, *, every: bool = False) -> list[str]:
+    """Return the plan as a table, and why the rest is left: the first reasons, or *every* one."""
+    held, new = outcome.state.held, outcome.plan.take
+    before = [one.part for one in held if one.part not in new]
+    parts = [*before, *new]
+    saved = sum(part.saved for part in parts)
+    summary = (
+        f"{counted(len(parts), 'part')}, {format_size(sum(part.memory for part in parts))} of at most {format_size(bound)}; "
+        f"{100 * saved:.2f} % of one processor saved, by the model"
+    )
+    result = [summary]
+    if parts:
+        rows = [_HEAD, *(_row(part, known=part in before) for part in parts)]
+        widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
+        result += ["  ".join(_cell(row[at], widths[at], at) for at in range(len(_HEAD))).rstrip() for row in rows]
+    result += [f"{printable(part.name)}: dropped" for part in outcome.dropped]
+    result += [_line(diagnosis) for diagnosis in outcome.failed]
+    left = outcome.plan.left
+    if left:
+        shown = left if every else left[:_LEFT_SHOWN]
+        result += ["", "left as they are:", *(f"  {_line(diagnosis)}" for diagnosis in shown)]
+        if len(shown) < len(left):
+            result.append(f"  and {len(left) - len(shown)} more (-v)")
+    return result
+
+
+def _line(diagnosis: Diagnosis) -> str:
+    return f"{printable(diagnosis.subject)}: {render.text(diagnosis)}"
+
+
+def _row(part: Part, *, known: bool) -> tuple[str, ...]:
+    when = "in force" if known else _WHEN[part.when]
+    saves = percent(part.saving)
+    cpu = f"{100 * part.share:.1f} %"
+    return printable(part.name), _HOW[part.how], str(part.windows), format_size(part.memory), cpu, saves, when
+
+
+def _cell(text: str, width: int, at: int) -> str:
+    return text.rjust(width) if 2 <= at <= 4 else text.ljust(width)
+
+
+def percent(saving: Saving) -> str:
+    """Return a saving in per cent, with its interval."""
+    return f"{100 * saving.value:.1f} % ({100 * saving.low:.1f} to {100 * saving.high:.1f})"
+
+
+def status_lines(state: State) -> list[str]:
+    """Return the parts that are in force, and how the last look ended."""
+    result = [
+        f"  {printable(one.part.name)}: {_HOW[one.part.how]}, {counted(one.part.windows, 'window')}, "
+        f"{format_size(one.part.memory)}, saves {percent(one.part.saving)} by the model, since {_day(one.since)}"
+        for one in state.held
+    ]
+    if state.looked:
+        how = render.sentence(Diagnosis(state.failure, "", {})) if state.failure else "well"
+        result.append(f"  last look: {_day(state.looked)} {time.strftime('%H:%M', time.localtime(state.looked))}, {how}")
+    return result
+
+
+def _day(seconds: int) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(seconds))
+
+
+def to_json(outcome: Outcome | None, bound: int, errors: Sequence[tuple[str, Exception]] = ()) -> str:
+    """Return the JSON document that machine-plan-1.schema.json beside this file describes."""
+    body: dict[str, Any] = {
+        "max": bound,
+        "held": [] if outcome is None else list(map(held, outcome.state.held)),
+        "take": [] if outcome is None else list(map(_part, outcome.plan.take)),
+        "dropped": [] if outcome is None else [printable(part.name) for part in outcome.dropped],
+        "left": [] if outcome is None else _documents(outcome.plan.left),
+        "failed": [] if outcome is None else _documents(outcome.failed),
+        "errors": documents.errors(errors),
+    }
+    return documents.to_json(SCHEMA, body)
+
+
+def _documents(diagnoses: Iterable[Diagnosis]) -> list[dict[str, Any] | None]:
+    return [render.document(diagnosis) for diagnosis in diagnoses]
+
+
+def held(one: Held) -> dict[str, Any]:
+    """Return the JSON form of a part that is in force."""
+    return {**_part(one.part), "since": one.since, "used": one.used}
+
+
+def _part(part: Part) -> dict[str, Any]:
+    return {
+        "name": printable(part.name),
+        "how": part.how,
+        "files": [printable(path) for path in part.files],
+        "windows": part.windows,
+        "memory": part.memory,
+        "share": part.share,
+        "saving": asdict(part.saving),
+        "when": part.when,
+    }

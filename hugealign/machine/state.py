@@ -1,0 +1,142 @@
+"""What is in force on the whole machine, kept in one file that outlives a reboot."""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from hugealign.diagnosis.refusal import DiagnosedError, error_name
+from hugealign.errors import HugealignError
+from hugealign.io import replacing, resources
+from hugealign.io.descriptors import using
+from hugealign.machine.plan import COPIES, IN_PLACE, Part
+from hugealign.services.dropins import PLACE
+from hugealign.system.saving import Saving
+
+SCHEMA = "hugealign.machine/1"
+_NAME = "machine.json"
+_LIMIT = 16 << 20  # bytes
+_MOST = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A *part* in force since *since*; its programs were last seen in use at *used* (seconds since 1970).
+
+    *identities* tell the states of its files: a device, an inode, a size and a time of change for each.
+    """
+
+    part: Part
+    since: int
+    used: int
+    identities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All parts in force, *since* when the machine is enabled, and how the last *look* at it ended.
+
+    *failure* is the code of the diagnosis that ended the last look, empty if it did what it should; *left* counts what
+    it left as it was, by code.  *windows_huge* of the windows that are held in place were huge.
+    """
+
+    since: int
+    held: tuple[Held, ...] = ()
+    looked: int = 0
+    failure: str = ""
+    left: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def memory(self) -> int:
+        """The bytes that all parts take."""
+        return sum(held.part.memory for held in self.held)
+
+    def in_place(self) -> list[str]:
+        """Return the files that are huge in place."""
+        files = (file for held in self.held if held.part.how == IN_PLACE for file in held.part.files)
+        return list(dict.fromkeys(files))
+
+    def services(self) -> list[str]:
+        """Return the services that run from copies."""
+        return [held.part.name for held in self.held if held.part.how == COPIES]
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """Return what `to_json` has made *data* of.  Raises KeyError, TypeError, ValueError."""
+        held = tuple(_held(entry) for entry in data["held"])
+        left = {str(code): int(count) for code, count in data["left"].items()}
+        return cls(_number(data["since"]), held, _number(data["looked"]), str(data["failure"]), left)
+
+
+def _held(data: dict[str, Any]) -> Held:
+    part = dict(data["part"])
+    files = tuple(map(str, part["files"]))
+    if not all(map(os.path.isabs, files)) or part["how"] not in (IN_PLACE, COPIES):
+        raise ValueError
+    made = Part(**{**part, "files": files, "saving": Saving(**part["saving"])})
+    return Held(made, _number(data["since"]), _number(data["used"]), tuple(map(str, data["identities"])))
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or not 0 <= value < _MOST:
+        raise ValueError
+    return value
+
+
+def path() -> str:
+    """Return the path of the file."""
+    return os.path.join(resources.ROOT_STATE, "hugealign", _NAME)
+
+
+def read() -> State | None:
+    """Return what is in force; None if the machine is not enabled.  Raises HugealignError."""
+    try:
+        with open(path(), "rb") as file:
+            resources.check(os.fstat(file.fileno()), path())
+            data = json.loads(file.read(_LIMIT))
+        if data["schema"] != SCHEMA:
+            raise ValueError
+        return State.from_json(data)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DiagnosedError("machine.state", file=path(), error=error_name(error)) from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DiagnosedError("machine.state", file=path()) from error
+
+
+def write(state: State) -> None:
+    """Write what is in force.  Raises HugealignError."""
+    text = json.dumps({"schema": SCHEMA, **asdict(state)}, indent=1) + "\n"
+    try:
+        with using(resources.made(os.path.dirname(path()), resources.ROOT_STATE)):
+            replacing.write(path(), text.encode(), 0o644)
+    except OSError as error:
+        raise DiagnosedError("machine.state", file=path(), error=error_name(error)) from error
+
+
+def remove() -> None:
+    """Remove the file, and its directory if nothing else is in it."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path())
+    with contextlib.suppress(OSError):
+        os.rmdir(os.path.dirname(path()))
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Keep others from changing the machine meanwhile.  Raises HugealignError if one does."""
+    # The directory of units: it is there, it is the machine's, and a lock on it leaves nothing behind.
+    try:
+        fd = os.open(PLACE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise DiagnosedError("service.unit-file", file=PLACE, error=error_name(error)) from error
+    with using(fd):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise DiagnosedError("machine.busy") from error
+        yield
