@@ -24,6 +24,8 @@ from hugealign.fixing.fix import FixOptions, fix
 from hugealign.io import mounts, places, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened
+from hugealign.machine import machine, state
+from hugealign.machine.state import State
 from hugealign.pagecache import measure
 from hugealign.pagecache.warm import cool
 from hugealign.records import Record
@@ -47,12 +49,14 @@ class Change(Record):
     """A change: the code of its *diagnosis* is one of KINDS, the subject a path or the name of a service.
 
     The remedy is the command that undoes it, or says what a person has to do.  *time* is when it was made, in seconds
-    since 1970, 0 if that is not known.  *copies* are those in a store.
+    since 1970, 0 if that is not known.  *copies* are those in a store, and *machine* is what is in force on the whole
+    machine.
     """
 
     diagnosis: Diagnosis
     time: int = 0
     copies: Sequence[StoredCopy] = ()
+    machine: State | None = None
 
     @property
     def subject(self) -> str:
@@ -138,6 +142,7 @@ _Fields = (
     tuple[str, Mapping[str, int | str], Remedy]
     | tuple[str, Mapping[str, int | str], Remedy, int]
     | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy]]
+    | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy], State]
 )
 
 
@@ -146,12 +151,24 @@ def _run(*words: str) -> Remedy:
     return Remedy("undo", words, ROOT if os.geteuid() else "")
 
 
+def _machine() -> Iterator[_Fields]:
+    known = state.read()
+    if known is not None:
+        facts = {"parts": len(known.held), "size": known.memory}
+        yield state.path(), facts, _run("hugealign", "disable", "--all"), known.since, (), known
+
+
+def _disable_all(_: Change) -> None:
+    machine.disable_all()
+
+
 def _services() -> Iterator[_Fields]:
     names = {os.path.basename(path) for path in _units(f"{dropins.helper('')}*.service", dropins.MARK)}
     units = {name.removeprefix(dropins.helper("")).replace("\\x40", "@") for name in names}
     drop_ins = _units("*.d/hugealign.conf", dropins.MARK)
     units |= {os.path.basename(os.path.dirname(path)).removesuffix(".d") for path in drop_ins}
-    for unit in sorted(units):
+    known = state.read()  # those of the whole machine are undone with it
+    for unit in sorted(units.difference(known.services() if known else ())):
         yield unit, {}, _run("hugealign", "disable", unit)
 
 
@@ -376,6 +393,7 @@ def _remove_cache(change: Change) -> None:
 
 #: What is looked for, in the order in which it is undone: what would stage, fix or warm again comes first.
 KINDS: dict[str, tuple[Callable[[], Iterator[_Fields]], Callable[[Change], None]]] = {
+    "change.machine": (_machine, _disable_all),
     "change.service": (_services, _disable),
     "change.hook": (_hooks, _remove),
     "change.runtime": (_runtimes, _remove),

@@ -8,6 +8,7 @@ from hugealign.changes.changes import Change, Undone
 from hugealign.diagnosis import documents, render
 from hugealign.diagnosis.values import Remedy
 from hugealign.io.units import format_size, printable
+from hugealign.machine import report as machine
 
 SCHEMA = "hugealign.status/1"
 
@@ -16,7 +17,7 @@ def lines(changes: Sequence[Change]) -> list[str]:
     """Return the lines for people: each change, and what undoes it."""
     if not changes:
         return ["no change of hugealign's was found"]
-    return [line for change in changes for line in (_head(change), *_copies(change), f"  {_undo(change)}")]
+    return [line for change in changes for line in (_head(change), *_parts(change), f"  {_undo(change)}")]
 
 
 def undone_lines(done: Undone) -> list[str]:
@@ -26,7 +27,7 @@ def undone_lines(done: Undone) -> list[str]:
         return [_head(change), f"  left: {_undo(change)}"]
     if not done.done:
         return []
-    lines = [f"{_head(change)}: undone", *_copies(change)]
+    lines = [f"{_head(change)}: undone", *_parts(change)]
     if change.diagnosis.code == "change.service":
         lines.append(f"  {render.remedy(Remedy('now', ('systemctl', 'restart', change.subject)))}")
     return lines
@@ -53,6 +54,7 @@ def _change(change: Change, done: Undone | None) -> dict[str, Any]:
             {"path": printable(c.path), "size": c.size, "current": c.current, "fixed": c.fixed, "identity": c.identity}
             for c in change.copies
         ],
+        "machine": change.machine and machine.status(change.machine),
         "undone": done and done.done,
         "failure": documents.failure(change.subject, done.failure) if done and done.failure else None,
     }
@@ -63,7 +65,9 @@ def _head(change: Change) -> str:
     return f"{printable(change.subject)}: {render.sentence(change.diagnosis)}{day}"
 
 
-def _copies(change: Change) -> list[str]:
+def _parts(change: Change) -> list[str]:
+    if change.machine:
+        return machine.status_lines(change.machine)
     return [
         f"  {printable(copy.path)}: {format_size(copy.size)}, {'current' if copy.current else 'out of date'}"
         f"{', fixed' if copy.fixed else ''}"

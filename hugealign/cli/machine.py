@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 def enable(args: argparse.Namespace) -> int:
     """Look, print the plan and carry it out, as *args* say; return the exit status."""
+    from hugealign.diagnosis import render
     from hugealign.machine import hold, machine, policy, report
 
     _check(args)
     if args.hold:
-        hold.hold()
+        hold.hold(lambda diagnosis: messages.warning(f"{printable(diagnosis.subject)}: {render.text(diagnosis)}"))
         return 0
     seconds = machine.SECONDS if args.seconds is None else args.seconds
     bound = 0
@@ -32,6 +33,8 @@ def enable(args: argparse.Namespace) -> int:
         else:
             outcome = machine.enable_all(wanted, policy.words(wanted, given), seconds)
     except HugealignError as error:
+        if args.renew:
+            machine.note_failure(error)
         if args.json:
             print(report.to_json(None, bound, [("--all", error)]), end="")
         else:

@@ -13,8 +13,8 @@ from hugealign.io.regular import contains, opened
 from hugealign.machine import plan
 from hugealign.machine.plan import BOOT, COPIES, IN_PLACE, NOW, RESTART, Part
 from hugealign.machine.policy import Policy
-from hugealign.pagecache import measure
-from hugealign.pagecache.warm import WarmOptions, warm
+from hugealign.pagecache import measure, warming
+from hugealign.process import processes
 from hugealign.process.machine_samples import CONTAINER, MachineSamples, Use
 from hugealign.run import copies
 from hugealign.services import dropins, enable, files, programs
@@ -57,6 +57,7 @@ class Candidates:
         self._taken = frozenset(taken)
         self._fixes = copies.Fixes()
         self._page_size = kernel.huge_page_size()
+        self._keeping: dict[int, bool] = {}
 
     def find(self) -> Found:
         """Return what is found: services first, then files that others use."""
@@ -121,17 +122,18 @@ class Candidates:
                 inside = copies.pages_inside(
                     copies.StagedFile(file.path, fd, os.fstat(fd), len(offsets)), _pages(file.uses, file.path)
                 )
-            if enable.place_of(file.path, None) != "warm":
-                return Diagnosis("policy.no-place", file.path, {})
-            done = warm(file.path, WarmOptions(check=True, explain=False))
+                if not self._keeps(file.path, os.fstat(fd)):
+                    return Diagnosis("policy.no-place", file.path, {})
+                mapped = processes.users(os.fstat(fd), file.path)
         except (HugealignError, OSError) as error:
             return diagnosed(file.path, error)
         seconds = sum(use.seconds for use in file.uses)
         saved = self._saving(file.uses, {file.path: inside}, seconds)
         memory = len(offsets) * self._page_size
-        when = NOW if done.huge == len(done.offsets) else BOOT
         share = seconds / self._samples.seconds
-        return Part(file.path, IN_PLACE, (file.path,), len(offsets), memory, share, saved, when)
+        return Part(
+            file.path, IN_PLACE, (file.path,), len(offsets), memory, share, saved, BOOT if mapped else NOW
+        )
 
     def _service(self, unit: str, uses: Sequence[Use]) -> Part | Diagnosis | None:
         """Return the part that the service *unit* is, from copies; or why it is left, None if nothing is to be said."""
@@ -172,14 +174,22 @@ class Candidates:
         for path, count in sorted(faults.items(), key=lambda item: (-item[1], item[0])):
             if count <= _WORTH * most and not self._policy.everything:
                 continue
-            fixes = self._fixes if self._policy.fix else None
             with suppress(HugealignError, OSError), opened(path) as fd:
-                origin = copies.source(path, fd, fixes)
-                if origin and enable.place_of(path, fixes) == "stage":
+                origin = copies.source(path, fd, self._fixes if self._policy.fix else None)
+                if origin and (origin.output or not self._keeps(path, origin.info)):
+                    copies.check(origin)
                     chosen.append(path)
                     inside[path] = copies.pages_inside(origin, _pages(uses, path))
                     windows[path] = origin.windows
         return chosen, inside, windows
+
+    def _keeps(self, path: str, info: os.stat_result) -> bool:
+        """Return whether the file system of *path* keeps huge pages: tried with a new file, not with this one."""
+        if info.st_dev not in self._keeping:
+            self._keeping[info.st_dev] = False
+            with suppress(HugealignError, OSError), measure.huge_pages_allowed():
+                self._keeping[info.st_dev] = warming.trial(os.path.dirname(path), self._page_size) == 1
+        return self._keeping[info.st_dev]
 
     def _saving(self, uses: Sequence[Use], inside: dict[str, set[int]], seconds: float) -> Saving:
         """Return what *uses*, which take *seconds*, save if the pages *inside* windows of each file become huge.

@@ -1,52 +1,73 @@
 """Hold text in memory in huge pages: a process that maps it, since the kernel takes back what no process maps."""
 
 import contextlib
+import ctypes
 import mmap
 import os
 import signal
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable
 
+from hugealign.diagnosis.refusal import diagnosed
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError
 from hugealign.io.regular import opened
 from hugealign.machine import state
 from hugealign.pagecache import measure
 from hugealign.pagecache.warm import WarmOptions, warm
 
+_FIRST, _LAST = 0.25, 3600.0  # seconds between attempts
 _FAILED = (1 << 64) - 1  # MAP_FAILED
 
 
-def hold() -> None:
-    """Make the files that are in force huge in place, and hold them until SIGTERM; look again at SIGHUP.
+def hold(tell: Callable[[Diagnosis], None]) -> None:
+    """Make the files that are in force huge in place, and hold them until SIGTERM.  Raises HugealignError.
 
-    Raises HugealignError.
+    What a process maps in small pages just then is tried again, ever more rarely.  *tell* is called with what went
+    wrong with a file.
     """
-    signals = {signal.SIGHUP, signal.SIGTERM, signal.SIGINT}
+    signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    known = state.read()
+    held: set[tuple[str, int]] = set()
+    missing = list(known.in_place() if known else ())
+    pause = _FIRST
     while True:
-        known = state.read()
-        held = list(locked(known.in_place() if known else ()))
+        missing = [path for path in missing if not locked(path, held, tell)]
         notify(b"READY=1")
-        if signal.sigwait(signals) != signal.SIGHUP:
+        if not missing:
+            signal.sigwait(signals)
             return
-        for address, size in held:
-            measure.libc().munmap(address, size)
+        if signal.sigtimedwait(signals, pause):
+            return
+        pause = min(2 * pause, _LAST)
 
 
-def locked(paths: Iterable[str]) -> Iterable[tuple[int, int]]:
-    """Make the text of the files at *paths* huge, lock it, and yield the address and size of each window.
+def locked(path: str, held: set[tuple[str, int]], tell: Callable[[Diagnosis], None]) -> bool:
+    """Make the text of the file at *path* huge, and lock what is huge in memory as long as this process lives.
 
-    A file that has gone or cannot be huge any more is passed over: `renew` notices.
+    *held* are the files and offsets of the windows that are locked already.  Return whether nothing is left to do: all
+    is huge, or it cannot be, which *tell* is called with.
     """
-    for path in paths:
-        with contextlib.suppress(HugealignError, OSError):
-            done = warm(path, WarmOptions(explain=False))
-            with opened(path) as fd:
-                for offset in done.offsets:
-                    address = measure.libc().mmap(None, done.page_size, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset)
-                    if address and address != _FAILED:
-                        measure.libc().mlock(address, done.page_size)
-                        yield address, done.page_size
+    try:
+        done = warm(path, WarmOptions(explain=False))
+        with opened(path) as fd:
+            for offset in done.offsets:
+                if offset not in done.small and (path, offset) not in held:
+                    _lock(fd, offset, done.page_size)
+                    held.add((path, offset))
+        return not done.small
+    except (HugealignError, OSError) as error:
+        tell(diagnosed(path, error))
+        return True
+
+
+def _lock(fd: int, offset: int, size: int) -> None:
+    """Map and lock a window.  Raises OSError."""
+    address = measure.libc().mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset)
+    if not address or address == _FAILED or measure.libc().mlock(address, size):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def notify(message: bytes) -> None:

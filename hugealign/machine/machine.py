@@ -20,7 +20,7 @@ from hugealign.process.machine_samples import MachineSamples, sample_machine
 from hugealign.run import copies
 from hugealign.services import dropins, enable, programs
 from hugealign.services.enable import EnableOptions
-from hugealign.system import textcosts
+from hugealign.system import faultcosts, textcosts
 
 #: How long to look at the machine, in seconds.
 SECONDS = 10.0
@@ -77,12 +77,14 @@ def renew(policy: Policy, seconds: float = SECONDS, sampler: Sampler = sample_ma
         before = state.read()
         if before is None:
             raise RefusalError("machine.not-enabled")
-        try:
-            return _applied(_looked(policy, before, seconds, sampler), before, policy)
-        except HugealignError as error:
-            with suppress(HugealignError):
-                state.write(replace(before, looked=int(time.time()), failure=diagnosed("", error).code))
-            raise
+        return _applied(_looked(policy, before, seconds, sampler), before, policy)
+
+
+def note_failure(error: HugealignError) -> None:
+    """Keep that a look ended with *error*, for `hugealign status`; what is in force stays so."""
+    with suppress(HugealignError), state.alone():
+        if before := state.read():
+            state.write(replace(before, looked=int(time.time()), failure=diagnosed("", error).code))
 
 
 def disable_all() -> list[str]:
@@ -115,9 +117,7 @@ _NOTHING = MachinePlan((), ())
 
 def _looked(policy: Policy, before: State, seconds: float, sampler: Sampler) -> Outcome:
     """Return what follows from a look at the machine; nothing is changed."""
-    costs = textcosts.known()
-    if costs is None and not policy.everything:
-        raise RefusalError("machine.no-costs")
+    costs = textcosts.known() or faultcosts.known()
     samples = sampler(seconds)
     now = int(time.time())
     in_use = {path for use in samples.uses for path in use.files} | {use.owner for use in samples.uses}
@@ -160,7 +160,7 @@ def _applied(outcome: Outcome, before: State, policy: Policy) -> Outcome:
         programs.systemctl("daemon-reload")
         programs.systemctl("start", "--no-block", "--", *(name for name in units.WANTED if os.path.exists(_path(name))))
         if changed:
-            programs.systemctl("reload-or-restart", "--no-block", "--", units.HOLD)
+            programs.systemctl("restart", "--no-block", "--", units.HOLD)
     return replace(outcome, state=after, failed=tuple(failed))
 
 
@@ -198,11 +198,11 @@ def _write_units(texts: dict[str, str]) -> None:
             written.append(path)
         for name in units.WANTED:
             if _path(name) in texts:
-                link = units.link(name)
-                os.makedirs(os.path.dirname(link), mode=0o755, exist_ok=True)
-                _unlink(link)
-                os.symlink(_path(name), link)
-                written.append(link)
+                path = units.link(name)
+                _unlink(path)
+                os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+                os.symlink(_path(name), path)
+                written.append(path)
     except OSError as error:
         for path in written:
             _unlink(path)

@@ -79,6 +79,17 @@ def status_lines(state: State) -> list[str]:
     return result
 
 
+def status(state: State) -> dict[str, Any]:
+    """Return the JSON form of what is in force."""
+    return {
+        "since": state.since,
+        "looked": state.looked or None,
+        "failure": state.failure or None,
+        "held": [held(one) for one in state.held],
+        "left": dict(state.left),
+    }
+
+
 def _day(seconds: int) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(seconds))
 

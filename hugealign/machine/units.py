@@ -71,7 +71,6 @@ def texts(command: str, words: Sequence[str], databases: Sequence[str], state: s
             "[Service]",
             "Type=notify",
             f"ExecStart={command} enable --all --hold",
-            "ExecReload=/bin/kill -HUP $MAINPID",
             "TimeoutStartSec=60",
             "LimitMEMLOCK=infinity",
             "",

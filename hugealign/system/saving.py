@@ -54,7 +54,7 @@ def of_faults(costs: TextCosts, faults: Faults) -> Saving:
     other = costs.huge_fault or costs.fault
     time = 1e9 * faults.cpu
     low, value, high = (
-        max(0.0, faults.small * small - faults.huge * huge) / time
+        min(1.0, max(0.0, faults.small * small - faults.huge * huge) / time)
         for small, huge in (
             (costs.fault.low, other.low),
             (costs.fault.value, other.value),

@@ -1,0 +1,60 @@
+"""What a page fault of text costs on this machine, measured without a compiler: for machines that have none.
+
+Of what else text costs (`hugealign.system.textcosts`), nothing is known then: any share of the time may be saved.
+"""
+
+import functools
+import mmap
+import os
+import resource
+import time
+from contextlib import suppress
+
+from hugealign.io.descriptors import using
+from hugealign.system.textcosts import Range, TextCosts
+
+_MAPPED = 4 << 20  # bytes of the file
+_AROUND = 16 * mmap.PAGESIZE  # bytes that one fault maps, by default (fault_around_bytes of mm/memory.c)
+#: Bytes of its own data that a program touches between two faults: none, the first-level cache, the second.
+_EVICTED = (0, 256 << 10, 1 << 20)
+_ROUNDS = 3
+
+
+@functools.cache
+def known() -> TextCosts | None:
+    """Return what page faults cost, as the only costs that are known; None if that cannot be measured."""
+    with suppress(OSError, AttributeError, ValueError):
+        with using(os.memfd_create("text", os.MFD_CLOEXEC)) as fd:
+            os.write(fd, b"\xcc" * _MAPPED)
+            costs = [min(_fault(fd, size) for _ in range(_ROUNDS)) for size in _EVICTED]
+        none = Range(0.0, 0.0, 0.0)
+        return TextCosts(0.0, Range(*sorted(costs)), None, _AROUND, none, 1.0, 0, None, 1.0, certain=False)
+    return None
+
+
+def _fault(fd: int, evicted: int) -> float:
+    """Return the nanoseconds of a page fault of the file *fd*, its share of unmapping included.
+
+    Between two, *evicted* bytes of other memory are read.
+    """
+    other = bytearray(evicted)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    text = mmap.mmap(fd, _MAPPED, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+    spent = _touched(text, other)
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    spent -= _touched(text, other)  # what Python takes for it
+    began = time.perf_counter_ns()
+    text.close()
+    spent += time.perf_counter_ns() - began
+    return max(0.0, spent / max(1, faults, _MAPPED // _AROUND))
+
+
+def _touched(text: mmap.mmap, other: bytearray) -> int:
+    """Touch all of the *text* after having read *other* each time, and return the nanoseconds that took."""
+    spent = 0
+    for at in range(0, _MAPPED, _AROUND):
+        other.count(1)
+        began = time.perf_counter_ns()
+        text[at]
+        spent += time.perf_counter_ns() - began
+    return spent

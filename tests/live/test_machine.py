@@ -1,0 +1,206 @@
+"""`enable --all` in a systemd that boots: what gains and only that, on a file system with and one without huge pages."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import filesystems
+from tests.live.booted import HUGEALIGN, System, booted
+from tests.live.programs import WINDOW, WINDOWS, Programs
+from tests.support import worded
+
+_FLAGS = ("-fuse-ld=bfd", "-Wl,-T,pad.ld", "-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code")
+#: Touches all of its text, as a program that starts often does, and ends; or waits.
+_TOOL = """\
+#include <unistd.h>
+extern const volatile char walk[] __attribute__((visibility("hidden")));
+int main(int argc, char **argv) {
+  int sum = 0;
+  for (long at = 0; at < 5 << 20; at += 4096) sum += walk[at];
+  if (argc > 1 && write(1, "ready\\n", 6) == 6) pause();
+  return sum != 0;
+}
+"""
+_LOOP = "ExecStart=/bin/sh -c 'while :; do {}; done'\n"
+_UNITS = {
+    "tools.service": "[Service]\nUser=nobody\n" + _LOOP.format("/srv/tool"),
+    "roots.service": "[Service]\n" + _LOOP.format("/srv/roots"),
+    "outside.service": "[Service]\nSlice=user.slice\n" + _LOOP.format("/srv/outside"),
+    "idle.service": "[Service]\nExecStart=/srv/idle wait\n",
+}
+_NAMES = ("tool", "roots", "outside", "idle")
+_LIST = "find /etc /run/systemd/system /run/hugealign /var/lib/hugealign | sort; cat /proc/self/mountinfo | wc -l"
+
+
+class Machine:
+    """The system, with what each act has shown."""
+
+    def __init__(self, system: System, tool: Path) -> None:
+        self.system, self.tool = system, tool
+        for name in _NAMES:
+            self.put(name)
+        for name, text in _UNITS.items():
+            system.write_unit(name, text)
+        assert not system.run("systemctl", "start", *_UNITS).returncode
+
+    def put(self, name: str, version: str = "VERSION1") -> None:
+        """Install a version of a program as a package manager does, by renaming."""
+        place = self.system.root / "srv" / name
+        new = place.with_name("new")
+        shutil.copy(self.tool, new)
+        with new.open("ab") as file:
+            file.write(version.encode())
+        new.rename(place)
+
+    def enable(self, *words: str) -> dict[str, Any]:
+        done = self.system.hugealign("enable", "--all", "--json", "--for", "2", *words)
+        assert not done.returncode, done.stderr + done.stdout
+        document: dict[str, Any] = json.loads(done.stdout)
+        return document
+
+    def listed(self) -> str:
+        return self.system.run("sh", "-c", _LIST).stdout
+
+    def huge(self, name: str, *enter: str) -> int:
+        """Return how many windows of a new process of the program are huge."""
+        words = ["sh", "-c", f"/srv/{name} wait & sleep 1; cat /proc/$!/smaps; kill $!"]
+        shown = self.system.run(*enter, *words).stdout
+        lines = [line.split() for line in shown.splitlines()]
+        kib = sum(int(line[1]) for line in lines if line[0] in ("FilePmdMapped:", "ShmemPmdMapped:"))
+        return kib // (WINDOW >> 10)
+
+
+def _machine(built: Programs, file_system: str, name: str) -> Iterator[Machine]:
+    if os.geteuid():
+        pytest.skip("root is needed to boot a system")
+    (built.directory / "tool.c").write_text(_TOOL)
+    words = ("gcc", "-O1", "-o", "tool", "tool.c", "text.o", "pad.o", *_FLAGS)
+    subprocess.run(words, cwd=built.directory, check=True)
+    work = built.directory / name
+    work.mkdir()
+    with filesystems.mounted(file_system, work, size=4 << 30) as at, booted(at) as system:
+        yield Machine(system, built.directory / "tool")
+
+
+@pytest.fixture
+def copies(built: Programs) -> Iterator[Machine]:
+    yield from _machine(built, "btrfs", "machine-copies")
+
+
+@pytest.fixture
+def in_place(built: Programs) -> Iterator[Machine]:
+    yield from _machine(built, "ext4", "machine-in-place")
+
+
+def _left(document: dict[str, Any]) -> dict[str, str]:
+    return {one["subject"]: one["code"] for one in document["left"]}
+
+
+def _wait(check: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 30
+    while not check() and time.monotonic() < end:
+        time.sleep(0.5)
+    return check()
+
+
+@pytest.mark.timeout(600)
+def test_copies_for_services_that_gain(copies: Machine) -> None:
+    machine, system = copies, copies.system
+    before = machine.listed()
+    planned = machine.enable("--dry-run")
+    assert machine.listed() == before
+    (part,) = planned["take"]
+    assert (part["name"], part["how"], part["files"]) == ("tools.service", "copies", ["/srv/tool"])
+    assert (part["windows"], part["when"]) == (WINDOWS, "restart")
+    assert 0 < part["saving"]["low"] <= part["saving"]["value"] <= part["saving"]["high"] <= 1
+    left = _left(planned)
+    assert (left["roots.service"], left["/srv/roots"]) == ("policy.runs-as-root", "policy.no-place")
+    assert left["/srv/outside"] == "policy.no-place"
+    assert "/srv/idle" not in left  # it starts once, and has nothing to gain any more
+
+    done = machine.enable()
+    assert [one["name"] for one in done["held"]] == ["tools.service"]
+    system.run("systemctl", "restart", "tools.service")
+    inside = ("nsenter", "--target", system.pid("tools.service"), "--mount")
+    assert (machine.huge("tool", *inside), machine.huge("tool")) == (WINDOWS, 0)
+
+    again = machine.enable("--renew")
+    assert ([one["name"] for one in again["held"]], again["take"], again["dropped"]) == (["tools.service"], [], [])
+    shown = system.hugealign("status").stdout
+    assert worded("change.machine", parts=1, size=done["held"][0]["memory"]) in shown
+    assert "tools.service: copies, 3 windows" in shown
+
+    (system.root / "etc/hugealign.toml").write_text('least = 1\nexclude = ["tools.service"]\n')
+    dropped = machine.enable("--renew")
+    assert (dropped["held"], dropped["dropped"]) == ([], ["tools.service"])
+    system.run("systemctl", "restart", "tools.service")
+    (system.root / "etc/hugealign.toml").write_text('include = ["roots.service"]\n')
+    assert sorted(one["name"] for one in machine.enable("--renew")["take"]) == ["roots.service", "tools.service"]
+    (system.root / "etc/hugealign.toml").unlink()
+
+    undone = system.hugealign("status", "--undo")
+    assert not undone.returncode, undone.stderr
+    system.run("systemctl", "restart", "tools.service", "roots.service")
+    assert _wait(lambda: machine.listed() == before), f"{before}\n{machine.listed()}"
+    assert system.hugealign("disable", "--all").returncode == 1
+
+
+@pytest.mark.timeout(600)
+def test_in_place_for_all_that_start_it(in_place: Machine) -> None:
+    machine, system = in_place, in_place.system
+    if machine.huge("idle") or not _keeps(machine):
+        pytest.skip("this kernel keeps no huge pages of files on ext4")
+    before = machine.listed()
+    planned = machine.enable("--dry-run", "--max", "14M")
+    assert sorted((one["how"], one["memory"]) for one in planned["take"]) == [("in-place", WINDOWS * WINDOW)] * 2
+    assert list(_left(planned).values()).count("policy.no-room") == 1
+
+    machine.enable()
+    system.run("systemctl", "stop", "tools.service", "roots.service", "outside.service")
+    system.run("systemctl", "restart", "hugealign-hold.service")  # as at boot: nothing runs from the files yet
+    for name in ("tool", "roots", "outside"):
+        assert machine.huge(name) == WINDOWS
+    assert int(_field(system, "hugealign-hold.service", "Locked")) >= 3 * WINDOWS * WINDOW >> 10
+
+    machine.put("tool", "VERSION2")
+    assert machine.huge("tool") == 0
+    machine.enable("--renew")
+    assert _wait(lambda: machine.huge("tool") == WINDOWS)
+
+    held = machine.system.root / "var/lib/hugealign/machine.json"
+    kept = json.loads(held.read_text())
+    (system.root / "etc/hugealign.toml").write_text("least = 1\nfixx = true\n")
+    done = system.hugealign("enable", "--all", "--renew", "--for", "1")
+    assert (done.returncode, "line 2" in done.stderr) == (2, True)
+    now = json.loads(held.read_text())
+    assert (now["held"], now["failure"]) == (kept["held"], "policy.unknown-key")
+    (system.root / "etc/hugealign.toml").unlink()
+
+    for one in kept["held"]:
+        one["used"] -= 8 * 24 * 3600
+    held.write_text(json.dumps({**kept, "failure": ""}))
+    system.run("systemctl", "stop", "idle.service")
+    assert sorted(machine.enable("--renew")["dropped"]) == ["/srv/outside", "/srv/roots", "/srv/tool"]
+
+    assert not system.hugealign("disable", "--all").returncode
+    assert _wait(lambda: machine.listed() == before), f"{before}\n{machine.listed()}"
+
+
+def _keeps(machine: Machine) -> bool:
+    system = machine.system
+    system.run("systemctl", "stop", "idle.service")
+    warmed = system.run(HUGEALIGN, "warm", "/srv/idle").returncode == 0
+    system.run("systemctl", "start", "idle.service")
+    return warmed
+
+
+def _field(system: System, unit: str, name: str) -> str:
+    shown = system.run("sh", "-c", f"cat /proc/{system.pid(unit)}/smaps").stdout.splitlines()
+    return str(sum(int(line.split()[1]) for line in shown if line.startswith(f"{name}:")))
