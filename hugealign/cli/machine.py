@@ -9,13 +9,13 @@ from hugealign.io.units import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hugealign.machine.policy import Policy
+    from hugealign.machine.machine_policy import Policy
 
 
 def enable(args: argparse.Namespace) -> int:
     """Look, print the plan and carry it out, as *args* say; return the exit status."""
     from hugealign.diagnosis import render
-    from hugealign.machine import hold, machine, policy, report
+    from hugealign.machine import hold, machine, machine_policy, report
 
     _check(args)
     if args.hold:
@@ -24,14 +24,14 @@ def enable(args: argparse.Namespace) -> int:
     seconds = machine.SECONDS if args.seconds is None else args.seconds
     bound = 0
     try:
-        wanted, given = _policy(args, policy.read())
+        wanted, given = _policy(args, machine_policy.read())
         bound = wanted.bound()
         if args.dry_run:
             outcome = machine.look(wanted, seconds)
         elif args.renew:
             outcome = machine.renew(wanted, seconds)
         else:
-            outcome = machine.enable_all(wanted, policy.words(wanted, given), seconds)
+            outcome = machine.enable_all(wanted, machine_policy.words(wanted, given), seconds)
     except HugealignError as error:
         if args.renew:
             machine.note_failure(error)
@@ -57,7 +57,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _policy(args: argparse.Namespace, policy: "Policy") -> "tuple[Policy, list[str]]":
     """Return *policy* with what *args* say otherwise, and what that is."""
-    from hugealign.machine.policy import size
+    from hugealign.machine.machine_policy import size
 
     given: list[str] = []
     if args.max is not None:
@@ -68,10 +68,8 @@ def _policy(args: argparse.Namespace, policy: "Policy") -> "tuple[Policy, list[s
         given.append("max")
     if args.least is not None:
         policy, given = replace(policy, least=args.least), [*given, "least"]
-    for name in ("fix", "everything"):
-        if getattr(args, name):
-            policy, given = replace(policy, **{name: True}), [*given, name]
-    return policy, given
+    policy = replace(policy, fix=policy.fix or args.fix, everything=policy.everything or args.everything)
+    return policy, [*given, *(name for name in ("fix", "everything") if getattr(args, name))]
 
 
 def disable(args: argparse.Namespace) -> int:
@@ -90,7 +88,7 @@ def disable(args: argparse.Namespace) -> int:
             messages.failed("--all", error)
         return error.exit_status
     if args.json:
-        print(services.to_json({name: () for name in removed}, ()), end="")
+        print(services.to_json(dict.fromkeys(removed, ()), ()), end="")
     else:
         output.show([f"removed {printable(name)}" for name in removed])
     return 0

@@ -2,10 +2,13 @@
 
 import argparse
 import sys
+from contextlib import suppress
 
 from hugealign.cli.arguments import add_json, form_name, interval
 from hugealign.cli.output import painted, plain, redrawn, write
-from hugealign.errors import STATUSES, UsageError
+from hugealign.errors import STATUSES, HugealignError, UsageError
+from hugealign.machine import state
+from hugealign.machine.state import State
 from hugealign.watch import top_report as report
 from hugealign.watch.top import Machine, TopOptions, top, watch
 
@@ -88,12 +91,19 @@ def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None
     if args.json:
         text = report.to_json(machine, line=watching)
     elif args.format == "prometheus":
-        text = report.metrics(machine)
+        text = report.metrics(machine, _whole())
     else:
         text = "\n".join(report.table(machine)) + "\n"
         text = painted(text) if args.output in (None, "-") else plain(text)
     sys.stdout.flush()
     write(text, args.output, utf8=args.json or args.format != "text")
+
+
+def _whole() -> State | None:
+    """Return what `hugealign enable --all` has made huge; None also if that cannot be read, which `status` tells."""
+    with suppress(HugealignError):
+        return state.read()
+    return None
 
 
 def _draw(machine: Machine) -> None:

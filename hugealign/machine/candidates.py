@@ -11,8 +11,8 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError
 from hugealign.io.regular import contains, opened
 from hugealign.machine import plan
+from hugealign.machine.machine_policy import Policy
 from hugealign.machine.plan import BOOT, COPIES, IN_PLACE, NOW, RESTART, Part
-from hugealign.machine.policy import Policy
 from hugealign.pagecache import measure, warming
 from hugealign.process import processes
 from hugealign.process.machine_samples import CONTAINER, MachineSamples, Use
@@ -49,7 +49,9 @@ class _File:
 class Candidates:
     """Looks for the parts of a machine that could be huge."""
 
-    def __init__(self, samples: MachineSamples, costs: TextCosts | None, policy: Policy, taken: Iterable[str] = ()) -> None:
+    def __init__(
+        self, samples: MachineSamples, costs: TextCosts | None, policy: Policy, taken: Iterable[str] = ()
+    ) -> None:
         """Look at *samples*; *taken* are names of parts that are in force.  Without *costs*, no saving is known."""
         self._samples = samples
         self._costs = costs
@@ -131,9 +133,7 @@ class Candidates:
         saved = self._saving(file.uses, {file.path: inside}, seconds)
         memory = len(offsets) * self._page_size
         share = seconds / self._samples.seconds
-        return Part(
-            file.path, IN_PLACE, (file.path,), len(offsets), memory, share, saved, BOOT if mapped else NOW
-        )
+        return Part(file.path, IN_PLACE, (file.path,), len(offsets), memory, share, saved, BOOT if mapped else NOW)
 
     def _service(self, unit: str, uses: Sequence[Use]) -> Part | Diagnosis | None:
         """Return the part that the service *unit* is, from copies; or why it is left, None if nothing is to be said."""
@@ -168,7 +168,9 @@ class Candidates:
 
         With the pages of each that are in windows, and the number of its windows.
         """
-        faults = Counter({path: sum(n for use in uses for (at, _), n in use.faults.items() if at == path) for path in paths})
+        faults = Counter(
+            {path: sum(n for use in uses for (at, _), n in use.faults.items() if at == path) for path in paths}
+        )
         most = faults.total()
         chosen, inside, windows = [], {}, {}
         for path, count in sorted(faults.items(), key=lambda item: (-item[1], item[0])):

@@ -56,10 +56,10 @@ def locked(path: str, held: set[tuple[str, int]], tell: Callable[[Diagnosis], No
                 if offset not in done.small and (path, offset) not in held:
                     _lock(fd, offset, done.page_size)
                     held.add((path, offset))
-        return not done.small
     except (HugealignError, OSError) as error:
         tell(diagnosed(path, error))
         return True
+    return not done.small
 
 
 def _lock(fd: int, offset: int, size: int) -> None:

@@ -13,8 +13,8 @@ from hugealign.errors import HugealignError
 from hugealign.io import replacing
 from hugealign.machine import state, units
 from hugealign.machine.candidates import Candidates
+from hugealign.machine.machine_policy import Policy
 from hugealign.machine.plan import COPIES, IN_PLACE, MachinePlan, Part, choose, kept
-from hugealign.machine.policy import Policy
 from hugealign.machine.state import Held, State
 from hugealign.process.machine_samples import MachineSamples, sample_machine
 from hugealign.run import copies

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hugealign.diagnosis.values import Diagnosis
-from hugealign.machine.policy import Policy
+from hugealign.machine.machine_policy import Policy
 from hugealign.system.saving import Saving
 
 #: How a part becomes huge: its files in the page cache, held there; or copies, for a service.
 IN_PLACE, COPIES = "in-place", "copies"
-#: When: processes that start from now on; when the service starts again; after the file has been out of use, as at boot.
+#: When: for processes that start from now on; when the service starts again; once the file was out of use, as at boot.
 NOW, RESTART, BOOT = "now", "restart", "boot"
 #: The least that is worth a part: a share of one processor's time.
 _MATTERS = 1e-4

@@ -26,8 +26,9 @@ def lines(outcome: Outcome, bound: int, *, every: bool = False) -> list[str]:
     before = [one.part for one in held if one.part not in new]
     parts = [*before, *new]
     saved = sum(part.saved for part in parts)
+    memory = format_size(sum(part.memory for part in parts))
     summary = (
-        f"{counted(len(parts), 'part')}, {format_size(sum(part.memory for part in parts))} of at most {format_size(bound)}; "
+        f"{counted(len(parts), 'part')}, {memory} of at most {format_size(bound)}; "
         f"{100 * saved:.2f} % of one processor saved, by the model"
     )
     result = [summary]
@@ -75,7 +76,9 @@ def status_lines(state: State) -> list[str]:
     ]
     if state.looked:
         how = render.sentence(Diagnosis(state.failure, "", {})) if state.failure else "well"
-        result.append(f"  last look: {_day(state.looked)} {time.strftime('%H:%M', time.localtime(state.looked))}, {how}")
+        result.append(
+            f"  last look: {_day(state.looked)} {time.strftime('%H:%M', time.localtime(state.looked))}, {how}"
+        )
     return result
 
 

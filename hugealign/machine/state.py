@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from hugealign.diagnosis.refusal import DiagnosedError, error_name
-from hugealign.errors import HugealignError
 from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
 from hugealign.machine.plan import COPIES, IN_PLACE, Part
@@ -54,6 +53,11 @@ class State:
         """The bytes that all parts take."""
         return sum(held.part.memory for held in self.held)
 
+    @property
+    def saved(self) -> float:
+        """The share of one processor that all parts save, by the model."""
+        return sum(held.part.saved for held in self.held)
+
     def in_place(self) -> list[str]:
         """Return the files that are huge in place."""
         files = (file for held in self.held if held.part.how == IN_PLACE for file in held.part.files)
@@ -65,7 +69,9 @@ class State:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return what `to_json` has made *data* of.  Raises KeyError, TypeError, ValueError."""
+        """Return what is in a file that `write` has written.  Raises KeyError, TypeError, ValueError."""
+        if data["schema"] != SCHEMA:
+            raise ValueError
         held = tuple(_held(entry) for entry in data["held"])
         left = {str(code): int(count) for code, count in data["left"].items()}
         return cls(_number(data["since"]), held, _number(data["looked"]), str(data["failure"]), left)
@@ -96,10 +102,7 @@ def read() -> State | None:
     try:
         with open(path(), "rb") as file:
             resources.check(os.fstat(file.fileno()), path())
-            data = json.loads(file.read(_LIMIT))
-        if data["schema"] != SCHEMA:
-            raise ValueError
-        return State.from_json(data)
+            return State.from_json(json.loads(file.read(_LIMIT)))
     except FileNotFoundError:
         return None
     except OSError as error:

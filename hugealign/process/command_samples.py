@@ -130,6 +130,21 @@ class Records:
     windows: "Counter[Page]" = field(default_factory=Counter)
     most: int = 0
     lost: int = 0
+    _waiting: list[tuple[int, int, bytes]] = field(default_factory=list)
+    _seen: int = 0
+
+    def drain(self, rings: Sequence[Ring], *, last: bool = False) -> None:
+        """Collect what the *rings* of all processors hold, now or, unless it is the *last* time, with the next call.
+
+        One ring is read after another, so it can have a start whose fork is in one that was read before.  What is older
+        than the newest record of the last call is complete.
+        """
+        self._waiting += [record for ring in rings for record in ring.drain()]
+        times = [_time(kind, body) for kind, _, body in self._waiting]
+        ready = [last or at <= self._seen for at in times]
+        self._seen = max((self._seen, *times))
+        self.take([record for record, is_ready in zip(self._waiting, ready, strict=True) if is_ready])
+        self._waiting = [record for record, is_ready in zip(self._waiting, ready, strict=True) if not is_ready]
 
     def take(self, records: Sequence[tuple[int, int, bytes]]) -> None:
         """Collect *records*: each has type, misc and body."""
@@ -231,11 +246,11 @@ def sample_command(
         try:
             while child.poll() is None and (end is None or time.monotonic() < end):
                 time.sleep(_PAUSE)
-                records.take([record for ring in rings for record in ring.drain()])
+                records.drain(rings)
             status = child.status
         finally:
             child.end()
-            records.take([record for ring in rings for record in ring.drain()])
+            records.drain(rings, last=True)
             used = sum(ring.seconds for ring in rings)
     return CommandSamples(
         records.pages,

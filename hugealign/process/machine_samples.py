@@ -1,7 +1,7 @@
 """Sample the whole machine: what starts, where programs run, and which page faults their text costs.
 
-For root.  The kernel's records (perf_event_open(2)) tell of each program that starts, so nothing has to stay resident to
-count starts; of page faults one in some is enough.
+For root.  The kernel's records (perf_event_open(2)) tell of each program that starts, so nothing has to stay resident
+to count starts; of page faults one in some is enough.
 """
 
 import os
@@ -20,8 +20,8 @@ _PERIOD = 7  # of page faults, one in so many: a machine that compiles on each c
 _PAGES = 1024  # of a ring: 4 MiB
 _PAUSE = 0.05
 _KIND = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_ADDR
-#: The bits of struct perf_event_attr: exclude_hv, exclude_idle, mmap, comm, freq, task, sample_id_all, mmap2, comm_exec.
-#: The kernel's own time counts: it is what page faults cost.
+#: The bits of struct perf_event_attr: exclude_hv, exclude_idle, mmap, comm, freq, task, sample_id_all, mmap2,
+#: comm_exec.  The kernel's own time counts: it is what page faults cost.
 _FLAGS = sum(1 << bit for bit in (6, 7, 8, 9, 10, 13, 18, 23, 24))
 _FAULT_FLAGS = 1 << 5 | 1 << 6 | 1 << 18  # exclude_kernel, exclude_hv, sample_id_all
 _KERNEL = 1 << 63  # addresses from here on are the kernel's (Documentation/arch/x86/x86_64/mm.rst; arm64 alike)
@@ -35,8 +35,9 @@ CONTAINER = "container "
 class Use:
     """How much a *program* uses that one *owner* has started: a service, a container, or "" for all others.
 
-    It has taken *seconds* of processor time and started *starts* times; *pages* are the samples of its code by page, and
-    *faults* the page faults of it.  *files* are those that it can execute, with their inodes.  *root*: root runs it.
+    It has taken *seconds* of processor time and started *starts* times; *pages* are the samples of its code by page,
+    and *faults* the page faults of it.  *files* are those that it can execute, with their inodes.
+    *root*: root runs it.
     """
 
     program: str
@@ -121,7 +122,7 @@ class _Everything(Records):
         if name.startswith("/") and len(running.use.files) < _MOST:
             running.use.files[name] = inode
 
-    def sample(self, space: Space, address: int, size: int) -> None:
+    def sample(self, space: Space, address: int, size: int) -> None:  # noqa: ARG002
         """Count a sample."""
         if isinstance(space, _Running) and (use := space.use):
             use.seconds += 1.0 / FREQUENCY
@@ -160,5 +161,6 @@ def sample_machine(seconds: float) -> MachineSamples:
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             time.sleep(min(_PAUSE, left))
-            records.take([record for ring in rings for record in ring.drain()])
+            records.drain(rings)
+        records.drain(rings, last=True)
     return MachineSamples(tuple(use for use in records.uses.values() if use.program), seconds, records.lost)

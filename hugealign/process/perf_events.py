@@ -65,9 +65,9 @@ class Ring:
             raise
 
     def add_faults(self, thread: int, kind: int, flags: int, cpu: int, period: int = 1) -> None:
-        """Let a record of the same *kind* tell of each page fault, too, or of one in *period*; only these have an address.
+        """Let a record of the same *kind* tell of each page fault, too, or of one in *period*.
 
-        Raises OSError.
+        Only these have an address.  Raises OSError.
         """
         event = _ATTRIBUTES.pack(_SOFTWARE, _ATTRIBUTES.size, _PAGE_FAULTS, period, kind, 0, flags)
         fd = open_event(event, thread, cpu)

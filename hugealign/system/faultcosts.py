@@ -26,7 +26,7 @@ def known() -> TextCosts | None:
     with suppress(OSError, AttributeError, ValueError):
         with using(os.memfd_create("text", os.MFD_CLOEXEC)) as fd:
             os.write(fd, b"\xcc" * _MAPPED)
-            costs = [min(_fault(fd, size) for _ in range(_ROUNDS)) for size in _EVICTED]
+            costs = [_fault(fd, size) for size in _EVICTED]
         none = Range(0.0, 0.0, 0.0)
         return TextCosts(0.0, Range(*sorted(costs)), None, _AROUND, none, 1.0, 0, None, 1.0, certain=False)
     return None
@@ -35,18 +35,21 @@ def known() -> TextCosts | None:
 def _fault(fd: int, evicted: int) -> float:
     """Return the nanoseconds of a page fault of the file *fd*, its share of unmapping included.
 
-    Between two, *evicted* bytes of other memory are read.
+    Between two, *evicted* bytes of other memory are read.  Each part is the least of some rounds: others run, too.
     """
     other = bytearray(evicted)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    text = mmap.mmap(fd, _MAPPED, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
-    spent = _touched(text, other)
-    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-    spent -= _touched(text, other)  # what Python takes for it
-    began = time.perf_counter_ns()
-    text.close()
-    spent += time.perf_counter_ns() - began
-    return max(0.0, spent / max(1, faults, _MAPPED // _AROUND))
+    faulted, touched, unmapped = [], [], []
+    faults = _MAPPED // _AROUND
+    for _ in range(_ROUNDS):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        text = mmap.mmap(fd, _MAPPED, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+        faulted.append(_touched(text, other))
+        faults = max(faults, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+        touched.append(_touched(text, other))  # what Python takes for it
+        began = time.perf_counter_ns()
+        text.close()
+        unmapped.append(time.perf_counter_ns() - began)
+    return max(0.0, (min(faulted) - min(touched) + min(unmapped)) / faults)
 
 
 def _touched(text: mmap.mmap, other: bytearray) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from hugealign.diagnosis import documents, render
 from hugealign.io.units import are, counted, format_size, printable
+from hugealign.machine.state import State
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.top import Machine, ProgramRow
 
@@ -180,10 +181,20 @@ _METRICS: tuple[tuple[str, str, Callable[[ProgramRow], float]], ...] = (
     ("possible_windows", "Windows that could be huge with the file as it is.", lambda row: row.windows_possible),
     ("reachable_windows", "Windows that could be huge after one action.", lambda row: row.windows_reachable),
 )
+#: Metrics of what `hugealign enable --all` has made huge.
+_OF_ALL: tuple[tuple[str, str, Callable[[State], float]], ...] = (
+    ("parts", "Files and services that enable --all has made huge.", lambda whole: len(whole.held)),
+    ("bytes", "Memory that they take.", lambda whole: whole.memory),
+    ("saved_ratio", "Share of one processor that they save, by the model.", lambda whole: whole.saved),
+    ("look_timestamp_seconds", "Time of the last look, since the epoch.", lambda whole: whole.looked),
+    ("look_failed", "1 if the last look failed.", lambda whole: int(bool(whole.failure))),
+)
 
 
-def metrics(machine: Machine) -> str:
+def metrics(machine: Machine, whole: State | None = None) -> str:
     """Return the metrics in Prometheus' text form, for the textfile collector of node_exporter.
+
+    *whole* is what `hugealign enable --all` has made huge.
 
     Format: prometheus.io/docs/instrumenting/exposition_formats; names by prometheus.io/docs/practices/naming.
     """
@@ -205,6 +216,9 @@ def metrics(machine: Machine) -> str:
         ("scan_timestamp_seconds", "Time of the scan, since the epoch.", machine.time),
     ):
         lines += [*_described(f"hugealign_{name}", what), f"hugealign_{name} {_number(number)}"]
+    if whole:
+        for name, what, of_all in _OF_ALL:
+            lines += [*_described(f"hugealign_all_{name}", what), f"hugealign_all_{name} {_number(of_all(whole))}"]
     return "\n".join(lines) + "\n"
 
 

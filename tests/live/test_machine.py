@@ -1,4 +1,4 @@
-"""`enable --all` in a systemd that boots: what gains and only that, on a file system with and one without huge pages."""
+"""`enable --all` in a systemd that boots: what gains and only that, where files can be huge and where they cannot."""
 
 import json
 import os
@@ -19,42 +19,67 @@ from tests.support import worded
 _FLAGS = ("-fuse-ld=bfd", "-Wl,-T,pad.ld", "-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code")
 #: Touches all of its text, as a program that starts often does, and ends; or waits.
 _TOOL = """\
+#include <sys/wait.h>
 #include <unistd.h>
 extern const volatile char walk[] __attribute__((visibility("hidden")));
+#ifdef SESSIONS
+const char calls[] = "\\0pam_open_session";
+#endif
 int main(int argc, char **argv) {
   int sum = 0;
+#ifdef SESSIONS
+  if (argc == 1)
+    while (fork()) wait(NULL);
+#endif
   for (long at = 0; at < 5 << 20; at += 4096) sum += walk[at];
   if (argc > 1 && write(1, "ready\\n", 6) == 6) pause();
   return sum != 0;
 }
 """
+#: The name of a container, as its control group has it.
+_CONTAINER = "0123456789abcdef" * 4
 _LOOP = "ExecStart=/bin/sh -c 'while :; do {}; done'\n"
 _UNITS = {
     "tools.service": "[Service]\nUser=nobody\n" + _LOOP.format("/srv/tool"),
     "roots.service": "[Service]\n" + _LOOP.format("/srv/roots"),
     "outside.service": "[Service]\nSlice=user.slice\n" + _LOOP.format("/srv/outside"),
+    "plain.service": "[Service]\nSlice=user.slice\n" + _LOOP.format("/srv/plain"),
+    "sessions.service": "[Service]\nExecStart=/srv/sessions\n",
+    "contained.service": "[Service]\nDelegate=yes\nExecStart=/bin/sh /srv/contained.sh\n",
     "idle.service": "[Service]\nExecStart=/srv/idle wait\n",
 }
-_NAMES = ("tool", "roots", "outside", "idle")
+_CONTAINED = f"""\
+group=/sys/fs/cgroup/docker/{_CONTAINER}
+mkdir -p $group
+echo $$ >$group/cgroup.procs
+exec sh -c "while :; do /srv/contained; done"
+"""
+#: The programs in /srv, and which of those that are built each is.
+_NAMES = {
+    **dict.fromkeys(("tool", "roots", "outside", "contained", "idle"), "tool"),
+    "plain": "without-windows",
+    "sessions": "with-sessions",
+}
 _LIST = "find /etc /run/systemd/system /run/hugealign /var/lib/hugealign | sort; cat /proc/self/mountinfo | wc -l"
 
 
 class Machine:
     """The system, with what each act has shown."""
 
-    def __init__(self, system: System, tool: Path) -> None:
-        self.system, self.tool = system, tool
-        for name in _NAMES:
-            self.put(name)
+    def __init__(self, system: System, built: Path) -> None:
+        self.system, self.built = system, built
+        for name, what in _NAMES.items():
+            self.put(name, what)
+        (system.root / "srv/contained.sh").write_text(_CONTAINED)
         for name, text in _UNITS.items():
             system.write_unit(name, text)
         assert not system.run("systemctl", "start", *_UNITS).returncode
 
-    def put(self, name: str, version: str = "VERSION1") -> None:
+    def put(self, name: str, what: str = "tool", version: str = "VERSION1") -> None:
         """Install a version of a program as a package manager does, by renaming."""
         place = self.system.root / "srv" / name
         new = place.with_name("new")
-        shutil.copy(self.tool, new)
+        shutil.copy(self.built / what, new)
         with new.open("ab") as file:
             file.write(version.encode())
         new.rename(place)
@@ -81,12 +106,17 @@ def _machine(built: Programs, file_system: str, name: str) -> Iterator[Machine]:
     if os.geteuid():
         pytest.skip("root is needed to boot a system")
     (built.directory / "tool.c").write_text(_TOOL)
-    words = ("gcc", "-O1", "-o", "tool", "tool.c", "text.o", "pad.o", *_FLAGS)
-    subprocess.run(words, cwd=built.directory, check=True)
+    for what, *flags in (
+        ("tool", "pad.o", *_FLAGS),
+        ("with-sessions", "-DSESSIONS", "pad.o", *_FLAGS),
+        ("without-windows", "-Wl,-z,max-page-size=0x1000"),
+    ):
+        words = ("gcc", "-O1", "-o", what, "tool.c", "text.o", *flags)
+        subprocess.run(words, cwd=built.directory, check=True)
     work = built.directory / name
     work.mkdir()
     with filesystems.mounted(file_system, work, size=4 << 30) as at, booted(at) as system:
-        yield Machine(system, built.directory / "tool")
+        yield Machine(system, built.directory)
 
 
 @pytest.fixture
@@ -122,7 +152,8 @@ def test_copies_for_services_that_gain(copies: Machine) -> None:
     assert 0 < part["saving"]["low"] <= part["saving"]["value"] <= part["saving"]["high"] <= 1
     left = _left(planned)
     assert (left["roots.service"], left["/srv/roots"]) == ("policy.runs-as-root", "policy.no-place")
-    assert left["/srv/outside"] == "policy.no-place"
+    assert (left["/srv/outside"], left["/srv/plain"]) == ("policy.no-place", "policy.no-window")
+    assert (left["sessions.service"], left[_CONTAINER[:12]]) == ("policy.sessions", "policy.container")
     assert "/srv/idle" not in left  # it starts once, and has nothing to gain any more
 
     done = machine.enable()
@@ -160,16 +191,16 @@ def test_in_place_for_all_that_start_it(in_place: Machine) -> None:
     before = machine.listed()
     planned = machine.enable("--dry-run", "--max", "14M")
     assert sorted((one["how"], one["memory"]) for one in planned["take"]) == [("in-place", WINDOWS * WINDOW)] * 2
-    assert list(_left(planned).values()).count("policy.no-room") == 1
+    assert list(_left(planned).values()).count("policy.no-room") == 2
 
     machine.enable()
-    system.run("systemctl", "stop", "tools.service", "roots.service", "outside.service")
+    system.run("systemctl", "stop", "tools.service", "roots.service", "outside.service", "sessions.service")
     system.run("systemctl", "restart", "hugealign-hold.service")  # as at boot: nothing runs from the files yet
-    for name in ("tool", "roots", "outside"):
+    for name in ("tool", "roots", "outside", "sessions"):
         assert machine.huge(name) == WINDOWS
-    assert int(_field(system, "hugealign-hold.service", "Locked")) >= 3 * WINDOWS * WINDOW >> 10
+    assert int(_field(system, "hugealign-hold.service", "Locked")) >= 4 * WINDOWS * WINDOW >> 10
 
-    machine.put("tool", "VERSION2")
+    machine.put("tool", version="VERSION2")
     assert machine.huge("tool") == 0
     machine.enable("--renew")
     assert _wait(lambda: machine.huge("tool") == WINDOWS)
@@ -187,7 +218,9 @@ def test_in_place_for_all_that_start_it(in_place: Machine) -> None:
         one["used"] -= 8 * 24 * 3600
     held.write_text(json.dumps({**kept, "failure": ""}))
     system.run("systemctl", "stop", "idle.service")
-    assert sorted(machine.enable("--renew")["dropped"]) == ["/srv/outside", "/srv/roots", "/srv/tool"]
+    assert sorted(machine.enable("--renew")["dropped"]) == [
+        *("/srv/outside", "/srv/roots", "/srv/sessions", "/srv/tool")
+    ]
 
     assert not system.hugealign("disable", "--all").returncode
     assert _wait(lambda: machine.listed() == before), f"{before}\n{machine.listed()}"

@@ -4,18 +4,19 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from hugealign.diagnosis.refusal import DiagnosedError, error_name
+from hugealign.diagnosis.refusal import DiagnosedError, diagnosed, error_name
 from hugealign.errors import UsageError
 from hugealign.io.regular import FileError, opened
 from hugealign.io.units import nearest, parse_size
 
 PATH = "/etc/hugealign.toml"
 _SHARE = 50  # of memory: one part in so many, unless the policy says otherwise
-_LIMIT = 1 << 20  # bytes of the file
+_LIMIT = 1 << 16  # bytes of the file
 _MOST = 1000  # patterns
 
 
@@ -66,23 +67,21 @@ def read(path: str = PATH) -> Policy:
         with opened(path, empty=True) as fd:
             data = os.read(fd, _LIMIT + 1)
     except (FileError, OSError) as error:
-        name = error_name(error)
-        if name == "ENOENT":
+        if error_name(error) == "ENOENT":
             return Policy()
-        raise PolicyError("policy.unreadable", file=path, error=name) from error
+        raise PolicyError.of(diagnosed(path, error)) from error
     return parsed(data, path)
 
 
 def parsed(data: bytes, path: str = PATH) -> Policy:
     """Return the policy in *data*, the content of the file at *path*.  Raises PolicyError, which names the line."""
-    try:
-        text = data.decode("utf-8")
-        table = tomllib.loads(text) if len(data) <= _LIMIT else {}
-    except (ValueError, RecursionError) as error:
-        line = re.search(r"at line (\d+)", str(error))
-        raise PolicyError("policy.not-toml", file=path, line=int(line[1]) if line else 0) from error
     if len(data) > _LIMIT:
         raise PolicyError("policy.too-large", file=path, most=_LIMIT)
+    try:
+        text = data.decode("utf-8")
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise PolicyError("policy.not-toml", file=path, line=_broken(data)) from error
     known = {field.name for field in fields(Policy)}
     policy = Policy()
     for key, value in table.items():
@@ -94,6 +93,16 @@ def parsed(data: bytes, path: str = PATH) -> Policy:
         except (TypeError, ValueError, UsageError) as error:
             raise PolicyError("policy.bad-value", file=path, line=line_of, key=key, example=_EXAMPLES[key]) from error
     return policy
+
+
+def _broken(data: bytes) -> int:
+    """Return the number of the first line of the statement that is not TOML, behind what can be parsed before it."""
+    lines = data.splitlines(keepends=True)
+    for count in range(len(lines), -1, -1):
+        with suppress(ValueError, RecursionError):
+            tomllib.loads(b"".join(lines[:count]).decode("utf-8"))
+            return count + 1
+    return 1
 
 
 def _line(text: str, key: str) -> int:
