@@ -167,7 +167,9 @@ def _services() -> Iterator[_Fields]:
     units = {name.removeprefix(dropins.helper("")).replace("\\x40", "@") for name in names}
     drop_ins = _units("*.d/hugealign.conf", dropins.MARK)
     units |= {os.path.basename(os.path.dirname(path)).removesuffix(".d") for path in drop_ins}
-    known = state.read()  # those of the whole machine are undone with it
+    known = None
+    with suppress(HugealignError):
+        known = state.read()  # those of the whole machine are undone with it
     for unit in sorted(units.difference(known.services() if known else ())):
         yield unit, {}, _run("hugealign", "disable", unit)
 

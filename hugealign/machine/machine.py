@@ -90,7 +90,9 @@ def note_failure(error: HugealignError) -> None:
 def disable_all() -> list[str]:
     """Undo all of it, and return what was removed: the names of units and of services.  Raises HugealignError."""
     with state.alone():
-        known = state.read()
+        known = None
+        with suppress(DiagnosedError):  # damaged: services that are enabled stay so, and `hugealign status` lists them
+            known = state.read()
         paths = [path for path in map(_path, units.NAMES) if os.path.lexists(path)]
         if known is None and not paths:
             raise RefusalError("machine.not-enabled")
@@ -121,7 +123,7 @@ def _looked(policy: Policy, before: State, seconds: float, sampler: Sampler) -> 
     samples = sampler(seconds)
     now = int(time.time())
     in_use = {path for use in samples.uses for path in use.files} | {use.owner for use in samples.uses}
-    held = [replace(one, used=now) if one.part.name in in_use else one for one in before.held]
+    held = [replace(one, used=now if one.part.name in in_use else min(_used(one), now)) for one in before.held]
     stay = [one for one in held if now - one.used < _UNUSED and _is_there(one.part)]
     wanted = {part.name for part in kept([one.part for one in stay], policy)}
     stay = [one for one in stay if one.part.name in wanted]
@@ -162,6 +164,15 @@ def _applied(outcome: Outcome, before: State, policy: Policy) -> Outcome:
         if changed:
             programs.systemctl("restart", "--no-block", "--", units.HOLD)
     return replace(outcome, state=after, failed=tuple(failed))
+
+
+def _used(one: Held) -> int:
+    """Return when the programs of a part were last seen in use, or its file: a look sees little of a day."""
+    times = [one.used]
+    for path in one.part.files:
+        with suppress(OSError):  # the kernel notes a use once a day (relatime in mount(8))
+            times.append(int(os.stat(path).st_atime))
+    return max(times)
 
 
 def _is_there(part: Part) -> bool:

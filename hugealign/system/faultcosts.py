@@ -35,10 +35,12 @@ def known() -> TextCosts | None:
 def _fault(fd: int, evicted: int) -> float:
     """Return the nanoseconds of a page fault of the file *fd*, its share of unmapping included.
 
-    Between two, *evicted* bytes of other memory are read.  Each part is the least of some rounds: others run, too.
+    Between two, *evicted* bytes of other memory are read.  Each time is the least of some rounds: others run, too.
     """
     other = bytearray(evicted)
-    faulted, touched, unmapped = [], [], []
+    faulted: list[list[int]] = []
+    touched: list[list[int]] = []
+    unmapped: list[int] = []
     faults = _MAPPED // _AROUND
     for _ in range(_ROUNDS):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -49,15 +51,17 @@ def _fault(fd: int, evicted: int) -> float:
         began = time.perf_counter_ns()
         text.close()
         unmapped.append(time.perf_counter_ns() - began)
-    return max(0.0, (min(faulted) - min(touched) + min(unmapped)) / faults)
+    spent = sum(min(times) for times in zip(*faulted, strict=True))
+    spent -= sum(min(times) for times in zip(*touched, strict=True))
+    return max(0.0, (spent + min(unmapped)) / faults)
 
 
-def _touched(text: mmap.mmap, other: bytearray) -> int:
-    """Touch all of the *text* after having read *other* each time, and return the nanoseconds that took."""
-    spent = 0
+def _touched(text: mmap.mmap, other: bytearray) -> list[int]:
+    """Touch all of the *text*, each piece after having read *other*, and return the nanoseconds of each."""
+    spent = []
     for at in range(0, _MAPPED, _AROUND):
         other.count(1)
         began = time.perf_counter_ns()
         text[at]
-        spent += time.perf_counter_ns() - began
+        spent.append(time.perf_counter_ns() - began)
     return spent

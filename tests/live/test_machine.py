@@ -180,7 +180,8 @@ def test_copies_for_services_that_gain(copies: Machine) -> None:
     assert not undone.returncode, undone.stderr
     system.run("systemctl", "restart", "tools.service", "roots.service")
     assert _wait(lambda: machine.listed() == before), f"{before}\n{machine.listed()}"
-    assert system.hugealign("disable", "--all").returncode == 1
+    again_done = system.hugealign("disable", "--all")
+    assert (again_done.returncode, worded("machine.not-enabled") in again_done.stderr) == (1, True)
 
 
 @pytest.mark.timeout(600)
@@ -214,14 +215,22 @@ def test_in_place_for_all_that_start_it(in_place: Machine) -> None:
     assert (now["held"], now["failure"]) == (kept["held"], "policy.unknown-key")
     (system.root / "etc/hugealign.toml").unlink()
 
+    look = (HUGEALIGN, "enable", "--all", "--renew", "--for", "1")
+    assert worded("machine.busy") in system.run("flock", "/etc/systemd/system", *look).stderr
+    held.write_text("{}")
+    assert worded("machine.state", file="/var/lib/hugealign/machine.json") in system.run(*look).stderr
+
     for one in kept["held"]:
         one["used"] -= 8 * 24 * 3600
     held.write_text(json.dumps({**kept, "failure": ""}))
-    system.run("systemctl", "stop", "idle.service")
+    system.run("systemctl", "stop", "idle.service", "hugealign-hold.service")
+    for name in _NAMES:
+        os.utime(system.root / "srv" / name, (0, (system.root / "srv" / name).stat().st_mtime))
     assert sorted(machine.enable("--renew")["dropped"]) == [
         *("/srv/outside", "/srv/roots", "/srv/sessions", "/srv/tool")
     ]
 
+    held.write_text("{}")  # what is damaged can be disabled
     assert not system.hugealign("disable", "--all").returncode
     assert _wait(lambda: machine.listed() == before), f"{before}\n{machine.listed()}"
 

@@ -125,7 +125,20 @@ def test_every_document_has_the_one_form() -> None:
     result = {
         name: item["$defs"]["diagnosis"] for name, item in documents.items() if "diagnosis" in item.get("$defs", {})
     }
-    commands = ("adapt", "advise", "doctor", "enable", "fix", "ps", "stage", "status", "top", "verify", "warm")
+    commands = (
+        "adapt",
+        "advise",
+        "doctor",
+        "enable",
+        "fix",
+        "machine-plan",
+        "ps",
+        "stage",
+        "status",
+        "top",
+        "verify",
+        "warm",
+    )
     assert sorted(result) == [f"{command}-1.schema.json" for command in commands]
     assert all(form == SCHEMA for form in result.values())
 

@@ -20,27 +20,27 @@ GOOD = {
     ),
     b"# only this\nfix = true\neverything = true\n": Policy(fix=True, everything=True),
 }
-#: Content, then the code of the diagnosis, and the facts behind the file.
+#: The code of the diagnosis, the content, and the facts behind the file.
 BAD = [
-    (b"max = 512", "policy.bad-value", {"line": 1, "key": "max", "example": 'max = "512M"'}),
-    (b'\nmax = "1 elephant"', "policy.bad-value", {"line": 2, "key": "max", "example": 'max = "512M"'}),
-    (b'max = "101%"', "policy.bad-value", {"line": 1, "key": "max", "example": 'max = "512M"'}),
-    (b'max = "nan%"', "policy.bad-value", {"line": 1, "key": "max", "example": 'max = "512M"'}),
-    (b"least = -1", "policy.bad-value", {"line": 1, "key": "least", "example": "least = 1.0"}),
-    (b"least = nan", "policy.bad-value", {"line": 1, "key": "least", "example": "least = 1.0"}),
-    (b"least = true", "policy.bad-value", {"line": 1, "key": "least", "example": "least = 1.0"}),
-    (b"fix = 1", "policy.bad-value", {"line": 1, "key": "fix", "example": "fix = true"}),
-    (b"fix = true\ninclude = [1]", "policy.bad-value", {"line": 2, "key": "include"}),
-    (b'exclude = [""]', "policy.bad-value", {"line": 1, "key": "exclude"}),
-    (b"exclude = [" + b'"a",' * 1001 + b"]", "policy.bad-value", {"line": 1, "key": "exclude"}),
-    (b"a = 1\nfixx = true", "policy.unknown-key", {"line": 1, "key": "a", "meant": ""}),
-    (b"fixx = true", "policy.unknown-key", {"line": 1, "key": "fixx", "meant": "fix"}),
-    (b"fix = true\n[least]\nx = 1", "policy.bad-value", {"line": 2, "key": "least"}),
-    (b"fix = true\nmax = = 1\nleast = 1", "policy.not-toml", {"line": 2}),
-    (b"fix = true\ninclude = [\n'a',\n", "policy.not-toml", {"line": 2}),
-    (b"\xff\xfe", "policy.not-toml", {"line": 1}),
-    (b"a = " + b"[" * 10_000, "policy.not-toml", {"line": 1}),
-    (b"#" * 70_000, "policy.too-large", {"most": 65536}),
+    ("policy.bad-value", b"max = 512", {"line": 1, "key": "max", "example": 'max = "512M"'}),
+    ("policy.bad-value", b'\nmax = "1 elephant"', {"line": 2, "key": "max", "example": 'max = "512M"'}),
+    ("policy.bad-value", b'max = "101%"', {"line": 1, "key": "max", "example": 'max = "512M"'}),
+    ("policy.bad-value", b'max = "nan%"', {"line": 1, "key": "max", "example": 'max = "512M"'}),
+    ("policy.bad-value", b"least = -1", {"line": 1, "key": "least", "example": "least = 1.0"}),
+    ("policy.bad-value", b"least = nan", {"line": 1, "key": "least", "example": "least = 1.0"}),
+    ("policy.bad-value", b"least = true", {"line": 1, "key": "least", "example": "least = 1.0"}),
+    ("policy.bad-value", b"fix = 1", {"line": 1, "key": "fix", "example": "fix = true"}),
+    ("policy.bad-value", b"fix = true\ninclude = [1]", {"line": 2, "key": "include"}),
+    ("policy.bad-value", b'exclude = [""]', {"line": 1, "key": "exclude"}),
+    ("policy.bad-value", b"exclude = [" + b'"a",' * 1001 + b"]", {"line": 1, "key": "exclude"}),
+    ("policy.unknown-key", b"a = 1\nfixx = true", {"line": 1, "key": "a", "meant": ""}),
+    ("policy.unknown-key", b"fixx = true", {"line": 1, "key": "fixx", "meant": "fix"}),
+    ("policy.bad-value", b"fix = true\n[least]\nx = 1", {"line": 2, "key": "least"}),
+    ("policy.not-toml", b"fix = true\nmax = = 1\nleast = 1", {"line": 2}),
+    ("policy.not-toml", b"fix = true\ninclude = [\n'a',\n", {"line": 2}),
+    ("policy.not-toml", b"\xff\xfe", {"line": 1}),
+    ("policy.not-toml", b"a = " + b"[" * 10_000, {"line": 1}),
+    ("policy.too-large", b"#" * 70_000, {"most": 65536}),
 ]
 
 
@@ -49,8 +49,8 @@ def test_what_a_policy_says(data: bytes, wanted: Policy) -> None:
     assert machine_policy.parsed(data) == wanted
 
 
-@pytest.mark.parametrize(("data", "code", "facts"), BAD)
-def test_a_policy_with_an_error_names_its_line(data: bytes, code: str, facts: dict[str, int | str]) -> None:
+@pytest.mark.parametrize(("code", "data", "facts"), BAD)
+def test_a_policy_with_an_error_names_its_line(code: str, data: bytes, facts: dict[str, int | str]) -> None:
     with pytest.raises(PolicyError) as raised:
         machine_policy.parsed(data, "/etc/x.toml")
     said = raised.value.diagnosis
