@@ -93,7 +93,8 @@ def plan(unit: str, options: EnableOptions, fixes: copies.Fixes | None = None) -
         raise RefusalError("service.no-window", _gaining(service, seen, options, found))
     staged = [file for file in kept if places[file.found.source] == "stage"]
     if staged:
-        left += mounting.check(service, [file.found.source for file in found if not file.library])
+        started = [file.found.source for file in found if not file.library]
+        left += mounting.check(service, [source for source in started if not files.is_library(source)])
     warmed = [file.found.source for file in kept if places[file.found.source] == "warm"]
     first = kept[0].found
     keeps = launch.VARIABLE not in service.environment and first.source == first.target

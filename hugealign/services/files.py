@@ -51,6 +51,13 @@ def is_starter(program: str) -> bool:
     return os.path.basename(program) in _STARTERS
 
 
+def is_library(path: str) -> bool:
+    """Say whether the file at *path* has the name of a library (DT_SONAME): the C library can mount, and does not."""
+    with contextlib.suppress(HugealignError, OSError), opened(path) as fd:
+        return bool(read_dynamic(fd, read_image(fd)).soname)
+    return False
+
+
 def seen_by(service: Service) -> View:
     """Return the files that the *service* sees.  Raises RefusalError where that cannot be told."""
     return View(service.settings, store.DEFAULT)

@@ -43,17 +43,18 @@ def _fault(fd: int, evicted: int) -> float:
     unmapped: list[int] = []
     faults = _MAPPED // _AROUND
     for _ in range(_ROUNDS):
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        before = int(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
         text = mmap.mmap(fd, _MAPPED, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
         faulted.append(_touched(text, other))
-        faults = max(faults, resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+        faults = max(faults, int(resource.getrusage(resource.RUSAGE_SELF).ru_minflt) - before)
         touched.append(_touched(text, other))  # what Python takes for it
         began = time.perf_counter_ns()
         text.close()
         unmapped.append(time.perf_counter_ns() - began)
     spent = sum(min(times) for times in zip(*faulted, strict=True))
     spent -= sum(min(times) for times in zip(*touched, strict=True))
-    return max(0.0, (spent + min(unmapped)) / faults)
+    each: float = (spent + min(unmapped)) / faults
+    return max(0.0, each)
 
 
 def _touched(text: mmap.mmap, other: bytearray) -> list[int]:
