@@ -1,5 +1,5 @@
-// What text costs on this machine: jumps from page to page, and page faults of file text.  Times are in nanoseconds, the
-// least of several rounds.
+// What text costs on this machine: jumps from page to page, the least of several rounds, and page faults of file text.
+// Times are in nanoseconds.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
@@ -38,19 +38,27 @@ static void write_link(char *at, const char *next) {
 #error "no code is known for this processor"
 #endif
 
-// The time of one jump along a chain through the count places base + offsets[n], in the order of the array, then around.
-EXPORT double jump(char *base, const uint64_t *offsets, uint32_t count, uint32_t jumps, uint32_t rounds) {
+// Write a chain through the count places base + offsets[n], in the order of the array, then around; return where it
+// begins.
+EXPORT void *chain(char *base, const uint64_t *offsets, uint32_t count) {
     for (uint32_t at = 0; at < count; at++) {
         char *here = base + offsets[at];
         write_link(here, base + offsets[at + 1 < count ? at + 1 : 0]);
         __builtin___clear_cache(here, here + LINK);
     }
-    void (*chain)(uint32_t) = (void (*)(uint32_t))(uintptr_t)(base + offsets[0]);
+    return base + offsets[0];
+}
+
+typedef void Chain(uint32_t jumps);
+
+// The time of one jump along a chain of count places.
+EXPORT double jump(char *base, const uint64_t *offsets, uint32_t count, uint32_t jumps, uint32_t rounds) {
+    Chain *begin = (Chain *)(uintptr_t)chain(base, offsets, count);
     double least = 1e12;
-    chain(2 * count);
+    begin(2 * count);
     for (uint32_t round = 0; round < rounds; round++) {
         double began = now();
-        chain(jumps);
+        begin(jumps);
         double each = (now() - began) / jumps;
         least = each < least ? each : least;
     }
@@ -74,45 +82,53 @@ EXPORT double cycle(uint32_t rounds) {
     return least;
 }
 
+// What a program does between two page faults, which does not count: it reads and writes size bytes at data, and runs
+// along a chain of so many jumps.  A real one has its own data and code in the caches and in the branch predictor when it
+// faults.
+struct between {
+    char *data;
+    uint64_t size;
+    Chain *code;
+    uint32_t jumps;
+};
+
+static void pass(const struct between *between) {
+    for (uint64_t place = 0; place < between->size; place += 64) {
+        ((volatile char *)between->data)[place]++;
+    }
+    if (between->jumps) {
+        between->code(between->jumps);
+    }
+}
+
 // The time to map length bytes of the file, to touch one byte of each piece, and to unmap them; *faults is how many page
-// faults that takes.  Between two touches, so many bytes at evicted are read and written, which does not count: a real
-// program has its own data in the caches when it faults.  The mapping begins at a multiple of alignment.  Negative if
-// the file cannot be mapped.
-EXPORT double map(int fd, uint64_t length, uint64_t alignment, uint64_t piece, char *evicted, uint64_t size,
-                  uint32_t rounds, uint64_t *faults) {
-    double least = 1e12;
+// faults that takes.  The mapping begins at a multiple of alignment.  Negative if the file cannot be mapped.
+EXPORT double map(int fd, uint64_t length, uint64_t alignment, uint64_t piece, const struct between *between,
+                  uint64_t *faults) {
     char *room =
         mmap(NULL, length + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (room == MAP_FAILED) {
         return -1;
     }
     char *start = (char *)(((uintptr_t)room + alignment - 1) & ~(uintptr_t)(alignment - 1));
-    for (uint32_t round = 0; round < rounds; round++) {
-        struct rusage before, after;
-        getrusage(RUSAGE_SELF, &before);
-        double began = now(), passed;
-        if (mmap(start, length, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
-            least = -1;
-            break;
-        }
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    double began = now(), passed = -1;
+    if (mmap(start, length, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) != MAP_FAILED) {
         passed = now() - began;
         for (uint64_t at = 0; at < length; at += piece) {
-            for (uint64_t place = 0; place < size; place += 64) {
-                ((volatile char *)evicted)[place]++;
-            }
+            pass(between);
             began = now();
             (void)*(volatile char *)(start + at);
             passed += now() - began;
         }
+        pass(between);
         began = now();
         munmap(start, length);
         passed += now() - began;
         getrusage(RUSAGE_SELF, &after);
-        if (passed < least) {
-            least = passed;
-            *faults = (uint64_t)(after.ru_minflt - before.ru_minflt);
-        }
+        *faults = (uint64_t)(after.ru_minflt - before.ru_minflt);
     }
     munmap(room, length + alignment);
-    return least;
+    return passed;
 }

@@ -27,11 +27,12 @@ from hugealign.system import children, kernel, memory
 _SOURCE = os.path.join(os.path.dirname(__file__), "textcosts.c")
 _D, _P, _U32, _U64 = ctypes.c_double, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
 _FUNCTIONS = {
+    "chain": (_P, (_P, _P, _U32)),
     "jump": (_D, (_P, _P, _U32, _U32, _U32)),
     "cycle": (_D, (_U32,)),
-    "map": (_D, (ctypes.c_int, _U64, _U64, _U64, _P, _U64, _U32, _P)),
+    "map": (_D, (ctypes.c_int, _U64, _U64, _U64, _P, _P)),
 }
-_VERSION = 1  # of what is kept
+_VERSION = 2  # of what is kept
 _LIMIT = 5.0  # seconds for the child
 _AGAIN = 600.0  # seconds after which costs that are not certain are measured again
 _DEADLINE = 1.5  # seconds after which no further point is measured
@@ -42,12 +43,15 @@ _LINE = 64
 _COUNTS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
 _NEAR = 256
 _MOST = max(_COUNTS) * _PAGE
-_WINDOWS = (2, 4, 6, 8, 12, 16, 24, 32, 48)
+_WINDOWS = (2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 96)
 _PLACEMENTS, _FAR_PLACEMENTS, _TURNS, _PASSES = 4, 1, 4, 2
-_MAPPED = 8 << 20  # bytes of the file
-#: Bytes of its own data that a program touches between two faults: none, the first-level cache, the second.
-_EVICTED = (0, 256 << 10, 1 << 20)
+_MAPPED = 4 << 20  # bytes of the file
+#: Bytes of data and of code that a program goes through between two faults.  On an AMD EPYC 7003, where faults cost 10,
+#: 17 and 22 µs with these, each that huge text avoided in a start of git, perl, bash, sed, cc1 or clang saved 12 to 19.
+_BETWEEN = ((1 << 20, 0), (1 << 20, 384 << 10), (1 << 20, 1 << 20))
+_FAULT_ROUNDS = 5
 _MADV_HUGEPAGE, _MADV_NOHUGEPAGE, _MADV_COLLAPSE = 14, 15, 25
+_NO_HUGE = "no huge pages"  # what the child answers if it gets none
 #: A difference counts from here on: ns, and share of the time.
 _VISIBLE, _VISIBLE_SHARE = 0.1, 0.06
 
@@ -123,15 +127,8 @@ def of_this_machine() -> TextCosts:
 
     Raises HugealignError without a C compiler, without memory for it, and where no process may write code.
     """
-    name = f"textcosts-{_VERSION}-{_identity()}.json"
-    with (
-        suppress(OSError, HugealignError, KeyError, TypeError, ValueError),
-        using(native.cache()) as directory,
-        open(_at(directory, name), encoding="utf-8") as file,
-    ):
-        costs = TextCosts.from_json(json.load(file))
-        if costs.certain or time.time() - os.fstat(file.fileno()).st_mtime < _AGAIN:
-            return costs
+    if costs := cached():
+        return costs
     room = min((size for size in (kernel.available_memory(), memory.room()) if size is not None), default=_LEAST_ROOM)
     if room < _LEAST_ROOM:
         raise HugealignError("the costs of text are not measured: less than 512 MiB of memory are free")
@@ -140,10 +137,25 @@ def of_this_machine() -> TextCosts:
     children.collect([child], _LIMIT)
     if child.value is None:
         raise HugealignError("the costs of text are not measured: this system forbids the code for it")
+    if _NO_HUGE in child.value:
+        raise HugealignError("the costs of text are not measured: the kernel gives no huge pages")
     costs = TextCosts.from_json(child.value)
     with suppress(OSError, HugealignError), using(native.cache()) as directory:
-        _keep(directory, name, json.dumps(asdict(costs)))
+        _keep(directory, _name(), json.dumps(asdict(costs)))
     return costs
+
+
+def cached() -> TextCosts | None:
+    """Return the costs of this machine if they were measured since it has booted, else None."""
+    with (
+        suppress(OSError, HugealignError, KeyError, TypeError, ValueError),
+        using(native.cache()) as directory,
+        open(_at(directory, _name()), encoding="utf-8") as file,
+    ):
+        costs = TextCosts.from_json(json.load(file))
+        if costs.certain or time.time() - os.fstat(file.fileno()).st_mtime < _AGAIN:
+            return costs
+    return None
 
 
 @functools.cache
@@ -152,6 +164,10 @@ def known() -> TextCosts | None:
     with suppress(HugealignError):
         return of_this_machine()
     return None
+
+
+def _name() -> str:
+    return f"textcosts-{_VERSION}-{_identity()}.json"
 
 
 def _at(directory: int, name: str) -> str:
@@ -187,19 +203,22 @@ def _measured() -> dict[str, Any]:
     began = time.monotonic()
     code = native.loaded(_SOURCE, _FUNCTIONS)
     cycle = code.cycle(20)
-    fault, around = _fault(code, huge=False)
-    assert fault  # noqa: S101  # small pages can be had everywhere
-    huge_fault, _ = _fault(code, huge=True)
-    small, huge = _memory(huge=False), _memory(huge=True)
-    curves: list[list[Point]] = []
-    for _ in range(_PASSES):
-        curves.append([])
-        for count in _COUNTS:
-            if time.monotonic() - began > _DEADLINE:
-                break
-            curves[-1].append(_point(code, small, huge, count))
+    with _Memory(_MOST, huge=False) as small, _Memory(_MOST, huge=True) as huge:
+        fault, around = _fault(code, small, huge=False)
+        assert fault  # noqa: S101  # small pages can be had everywhere
+        huge_fault, _ = _fault(code, small, huge=True)
+        if not huge:
+            return {_NO_HUGE: True}
+        curves: list[list[Point]] = []
+        for _ in range(_PASSES):
+            curves.append([])
+            for count in _COUNTS:
+                if time.monotonic() - began > _DEADLINE:
+                    break
+                curves[-1].append(_point(code, small, huge, count))
     points = [_least(same) for same in zip(*curves, strict=False)]
-    windows = [_spread(code, huge, count) for count in _WINDOWS]
+    with _Memory(max(_WINDOWS) * kernel.huge_page_size(), huge=True) as memory:
+        windows = [_spread(code, memory, count) for count in _WINDOWS] if memory else []
     costs = judge(cycle, fault, huge_fault, around, points, windows)
     return asdict(replace(costs, certain=_agree([judge(cycle, fault, huge_fault, around, c) for c in curves])))
 
@@ -267,42 +286,42 @@ def _is_visible(point: Point) -> bool:
     return point.small - point.huge > max(_VISIBLE, _VISIBLE_SHARE * point.huge)
 
 
-def _fault(code: Any, *, huge: bool) -> tuple[Range | None, int]:
-    """Return what a fault of file text costs, and how many bytes it maps; None if no huge pages can be had."""
+class _Between(ctypes.Structure):
+    """`struct between` of the C code."""
+
+    _fields_ = (("data", _P), ("size", _U64), ("code", _P), ("jumps", _U32))
+
+
+def _fault(code: Any, memory: int, *, huge: bool) -> tuple[Range | None, int]:
+    """Return what a fault of file text costs, and how many bytes it maps; None if no huge pages can be had.
+
+    At *memory* is room for the data and the code of the program that faults.
+    """
     window, faults = kernel.huge_page_size(), ctypes.c_uint64()
-    with using(os.memfd_create("text", os.MFD_CLOEXEC)) as fd, _anonymous(max(_EVICTED)) as evicted:
+    with using(os.memfd_create("text", os.MFD_CLOEXEC)) as fd:
         os.write(fd, b"\xcc" * _MAPPED)
         if huge and not _collapse(fd):
             return None, 0
         piece = window if huge else _around(code, fd, window)
         costs = []
-        for size in _EVICTED:
-            passed = code.map(fd, _MAPPED, window, piece, evicted, size, 12, ctypes.byref(faults))
-            costs.append(passed / max(1, faults.value))
+        for data, text in _BETWEEN:
+            lines = array("Q", range(data, data + text, _LINE))
+            random.Random(0).shuffle(lines)  # noqa: S311  # always the same
+            chain = code.chain(memory, lines.buffer_info()[0], len(lines)) if lines else None
+            between = _Between(memory, data, chain, len(lines))
+            rounds = []
+            for _ in range(_FAULT_ROUNDS):
+                passed = code.map(fd, _MAPPED, window, piece, ctypes.byref(between), ctypes.byref(faults))
+                rounds.append(passed / max(1, faults.value))
+            costs.append(median(rounds))
         return Range(*sorted(costs)), piece
 
 
 def _around(code: Any, fd: int, window: int) -> int:
     """Return how many bytes one fault maps (fault_around_bytes of mm/memory.c)."""
     faults = ctypes.c_uint64()
-    code.map(fd, _MAPPED, window, _PAGE, None, 0, 1, ctypes.byref(faults))
+    code.map(fd, _MAPPED, window, _PAGE, ctypes.byref(_Between()), ctypes.byref(faults))
     return max(_PAGE, _MAPPED // max(1, faults.value) // _PAGE * _PAGE)
-
-
-class _anonymous:  # noqa: N801  # reads as what `with` does
-    """Memory that is there before it is used; its address."""
-
-    def __init__(self, size: int) -> None:
-        self._memory = mmap.mmap(-1, size)
-        self._memory.write(bytes(size))
-        self._view = ctypes.c_char.from_buffer(self._memory)
-
-    def __enter__(self) -> int:
-        return ctypes.addressof(self._view)
-
-    def __exit__(self, *_: object) -> None:
-        del self._view
-        self._memory.close()
 
 
 def _libc() -> ctypes.CDLL:
@@ -310,6 +329,7 @@ def _libc() -> ctypes.CDLL:
     library.mmap.restype = _P
     library.mmap.argtypes = (_P, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
     library.madvise.argtypes = (_P, ctypes.c_size_t, ctypes.c_int)
+    library.munmap.argtypes = (_P, ctypes.c_size_t)
     return library
 
 
@@ -328,17 +348,37 @@ def _collapse(fd: int) -> bool:
     """Make the file in memory huge (madvise(2), MADV_COLLAPSE, Linux 6.1); return whether it is."""
     start = _mapped(_MAPPED, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_SHARED, fd)
     done = not _libc().madvise(start, _MAPPED, _MADV_COLLAPSE)
-    _libc().munmap(_P(start), ctypes.c_size_t(_MAPPED))
+    _libc().munmap(start, _MAPPED)
     return done
 
 
-def _memory(*, huge: bool) -> int:
-    """Return the address of memory for code, on huge pages if they can be had."""
-    protection = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
-    size = max(_MOST, max(_WINDOWS) * kernel.huge_page_size()) if huge else _MOST
-    start = _mapped(size, protection, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, -1)  # MAP_NORESERVE
-    _libc().madvise(start, size, _MADV_HUGEPAGE if huge else _MADV_NOHUGEPAGE)
-    return start
+class _Memory:
+    """Memory for code, all of it on huge pages or none of it; its address, 0 if that cannot be had."""
+
+    def __init__(self, size: int, *, huge: bool) -> None:
+        protection = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+        self._size = size
+        self._start = start = _mapped(size, protection, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
+        _libc().madvise(start, size, _MADV_HUGEPAGE if huge else _MADV_NOHUGEPAGE)
+        ctypes.memset(start, 0, size)
+        self._as_wished = not huge or _huge_bytes(start) == size
+
+    def __enter__(self) -> int:
+        return self._start if self._as_wished else 0
+
+    def __exit__(self, *_: object) -> None:
+        _libc().munmap(self._start, self._size)
+
+
+def _huge_bytes(start: int) -> int:
+    """Return how many bytes of the mapping that begins at *start* are on huge pages."""
+    with open("/proc/self/smaps", encoding="utf-8", errors="replace") as file:
+        found = False
+        for line in file:
+            found = found or line.startswith(f"{start:x}-")
+            if found and line.startswith("AnonHugePages:"):
+                return int(line.split()[1]) << 10
+    return 0
 
 
 def _point(code: Any, small: int, huge: int, count: int) -> Point:

@@ -15,7 +15,7 @@ import pytest
 
 from hugealign.system import cpuid
 from hugealign.system import this_processor as processor
-from tests.live.programs import NOBODY, ROOT, Programs, hugealign
+from tests.live.programs import NO_THP, NOBODY, ROOT, Programs, hugealign
 from tests.support import worded
 
 SCHEMA = json.loads((ROOT / "hugealign" / "doctor" / "doctor-1.schema.json").read_text())
@@ -186,3 +186,10 @@ def test_what_text_costs_is_measured_once(programs: Programs, tmp_path: Path) ->
     kept.write_text("{}")
     hugealign("doctor", programs.directory, prefix=prefix)
     assert "fault" in kept.read_text()
+
+
+def test_without_huge_pages_no_cost_is_measured(programs: Programs, tmp_path: Path) -> None:
+    """Small pages against small ones would show that huge text saves nothing."""
+    prefix = ("env", f"XDG_CACHE_HOME={tmp_path}", *NO_THP)
+    assert "machine.text-costs" not in by_code(hugealign("doctor", "--json", programs.directory, prefix=prefix))
+    assert not list((tmp_path / "hugealign").glob("textcosts-*.json"))
