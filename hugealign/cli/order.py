@@ -33,10 +33,15 @@ OpenTelemetry profiles, counts (hugealign profile), lists of symbols and order
 files.  It detects the format and decompresses gzip and zstd.
 
 The order requests enough huge windows for the functions that ran, but at most
-one less than the processor has instruction TLB entries for 2 MiB pages.  If the
-text has no more windows than this limit, all of it becomes huge.  Functions
-that the profile missed but that probably run fill the last window: callers,
-callees and neighbours of those that it saw.
+one less than the processor has instruction TLB entries for 2 MiB pages, unless
+more cost less than small pages would, as hugealign doctor has measured it.  If
+the text has no more windows than this limit, all of it becomes huge; the order
+still brings cache lines and branches together, and is written.  Functions that
+the profile missed but that probably run fill the last window: callers, callees
+and neighbours of those that it saw.
+
+The line gain says how much time the order can save.  If it can save none, since
+what ran lies together already, it says so, and the status is 0 all the same.
 
 With --old-binary OLD -b NEW the profile is of OLD and the order is for NEW, a
 later build of the same program.  order matches functions by name and, with

@@ -208,7 +208,8 @@ def of_ran(
     divided_functions = None
     if flow is not None:
         ran, divided_functions = of_blocks(ran, flow, warn, build)
-    room = WindowRoom(page_size_of(ran.functions.image.machine, options.page_size), budget.windows)
+    size = page_size_of(ran.functions.image.machine, options.page_size)
+    room = WindowRoom(size, budget.windows, budget.costs)
     problem = Problem(ran.matched, ran.functions, room, calls, parts=parts(divided_functions))
     if options.fill:
         if not calls.readable:

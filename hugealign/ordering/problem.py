@@ -1,7 +1,7 @@
 """From functions that ran to windows: sort, select, fill, lay out, in values passed on.  Pure, but for `Calls`."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hugealign.code.calls import Calls
 from hugealign.code.references import References
@@ -57,6 +57,9 @@ def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> Wind
     needed = windows_of(end, room.page_size)
     if needed > _LIMIT:
         raise HugealignError(f"implausible function sizes ({needed} windows): the file is probably damaged")
+    if count is None:
+        room = room.enough_for(needed)
+        problem = replace(problem, room=room)
     most = (room.windows if count is None else count) * room.page_size
     if problem.fill or end > most:
         # Where everything should be huge, the order is for the day when the kernel has no huge page left.

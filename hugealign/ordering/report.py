@@ -8,6 +8,7 @@ from hugealign.io.units import counted, format_size, printable
 from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.ordering import unseen
 from hugealign.ordering.carried import Carried
+from hugealign.ordering.gain import ONE, SAME, Gain, gain
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import WindowPlan
 from hugealign.profile.match import Build, Matched
@@ -15,6 +16,10 @@ from hugealign.profile.match import Build, Matched
 SCHEMA = "hugealign.order-report/1"
 _BUILDS_SHOWN = 10
 _NAME_SHOWN = 100  # characters of a name
+_NOTHING = {
+    ONE: "a single function ran",
+    SAME: "what ran lies together in this sequence already",
+}
 
 
 def text(order: Order) -> str:
@@ -53,9 +58,12 @@ def _lines(order: Order) -> Iterator[str]:
     why = budget.why
     if budget.entries:
         why = f"{budget.entries} instruction TLB entries for 2 MiB pages ({why}), less one for other code"
+    if plan.budget > budget.windows:
+        why += "; more windows cost less here than small pages"
     yield f"budget   {counted(plan.budget, 'window')}: {why}"
     why = order.simulated.why if order.simulated else _why(plan)
     yield f"huge     {counted(plan.count, 'window')} of {format_size(plan.page_size)}: {why}"
+    yield from _gain(gain(order), budget.here)
     yield ""
     if order.simulated:
         yield from order.simulated.lines
@@ -112,10 +120,7 @@ def _estimate(part: int, whole: int, seen: float) -> str:
 
 def _why(plan: WindowPlan) -> str:
     if plan.whole:
-        text = counted(plan.text, "window")
-        return (
-            f"all of the text ({text}) is within the budget; hugealign measure --vs shows whether the order saves time"
-        )
+        return f"all of the text ({counted(plan.text, 'window')}) is within the budget, whatever the order"
     if not plan.budget:
         return "the order is for small pages"
     if plan.needed > plan.budget:
@@ -123,6 +128,19 @@ def _why(plan: WindowPlan) -> str:
     if plan.count > plan.needed:
         return f"what ran needs {plan.needed}; the rest is filled with what is likely to run"
     return "what ran needs no more"
+
+
+def _gain(can: Gain, here: bool) -> Iterator[str]:
+    free = f"; {can.reach:,} need no page walk" if can.reach else ""
+    yield f"pages    what ran is in {counted(can.linked, 'page')} as linked, in {can.ordered:,} as ordered{free}"
+    if can.nothing:
+        yield f"gain     none: {_NOTHING[can.nothing]}"
+        return
+    pages = "hugealign doctor measures what misses of pages cost here; " if here else ""
+    if can.saving:
+        most = "less than 1" if can.saving.worth is False else f"at most {100 * can.saving.high:.0f}"
+        pages = f"{most} % of the time by fewer misses of pages; "
+    yield f"gain     {pages}hugealign measure --vs shows that of cache lines and branches, too"
 
 
 def _kinds(plan: WindowPlan) -> dict[str, int]:
@@ -173,6 +191,7 @@ def to_json(order: Order) -> str:
         "old_binary": _carried_as_json(order.carried) if order.carried else None,
         "missed": _missed_as_json(unseen.missed(matched)),
         "budget": order.budget.as_json() | {"windows": plan.budget},
+        "gain": _gain_as_json(gain(order)),
         "page_size": plan.page_size,
         "needed": plan.needed,
         "huge": plan.count,
@@ -192,6 +211,16 @@ def to_json(order: Order) -> str:
         ],
     }
     return documents.to_json(SCHEMA, body)
+
+
+def _gain_as_json(can: Gain) -> dict[str, object]:
+    return {
+        "pages_linked": can.linked,
+        "pages_ordered": can.ordered,
+        "pages_without_walks": can.reach or None,
+        "saving_at_most": can.saving and can.saving.high,
+        "nothing": can.nothing or None,
+    }
 
 
 def _missed_as_json(missed: unseen.Missed | None) -> dict[str, object] | None:

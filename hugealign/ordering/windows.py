@@ -1,26 +1,38 @@
 """The windows that functions in order fill, and how many of them should be huge.  Pure.
 
-Mapping more windows than the processor has entries for costs more misses than it saves; up to that number each further
-window saves some.  So as many are made huge as the functions that are placed need, and never more than the budget.
+As many are made huge as the functions that are placed need, and never more than the budget: beyond the processor's
+entries a window costs misses, which can be more than it saves.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
 from hugealign.orderfile import FILL
 from hugealign.profile.match import Matched
+from hugealign.system import saving
+from hugealign.system.textcosts import TextCosts
 from hugealign.wrapper.block_lists import ALIGNMENT
+
+#: The size of a small page: smaller ones than a processor has would be fewer entries of its TLB.
+BASE_PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRoom:
-    """*windows* of *page_size* bytes may be huge."""
+    """*windows* of *page_size* bytes may be huge; more where by the *costs*, if known, small pages cost more."""
 
     page_size: int
     windows: int
+    costs: TextCosts | None = None
+
+    def enough_for(self, needed: int) -> Self:
+        """Return the room for *needed* windows."""
+        pages = (needed - self.windows) * self.page_size // BASE_PAGE
+        return replace(self, windows=max(self.windows, saving.windows(self.costs, self.windows, needed, pages)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 
 from hugealign.errors import UsageError
 from hugealign.io.units import printable
-from hugealign.system import children
+from hugealign.system import children, textcosts
 from hugealign.system.children import Child
+from hugealign.system.processors import Cpu, find
+from hugealign.system.textcosts import TextCosts
 
 #: The default: what Intel's processors from Sandy Bridge to Ice Lake have for a thread.
 DEFAULT_ENTRIES = 8
@@ -21,7 +23,8 @@ class Budget:
     """How many *windows* may be huge, and *why*; with 0 windows the order is for small pages.
 
     *entries* are the processor's, 0 if it was not asked.  *cpu* is its name in the table of known processors, empty
-    if it is not listed.  *here* means that this is about this machine's processor.
+    if it is not listed.  *here* means that this is about this machine's processor.  *reach* is how many small pages
+    need no page walk, 0 if that is unknown.  *costs* are those of this machine, None if they are not measured yet.
     """
 
     windows: int
@@ -29,6 +32,8 @@ class Budget:
     entries: int = 0
     cpu: str = ""
     here: bool = False
+    reach: int = 0
+    costs: TextCosts | None = None
 
     def as_json(self) -> dict[str, object]:
         """Return the budget as a part of a JSON document."""
@@ -50,24 +55,37 @@ def budget_of(cpu: str | None = None, windows: int | None = None) -> Budget:
     if windows is not None:
         return Budget(windows, "as given by --windows")
     if cpu is not None:
-        from hugealign.system import processors as cpus
-
-        processor = cpus.find(cpu)
+        processor = find(cpu)
         if not processor.itlb_2m:
             raise UsageError(
                 f"--cpu: no source gives the instruction TLB entries of {processor.name} for 2 MiB pages; use --windows"
             )
-        return of_entries(processor.itlb_2m, processor.name, processor.name)
+        return replace(of_entries(processor.itlb_2m, processor.name, processor.name), reach=reach_of(processor))
     return of_this_machine(ask())
 
 
+def reach_of(processor: Cpu) -> int:
+    """Return how many small pages the *processor* holds, by the table; 0 if that is not published."""
+    tlbs = (processor.l1_4k, processor.l2)
+    return max((tlb.entries for tlb in tlbs if tlb), default=0) if None not in tlbs else 0
+
+
 def of_this_machine(asked: Child) -> Budget:
-    """Return the budget for this machine's processor, from the child that `ask` began."""
-    reported = answer(asked)
-    if reported and reported.huge:
-        why = f"this machine, {reported.cpu or printable(reported.brand)}"
-        return replace(of_entries(min(reported.huge, MOST_WINDOWS), why, reported.cpu), here=True)
-    return of_entries(DEFAULT_ENTRIES, "the default, because this machine's processor is unknown (--cpu, --windows)")
+    """Return the budget for this machine's processor, from the child that `ask` began.
+
+    Where no table has the processor, what was measured replaces it.
+    """
+    reported, costs = answer(asked), textcosts.cached()
+    entries = min(reported.huge, MOST_WINDOWS) if reported else 0
+    if entries and reported:
+        made = of_entries(entries, f"this machine, {reported.cpu or printable(reported.brand)}", reported.cpu)
+    elif costs and costs.windows:
+        made = of_entries(costs.windows_held, "this machine, as measured")
+    else:
+        why = "the default, because this machine's processor is unknown (--cpu, --windows)"
+        return replace(of_entries(DEFAULT_ENTRIES, why), reach=costs.reach if costs else 0, costs=costs)
+    reach = costs.reach if costs else reported.reach if reported else 0
+    return replace(made, here=True, reach=reach, costs=costs)
 
 
 def elsewhere() -> Budget:
@@ -83,12 +101,16 @@ def of_entries(entries: int, why: str, cpu: str = "") -> Budget:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the processor reports: first-level entries for 4 KiB and 2 MiB pages, 0 if unknown, and its names."""
+    """What the processor reports: first-level entries for 4 KiB and 2 MiB pages, 0 if unknown, and its names.
+
+    *reach* is how many small pages all levels hold, 0 if unknown.
+    """
 
     small: int
     huge: int
     cpu: str
     brand: str
+    reach: int = 0
 
 
 def ask() -> Child:
@@ -102,7 +124,7 @@ def answer(asked: Child) -> Answer | None:
     return Answer(*asked.value) if asked.value else None
 
 
-def _look() -> tuple[int, int, str, str]:
+def _look() -> tuple[int, int, str, str, int]:
     from hugealign.system import this_processor as local
 
     report = local.look()
@@ -110,4 +132,4 @@ def _look() -> tuple[int, int, str, str]:
     small = (tlbs.l1_4k if tlbs else None) or (cpu.l1_4k if cpu else None)
     huge = (tlbs.l1_2m if tlbs else None) or (cpu.l1_2m if cpu else None)
     numbers = (small.entries if small else 0, huge.entries if huge else 0)
-    return *numbers, cpu.name if cpu else "", report.brand.strip() or "unknown processor"
+    return *numbers, cpu.name if cpu else "", report.brand.strip() or "unknown processor", reach_of(cpu) if cpu else 0

@@ -5,9 +5,10 @@ pages are in use than the last level of the TLB holds; and misses of the first l
 """
 
 from dataclasses import dataclass
+from statistics import median
 from typing import Self
 
-from hugealign.system.textcosts import TextCosts
+from hugealign.system.textcosts import VISIBLE, TextCosts
 
 #: The share from which a saving is worth anything.
 WORTH = 0.01
@@ -80,3 +81,16 @@ def of_walk_cycles(share: float) -> Saving:
     A processor can do other work meanwhile, in the best case half of the time.
     """
     return Saving(share / 2, share, share)
+
+
+def windows(costs: TextCosts | None, budget: int, needed: int, pages: int = 0) -> int:
+    """Return how many of *needed* windows should be huge, where the first level of the TLB holds *budget* of them.
+
+    More cost misses, each of which can cause another.  They are worth that where it costs nothing, or less than the
+    small *pages* of the windows beyond the budget would.  Without *costs*, nothing beyond the budget is known to be.
+    """
+    beyond = [point.huge - point.small for point in costs.windows if point.count > budget] if costs else []
+    if costs is None or not beyond or needed <= budget:
+        return min(needed, budget)
+    walks = costs.walk.value if costs.walk and pages > costs.reach else 0.0
+    return needed if 2 * median(beyond) <= max(VISIBLE, costs.first.value + walks) else budget

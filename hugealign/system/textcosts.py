@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any, Self
 
 from hugealign.errors import HugealignError
-from hugealign.io import native
+from hugealign.io import native, resources
 from hugealign.io.descriptors import using
 from hugealign.system import children, kernel, memory
 
@@ -53,7 +53,7 @@ _FAULT_ROUNDS = 5
 _MADV_HUGEPAGE, _MADV_NOHUGEPAGE, _MADV_COLLAPSE = 14, 15, 25
 _NO_HUGE = "no huge pages"  # what the child answers if it gets none
 #: A difference counts from here on: ns, and share of the time.
-_VISIBLE, _VISIBLE_SHARE = 0.1, 0.06
+VISIBLE, _VISIBLE_SHARE = 0.1, 0.06
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,13 @@ class TextCosts:
     windows: tuple[Point, ...] = ()
     certain: bool = True
 
+    @property
+    def windows_held(self) -> int:
+        """How many windows cost nothing: the most that were measured, if all of them do."""
+        costly = [point.huge - point.small > VISIBLE for point in self.windows]
+        full = next((at for at in range(len(costly)) if all(costly[at:])), len(costly))
+        return self.windows[full - 1].count if full else 0
+
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
         """Return what `dataclasses.asdict` has made *data* of.  Raises KeyError, TypeError, ValueError."""
@@ -149,7 +156,7 @@ def cached() -> TextCosts | None:
     """Return the costs of this machine if they were measured since it has booted, else None."""
     with (
         suppress(OSError, HugealignError, KeyError, TypeError, ValueError),
-        using(native.cache()) as directory,
+        using(resources.made(path := resources.cache(), path)) as directory,
         open(_at(directory, _name()), encoding="utf-8") as file,
     ):
         costs = TextCosts.from_json(json.load(file))
@@ -232,7 +239,7 @@ def _agree(passes: Sequence[TextCosts]) -> bool:
     steps = [next((n for n, count in enumerate(_COUNTS) if count >= costs.reach), 0) for costs in passes]
     firsts = [costs.first.value for costs in passes]
     whole = all(len(costs.points) == len(_COUNTS) for costs in passes)
-    return whole and max(steps) - min(steps) <= 1 and max(firsts) - min(firsts) < _VISIBLE
+    return whole and max(steps) - min(steps) <= 1 and max(firsts) - min(firsts) < VISIBLE
 
 
 def judge(
@@ -263,8 +270,8 @@ def judge(
         fault,
         huge_fault,
         around,
-        Range(0.0 if middle < _VISIBLE else first[0], middle, high),
-        (middle if middle < _VISIBLE else high) / slowest,
+        Range(0.0 if middle < VISIBLE else first[0], middle, high),
+        (middle if middle < VISIBLE else high) / slowest,
         (far[full - 1].count if full else near[-1].count) if beyond else 0,
         walk,
         _quantile([point.share for point in beyond], 0.75) if beyond else 0.0,
@@ -283,7 +290,7 @@ def _quantile(values: Sequence[float], part: float) -> float:
 
 
 def _is_visible(point: Point) -> bool:
-    return point.small - point.huge > max(_VISIBLE, _VISIBLE_SHARE * point.huge)
+    return point.small - point.huge > max(VISIBLE, _VISIBLE_SHARE * point.huge)
 
 
 class _Between(ctypes.Structure):

@@ -1,10 +1,11 @@
 """What a curve of jumps from page to page says about a machine."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from hugealign.system.textcosts import _COUNTS, Point, Range, TextCosts, judge
+from hugealign.system.textcosts import _COUNTS, _WINDOWS, Point, Range, TextCosts, judge
 
 FAULT = Range(5000.0, 6000.0, 9000.0)
 
@@ -48,6 +49,15 @@ def test_noise_is_no_cost() -> None:
     assert (costs.reach, costs.walk, costs.walk_share) == (0, None, 0.0)
     assert costs.first.low == 0.0
     assert costs.first_share < 0.05
+
+
+@pytest.mark.parametrize(
+    ("costly", "held"), [((), 96), ((64, 80, 96), 48), ((12, 16, 24, 32, 48, 64, 80, 96), 8), ((24, 80), 96)]
+)
+def test_how_many_windows_cost_nothing(costly: tuple[int, ...], held: int) -> None:
+    """A single costly number is a disturbance."""
+    windows = tuple(Point(count, 1.0, 8.0 if count in costly else 1.05) for count in _WINDOWS)
+    assert replace(judged(curve(lambda _: 0.0)), windows=windows).windows_held == held
 
 
 def test_json_and_back() -> None:

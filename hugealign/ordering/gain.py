@@ -1,0 +1,78 @@
+"""What an order can save: the pages that hold what ran, before and after, and what these cost.  Pure."""
+
+import itertools
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from hugealign.orderfile import FILL
+from hugealign.ordering.order import Order
+from hugealign.ordering.windows import BASE_PAGE, WindowPlan
+from hugealign.profile.ran import Ran
+from hugealign.system import saving
+from hugealign.system.saving import Saving
+
+#: Why an order can save nothing: a single function ran, or what ran lies together in this sequence already.
+ONE, SAME = "one-function", "same-order"
+_LINE = 64  # bytes; what is nearer shares a cache line, or is in the next
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What an order can save.
+
+    Attributes:
+        linked: How many small pages hold the functions that ran, as the program was linked.
+        ordered: The same as ordered.
+        reach: How many need no page walk; 0 if that is unknown.
+        saving: The share of the processor time that page walks and first-level misses cost, so that no order saves
+            more of these; None if the costs are unknown.
+        nothing: Why the order can save nothing, ONE or SAME; empty if it can.
+    """
+
+    linked: int
+    ordered: int
+    reach: int
+    saving: Saving | None
+    nothing: str
+
+
+def gain(order: Order) -> Gain:
+    """Return what the *order* can save."""
+    budget, samples = order.budget, order.ran.matched.samples
+    heat: dict[int, float] = {}
+    for index, pages in _pages(order):
+        for page in pages:
+            heat[page] = heat.get(page, 0.0) + samples.get(index, 0) / len(pages)
+    total = sum(heat.values())
+    beyond = sum(sorted(heat.values(), reverse=True)[budget.reach :]) / total if budget.reach and total else 0.0
+    ordered = sum(window.used - window.filled for window in order.plan.windows)
+    most = saving.of_samples(budget.costs, 1.0, beyond) if budget.costs else None
+    return Gain(len(heat), -(-ordered // BASE_PAGE), budget.reach, most, _nothing(order.plan, order.ran, order.blocks))
+
+
+def _pages(order: Order) -> Iterator[tuple[int, Collection[int]]]:
+    """Yield each function that ran, and the pages that it, or those of its blocks that stay, are in as linked."""
+    functions = order.ran.functions
+    for placed in order.plan.placed:
+        if placed.kind != FILL:
+            index = placed.index
+            start, blocks = functions.starts[index], (order.blocks or {}).get(index)
+            if blocks:
+                yield index, {page for at, size, _ in blocks.pieces for page in _of(start + at, size)}
+            else:
+                yield index, _of(start, functions.sizes[index])
+
+
+def _of(start: int, size: int) -> range:
+    return range(start // BASE_PAGE, (start + max(size, 1) - 1) // BASE_PAGE + 1)
+
+
+def _nothing(plan: WindowPlan, ran: Ran, blocks: object) -> str:
+    if blocks:
+        return ""
+    indices = [placed.index for placed in plan.placed if placed.kind != FILL]
+    starts, sizes = ran.functions.starts, ran.functions.sizes
+    if len(indices) == 1:
+        return ONE
+    gaps = (starts[after] - starts[index] - sizes[index] for index, after in itertools.pairwise(indices))
+    return SAME if all(0 <= gap < _LINE for gap in gaps) else ""
