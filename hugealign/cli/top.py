@@ -20,6 +20,9 @@ JSON and in metrics, once for each process.
   HUGE   windows that are huge now
   CAN    windows that can be huge with the file as it is
   COULD  windows that can be huge after the ACTION
+  SAVES  the share of the processor time that the ACTION saves, by what page
+         faults and misses cost here; once hugealign doctor has measured that,
+         rows are in the order of it
   CPU%   processor time in per cent of one processor, since the last table; in
          the first table, since the process started
 

@@ -84,8 +84,14 @@ def of_this_machine(asked: Child) -> Budget:
     else:
         why = "the default, because this machine's processor is unknown (--cpu, --windows)"
         return replace(of_entries(DEFAULT_ENTRIES, why), reach=costs.reach if costs else 0, costs=costs)
-    reach = costs.reach if costs else reported.reach if reported else 0
-    return replace(made, here=True, reach=reach, costs=costs)
+    return replace(made, here=True, reach=_reach(costs, reported.reach if reported else 0), costs=costs)
+
+
+def _reach(costs: TextCosts | None, published: int) -> int:
+    """Return how many small pages cost no walk: a processor holds no less than it has entries, whatever disturbed."""
+    if costs is None:
+        return published
+    return max(costs.reach, published) if costs.reach else 0
 
 
 def elsewhere() -> Budget:

@@ -20,8 +20,9 @@ from hugealign.process.pagemap import State
 from hugealign.process.perf_samples import Samples
 from hugealign.process.processes import GoneError, Process
 from hugealign.process.smaps import Mapping
-from hugealign.system import kernel, memory
+from hugealign.system import kernel, memory, saving
 from hugealign.system.budget import budget_of
+from hugealign.system.textcosts import TextCosts
 from hugealign.watch import ranking, runtimes
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.ranking import Window
@@ -44,7 +45,7 @@ class AdaptOptions:
 
     Attributes:
         windows: The most windows of executable memory that may be huge; None for as many as the processor keeps
-            (`budget_of`).
+            (`budget_of`), or more where these are known to cost nothing.
         seconds: How long to sample.
         rate: The most windows to change per second.
     """
@@ -131,7 +132,10 @@ def keep_adapting(
 def _adapter(options: AdaptOptions | None) -> "_Adapter":
     """Return an adapter for *options*; it asks the processor, which does not change, once for all rounds."""
     options = options or AdaptOptions()
-    return _Adapter(options, budget_of().windows if options.windows is None else options.windows)
+    if options.windows is not None:
+        return _Adapter(options, options.windows)
+    budget = budget_of()
+    return _Adapter(options, budget.windows, budget.costs)
 
 
 def undo(targets: Sequence[str]) -> tuple[Adapted, ...]:
@@ -148,6 +152,7 @@ def _find(targets: Sequence[str]) -> list[int]:
 class _Adapter:
     """Make at most *most* windows huge; remember between rounds what the kernel refused, and when the last change was.
 
+    More are huge where these cost nothing by *costs*, if they are known.
     *forbidden* says of mappings whether the program wants no huge pages there, as far as that was looked up in this
     round.  *shared* are the huge windows of shared memory.  A process that has not touched such a window since does not
     show it as huge.
@@ -155,6 +160,7 @@ class _Adapter:
 
     options: AdaptOptions
     most: int
+    costs: TextCosts | None = None
     refused: dict[tuple[int, float, int | str], int] = field(default_factory=dict)
     shared: set[_Shared] = field(default_factory=set)
     forbidden: dict[tuple[int, float, int], bool] = field(default_factory=dict)
@@ -228,11 +234,13 @@ class _Adapter:
             replace(window, state=State.HUGE) if _shared(seen, window.start) in self.shared else window
             for window in ranking.windows(seen.mappings, samples.addresses, size)
         ]
+        hot = sum(window.heat > 0 for window in windows)
+        most = max(self.most, saving.windows(self.costs, self.most, hot))
         now = {window.start: window for window in windows}
         changes: dict[int, Change] = {}
         for _ in range(_STEPS * len(windows)):
             refused = frozenset(w.start for w in windows if self._key(seen, w) in self.refused)
-            plan = ranking.plan(list(now.values()), self.most, refused)
+            plan = ranking.plan(list(now.values()), most, refused)
             if not plan.split and not plan.collapse:
                 break
             window, wanted = (plan.split[0], State.SMALL) if plan.split else (plan.collapse[0], State.HUGE)
@@ -254,7 +262,7 @@ class _Adapter:
         return Adapted(
             adviser.pid,
             seen.comm,
-            self.most,
+            most,
             samples.total,
             tuple(windows),
             tuple(changes.values()),

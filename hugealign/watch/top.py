@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.process import groups
 from hugealign.process.processes import Process
-from hugealign.system import kernel
+from hugealign.system import kernel, saving
 from hugealign.system.budget import Budget, ask, of_this_machine
+from hugealign.system.saving import Faults, Saving
+from hugealign.system.textcosts import TextCosts
 from hugealign.watch import observing, runtimes, survey
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.remedies import Owner, Remedied, Remedies, Start, together
 from hugealign.watch.runtimes import Runtime
 
 _PAUSE = 5.0  # seconds between looks
+_BASE_PAGE = 4096  # on which `TextCosts.reach` is measured
 _SHARE = 100  # a look may take one per cent of one processor
 
 
@@ -40,7 +43,8 @@ class ProgramRow:
     *part* is the path of the file, or the name of the
     runtime.  *text* and *huge* are bytes.  *windows_huge* windows are huge, *windows_possible* can be with the files as
     they are, and *windows_reachable* could be after the remedy of *diagnosis*, which says why not all is huge (None if
-    all is).  *cpu* is the share of one processor that the processes use.
+    all is).  *cpu* is the share of one processor that the processes use.  *saving* is the share of their processor time
+    that the remedy saves, None if the costs of text are unknown.
     """
 
     program: str
@@ -55,6 +59,7 @@ class ProgramRow:
     windows_possible: int
     windows_reachable: int
     diagnosis: Diagnosis | None = None
+    saving: Saving | None = None
 
     @property
     def remedy(self) -> Remedy | None:
@@ -63,11 +68,14 @@ class ProgramRow:
 
     @property
     def gain(self) -> tuple[float, int]:
-        """The sort key: processor time, times the share of windows that could become huge; then how many these are."""
+        """The sort key: the processor time that could be saved; then how many windows could become huge.
+
+        Without costs, all processor time counts, times the share of windows that could become huge.
+        """
         more = self.windows_reachable - self.windows_huge
         if more <= 0 or not self.remedy:
             return 0.0, 0
-        return self.cpu * more / self.windows_reachable, more
+        return self.cpu * (self.saving.high if self.saving else more / self.windows_reachable), more
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +151,8 @@ def watch(options: TopOptions | None = None, interval: float | None = None) -> I
     remedies = Remedies(window)
     while True:
         used = shares(current.executed, before.executed if before else None, current.at, before.at if before else 0.0)
-        rows = ranked(group(current.executed, used, containers=options.containers), remedies, window, budget.windows)
+        groups = group(current.executed, used, containers=options.containers)
+        rows = ranked(groups, remedies, window, budget.windows, budget.costs)
         yield Machine(
             rows,
             len(current.executed),
@@ -191,28 +200,30 @@ def group(executed: Sequence[Process], used: MappingOf[int, float], *, container
     return list(by_key.values())
 
 
-def ranked(groups: Sequence[Group], remedies: Remedies, page_size: int, most: int) -> tuple[ProgramRow, ...]:
+def ranked(
+    groups: Sequence[Group], remedies: Remedies, page_size: int, most: int, costs: TextCosts | None = None
+) -> tuple[ProgramRow, ...]:
     """Return the rows of the groups *groups*, those with the most to gain first, equal ones by name.
 
-    *most* is the number of windows that the processor can hold.
+    *most* is the number of windows that the processor can hold; *costs* are those of this machine, if they are known.
     """
     kept: list[Start] = []
     lacks: list[Remedied | None] = []
     huge = [sum(part.huge(page_size) for _, part in entry.members) for entry in groups]
     for entry, count in zip(groups, huge, strict=True):
-        lack, start = _lack(entry, count, remedies, page_size, most)
+        lack, start = _lack(entry, count, remedies, page_size, most, costs)
         lacks.append(lack)
         kept += [start] if start else []
     merged = iter(together([lack for lack in lacks if lack], kept))
     rows = [
-        _row(entry, count, next(merged).diagnosis if lack else None, page_size)
+        _row(entry, count, next(merged).diagnosis if lack else None, page_size, costs)
         for entry, count, lack in zip(groups, huge, lacks, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (*(-part for part in row.gain), -row.cpu, row.program, row.part)))
 
 
 def _lack(
-    entry: Group, huge: int, remedies: Remedies, page_size: int, most: int
+    entry: Group, huge: int, remedies: Remedies, page_size: int, most: int, costs: TextCosts | None
 ) -> tuple[Remedied | None, Start | None]:
     """Return the diagnosis of a group with the remedy that gains most, and the start that made it huge.
 
@@ -230,7 +241,7 @@ def _lack(
     lack = next((candidate for candidate in lacks if candidate.diagnosis.remedy), lacks[0])
     diagnosis, remedy = lack.diagnosis, lack.diagnosis.remedy
     if part.kind == CodeKind.CODE and diagnosis.code in ("runtime.small-pages", "process.not-touched"):
-        reachable = sum(_keepable(process, part, page_size, most) for process, part in entry.members)
+        reachable = sum(_keepable(process, part, page_size, most, costs) for process, part in entry.members)
         if reachable <= huge and remedy:
             diagnosis, remedy = diagnosis.changed(code="runtime.enough", facts={"most": most}), None
         remedy = remedy and remedy.changed(before=huge, after=reachable)
@@ -243,13 +254,32 @@ def _lack(
     return lack.changed(diagnosis=diagnosis.changed(remedy=remedy)), kept
 
 
-def _keepable(process: Process, part: CodePart, page_size: int, most: int) -> int:
+def _keepable(process: Process, part: CodePart, page_size: int, most: int, costs: TextCosts | None) -> int:
     """Return how many windows of code without a file can be huge of those in use, if the processor holds *most*."""
     of_files = sum(m.windows_huge(page_size) for m in process.mappings if not m.without_file)
-    return max(part.huge(page_size), min(part.touched(page_size), most - of_files))
+    worth = saving.windows(costs, most, part.touched(page_size) + of_files)
+    return max(part.huge(page_size), worth - of_files)
 
 
-def _row(entry: Group, huge: int, diagnosis: Diagnosis | None, page_size: int) -> ProgramRow:
+def saved(entry: Group, page_size: int, costs: TextCosts) -> Saving:
+    """Return what is saved if the part of *entry* becomes huge: at the start of each process, and as it runs.
+
+    Where a process has more pages than cost nothing, how often it goes from page to page is unknown: at most as often
+    as a program that does nothing else.
+    """
+    small = sum(mapping.small for _, part in entry.members for mapping in part.mappings)
+    used = sum(process.used for process, _ in entry.members)
+    if not small:
+        return saving.NOTHING
+    pages = max(sum(mapping.small for mapping in process.mappings) // _BASE_PAGE for process, _ in entry.members)
+    windows = sum(part.touched(page_size) for _, part in entry.members)
+    running = saving.of_samples(costs, 1.0, float(bool(costs.reach) and pages > costs.reach))
+    if entry.part.kind == CodeKind.CODE:  # its pages come one by one, as it is compiled
+        return running
+    return saving.of_faults(costs, Faults(small // costs.around, windows, used, pages)) + running
+
+
+def _row(entry: Group, huge: int, diagnosis: Diagnosis | None, page_size: int, costs: TextCosts | None) -> ProgramRow:
     parts = [part for _, part in entry.members]
     possible = sum(part.possible(page_size) for part in parts)
     reachable = huge
@@ -270,4 +300,5 @@ def _row(entry: Group, huge: int, diagnosis: Diagnosis | None, page_size: int) -
         possible,
         max(huge, reachable),
         diagnosis,
+        (saved(entry, page_size, costs) if reachable > huge else saving.NOTHING) if costs else None,
     )

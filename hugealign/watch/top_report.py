@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from hugealign.diagnosis import documents, render
 from hugealign.io.units import are, counted, format_size, printable
@@ -13,6 +14,7 @@ SCHEMA = "hugealign.top/1"
 
 _PROGRAM_WIDTH, _NARROWEST = 40, 12
 _SAME = "(the same)"  # action as that of the row above
+_SAVES = "SAVES"  # a column if the costs of text are known
 _HEAD = ("PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "ACTION")
 
 
@@ -49,6 +51,8 @@ def table(machine: Machine, *, width: int = 0, height: int = 0) -> list[str]:
     """
     contained = any(row.container for row in machine.rows)
     names = ("CONTAINER", *_HEAD) if contained else _HEAD
+    if machine.budget.costs:
+        names = (*names[:-1], _SAVES, names[-1])
     alike: dict[str | int, list[ProgramRow]] = {}
     for at, row in enumerate(machine.rows):
         alike.setdefault(_cells(row, contained)[-1] if row.remedy and row.remedy.argv else at, []).append(row)
@@ -102,6 +106,7 @@ def _narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
 def _cells(row: ProgramRow, contained: bool) -> tuple[str, ...]:
     program = _last(printable(row.program), _PROGRAM_WIDTH)
     part = {CodeKind.PROGRAM: "text", CodeKind.LIBRARY: printable(row.part.rpartition("/")[2])}.get(row.kind)
+    saves = () if row.saving is None else (_saves(row),)
     action = f"({render.sentence(row.diagnosis)})" if row.diagnosis else "-"
     if row.diagnosis and row.remedy:  # the columns have the windows before and after
         action = render.remedy(row.remedy.changed(before=None, after=None), row.diagnosis.facts)
@@ -112,9 +117,18 @@ def _cells(row: ProgramRow, contained: bool) -> tuple[str, ...]:
         part or f"{row.part} code".lstrip(),
         format_size(row.text // _shares(row)),
         *map(str, _windows(row)),
+        *saves,
         action,
     )
     return (printable(row.container) or "-", *cells) if contained else cells
+
+
+def _saves(row: ProgramRow) -> str:
+    """Return the share of the processor time of *row* that its action saves."""
+    if row.saving is None or not row.gain[1]:
+        return "-"
+    low, high = (round(100 * share) for share in (row.saving.low, row.saving.high))
+    return "<1%" if row.saving.worth is False else f"{low}%" if low == high else f"{low}-{high}%"
 
 
 def _shares(row: ProgramRow) -> int:
@@ -163,6 +177,7 @@ def to_json(machine: Machine, *, line: bool = False) -> str:
                 "windows_huge": row.windows_huge,
                 "windows_possible": row.windows_possible,
                 "windows_reachable": row.windows_reachable,
+                "saving": row.saving and asdict(row.saving),
                 "diagnosis": render.document(row.diagnosis),
             }
             for row in machine.rows

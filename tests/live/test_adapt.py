@@ -26,6 +26,7 @@ from hugealign.process.advice import Adviser
 from hugealign.process.pagemap import State
 from hugealign.watch import adapt as module
 from hugealign.watch.adapt import AdaptOptions, keep_adapting, undo
+from tests.costs import windows
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, Programs, chill, hugealign
 from tests.live.programs import running as started
 from tests.support import advised, need, worded
@@ -250,6 +251,15 @@ def test_a_program_of_many_huge_windows_is_brought_down_to_the_cap(arena: Path) 
         result = adapt("--windows", "2", str(process.pid))
         assert process.huge() == result["windows_huge"] == 2
         assert sorted(window["after"] for window in result["windows"]).count("huge") == 2
+
+
+@pytest.mark.parametrize(("cost", "huge"), [(0.0, 4), (5.0, 2)])
+def test_more_windows_are_huge_where_these_cost_nothing(arena: Path, cost: float, huge: int) -> None:
+    with running(arena, 4, 4) as process:
+        samples = perf_samples.sample(process.pid, 1)
+        done = module._Adapter(SHORT, 2, windows(cost, over=2)).adapt(process.pid, samples)
+        assert done
+        assert (done.most, done.huge, process.huge()) == (huge, huge, huge)
 
 
 @pytest.mark.matrix

@@ -230,7 +230,11 @@ sys.stdin.readline()
 """
 
 
-def test_more_windows_than_the_processor_keeps_are_not_recommended() -> None:
+def test_more_windows_than_the_processor_keeps_are_not_recommended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it is known that they cost nothing here."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     most = top()["entries"] - 1
     words = [sys.executable, "-c", _MANY, str(most + 4), str(most)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:

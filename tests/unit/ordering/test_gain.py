@@ -1,7 +1,5 @@
 """What an order can save, by what pages cost, of programs that are made up."""
 
-from dataclasses import replace
-
 import pytest
 
 from hugealign.ordering import report
@@ -13,18 +11,8 @@ from hugealign.profile.ran import Ran
 from hugealign.system import budget as budgets
 from hugealign.system import saving, textcosts
 from hugealign.system.budget import Answer, Budget, budget_of
-from hugealign.system.textcosts import Point, Range, TextCosts
+from tests.costs import COSTS, windows
 from tests.unit.ordering.test_order import PAGE, matched, program
-
-FAULT = Range(5000.0, 6000.0, 9000.0)
-#: A first-level miss costs nothing, a walk up to a fourth of the time, from 512 pages on.
-COSTS = TextCosts(0.3, FAULT, None, 65536, Range(0.0, 0.0, 0.0), 0.0, 512, Range(3.0, 8.0, 12.0), 0.25)
-
-
-def windows(cost: float, over: int = 8) -> TextCosts:
-    """Return costs where each of more windows than *over* costs so many nanoseconds more."""
-    counts = (2, 4, 6, 8, 12, 16, 24, 32)
-    return replace(COSTS, windows=tuple(Point(count, 1.0, 1.0 + cost * (count > over)) for count in counts))
 
 
 def ordered(sizes: list[int], samples: dict[int, int], budget: Budget) -> Order:
@@ -105,7 +93,8 @@ def test_what_was_measured_replaces_the_table(monkeypatch: pytest.MonkeyPatch) -
     """Of a processor that is not listed and does not say what it has; else it only adds the pages."""
     for answer, costs, expected in (
         (Answer(64, 64, "zen9", "AMD", 2048), None, (63, 2048)),
-        (Answer(64, 64, "zen9", "AMD", 2048), windows(3.0), (63, 512)),
+        (Answer(64, 64, "zen9", "AMD", 256), windows(3.0), (63, 512)),
+        (Answer(64, 64, "zen9", "AMD", 2048), windows(3.0), (63, 2048)),  # what disturbed is no limit
         (Answer(0, 0, "", "new"), windows(3.0, over=16), (15, 512)),
         (Answer(0, 0, "", "new"), COSTS, (7, 512)),
         (None, None, (7, 0)),

@@ -10,12 +10,15 @@ from hugealign.process.pagemap import Region
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, parse
 from hugealign.system.budget import Budget
+from hugealign.system.saving import Saving
+from hugealign.system.textcosts import TextCosts
 from hugealign.watch import survey as module
 from hugealign.watch import top
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.remedies import Remedies
 from hugealign.watch.survey import Survey
 from hugealign.watch.top import Group, ProgramRow, group, ranked, shares, watch
+from tests.costs import COSTS
 
 W = 2 << 20
 NOBODY = 1 << 23  # more than a PID can be
@@ -47,6 +50,33 @@ def test_what_has_the_most_to_gain_comes_first(huge: int) -> None:
     row = replace(row, diagnosis=Diagnosis("file.replaced", "x", {}, remedy))
     assert row.gain == ((0.0, 0) if huge == 3 else ((3 - huge) / 3, 3 - huge))
     assert replace(row, cpu=2.0).gain >= row.gain
+
+
+def saved(small: int, used: float, costs: TextCosts = COSTS) -> Saving:
+    """Return what is saved of one process with so many bytes of text in small pages."""
+    (entry,) = group([executed(NOBODY, TEXT, f"Rss: {small >> 10} kB", cpu=used)], {})
+    return top.saved(entry, W, costs)
+
+
+def test_a_start_saves_its_faults_and_a_long_run_what_it_walks() -> None:
+    """32 faults of 6 µs for 3 of 6 µs, with the costs of huge faults unknown; 512 pages cost nothing."""
+    assert saved(2 << 20, 0.002).value == pytest.approx(29 * 6e-6 / 0.002)
+    assert saved(2 << 20, 60.0).worth is False
+    walks = saved(6 << 20, 60.0)
+    assert [walks.low, walks.value] == pytest.approx([0.0, 0.0], abs=1e-4)
+    assert walks.high == pytest.approx(0.25, abs=1e-4)
+    assert saved(6 << 20, 60.0, replace(COSTS, reach=2048)).worth is False
+    assert saved(6 << 20, 60.0, replace(COSTS, reach=0)).worth is False
+    assert saved(0, 1.0) == Saving(0.0, 0.0, 0.0)
+
+
+def test_rows_are_by_the_time_that_they_save() -> None:
+    """A busy program whose pages cost nothing comes behind one that starts often."""
+    row = ProgramRow("x", "", CodeKind.PROGRAM, "x", (7,), 1.0, 3 * W, 0, 0, 3, 3)
+    row = replace(row, diagnosis=Diagnosis("file.replaced", "x", {}, Remedy("restart", before=0, after=3)))
+    busy, starts = replace(row, saving=Saving(0.0, 0.0, 0.001)), replace(row, cpu=0.1, saving=Saving(0.1, 0.1, 0.2))
+    assert busy.gain < starts.gain
+    assert replace(busy, saving=None).gain > replace(starts, saving=None).gain
 
 
 def test_processor_time_since_the_look_before_or_since_the_start() -> None:

@@ -4,17 +4,20 @@ import json
 import re
 from dataclasses import replace
 
+import jsonschema
 import pytest
 
 from hugealign.cli.output import plain
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.io.units import printable
 from hugealign.system.budget import Budget
+from hugealign.system.saving import NOTHING, Saving
 from hugealign.watch import adapt_report
 from hugealign.watch import top_report as report
 from hugealign.watch.adapt import Adapted
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.top import Machine, ProgramRow
+from tests.costs import COSTS
 from tests.support import ROOT, advised
 
 M = 1 << 20
@@ -43,6 +46,25 @@ def test_table() -> None:
     assert lines[2] == "1 process skipped: no permission; root sees more"
     assert lines[-1].split() == ["2", "50.0", "/srv/app", "text", "6.0", "MiB", "1", "3", "3", "run:", "do", "this"]
     assert lines[-2].split() == ["PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "ACTION"]
+
+
+@pytest.mark.parametrize(
+    ("saving", "shown"),
+    [
+        (Saving(0.0, 0.0, 0.004), "<1%"),
+        (Saving(0.0, 0.02, 0.252), "0-25%"),
+        (Saving(0.109, 0.11, 0.113), "11%"),
+    ],
+)
+def test_what_is_saved(saving: Saving, shown: str) -> None:
+    """A column if the costs are known; a row without an action saves nothing."""
+    rows = (replace(ROW, saving=saving), replace(ROW, saving=NOTHING, windows_huge=6, program="/srv/b"))
+    machine = replace(MACHINE, rows=rows, budget=replace(MACHINE.budget, costs=COSTS))
+    lines = [line.split() for line in table(machine)[-3:]]
+    assert [line[at] for line, at in zip(lines, (8, 9, 9), strict=True)] == ["SAVES", shown, "-"]
+    document = json.loads(report.to_json(machine))
+    jsonschema.validate(document, json.loads((ROOT / "hugealign/watch/top-1.schema.json").read_text()))
+    assert document["rows"][0]["saving"] == {"low": saving.low, "value": saving.value, "high": saving.high}
 
 
 def test_one_window_is_huge() -> None:
