@@ -117,12 +117,27 @@ class Measurement:
 
 @dataclass(slots=True)
 class _Trial:
-    """A side while it is measured: its *runners*, one for each copy; *cost* runs the command on one of them."""
+    """A side while it is measured: its *runners*, one for each copy.
+
+    Where there are no copies, *prepare* makes the files themselves huge or small; it returns how many windows are huge.
+    """
 
     name: str
     runners: list[Runner]
-    cost: Callable[[Runner, int], Cost]
+    prepare: Callable[[], int] | None = None
+    prepared: int = 0
     seen: int | None = None
+
+    def cost(self, runner: Runner, runs: int, seen: Callable[[int], object] = lambda _: None) -> Cost:
+        """Run the command so often on *runner*; *seen* is called with the PID of the first run."""
+        if self.prepare:
+            self.prepared = self.prepare()
+        return runner.run(runs, seen)
+
+    @property
+    def huge(self) -> int:
+        """How many windows of the files are huge."""
+        return self.prepared if self.prepare else min(runner.huge for runner in self.runners)
 
 
 def measure(
@@ -183,7 +198,7 @@ def _copied(
     sides = ((SMALL, False), (HUGE, True)) if files else ((SMALL, False),)
     for name, huge in sides:
         runners = [stack.enter_context(Runner(work, same, huge=huge)) for _ in range(options.copies)]
-        yield _Trial(name, runners, _cost)
+        yield _Trial(name, runners)
     others = [overlay for overlay in same if overlay.path != path]
     for build in options.builds:
         placed = [Overlay(path, _build(stack, other, options.files)) for other in build]
@@ -191,17 +206,13 @@ def _copied(
             stack.enter_context(Runner(work, [placed[number % len(placed)], *others], huge=True))
             for number in range(max(options.copies, len(placed)))
         ]
-        yield _Trial(build[0], runners, _cost)
+        yield _Trial(build[0], runners)
 
 
 def _build(stack: ExitStack, path: str, options: LaunchOptions) -> StagedFile:
     fd = stack.enter_context(opened(path))
     fixes = copies.Fixes() if options.fix else None
     return copies.source(os.path.realpath(path), fd, fixes) or StagedFile(path, fd, os.fstat(fd), 0)
-
-
-def _cost(runner: Runner, runs: int) -> Cost:
-    return runner.run(runs)
 
 
 def _in_place(stack: ExitStack, work: Work, files: Sequence[StagedFile], options: MeasureOptions) -> Iterator[_Trial]:
@@ -216,16 +227,15 @@ def _in_place(stack: ExitStack, work: Work, files: Sequence[StagedFile], options
     paths = [file.path for file in files]
     runner.windows = sum(file.windows for file in files)
 
-    def huge(runner: Runner, runs: int) -> Cost:
-        done = [warm(path, WarmOptions(explain=False)) for path in paths]
-        runner.huge = sum(text.huge for text in done)
-        return runner.run(runs)
+    def huge() -> int:
+        return sum(warm(path, WarmOptions(explain=False)).huge for path in paths)
 
-    def small(runner: Runner, runs: int) -> Cost:
-        for path in paths:
-            if (text := cool(path)).huge and text.diagnosis:
+    def small() -> int:
+        done = [cool(path) for path in paths]
+        for text in done:
+            if text.huge and text.diagnosis:
                 raise RefusalError.of(text.diagnosis)
-        return runner.run(runs)
+        return sum(text.huge for text in done)
 
     were_huge = [path for path in paths if warm(path, WarmOptions(check=True, explain=False)).huge]
     stack.callback(lambda: [cool(path) if path not in were_huge else warm(path) for path in paths])
@@ -244,7 +254,7 @@ def _warm_up(trials: Sequence[_Trial], progress: Progress) -> int:
             def look(pid: int, trial: _Trial = trial, runner: Runner = runner) -> None:
                 _look(pid, trial, runner)
 
-            cost = trial.cost(runner, 1) if trial.cost is not _cost else runner.run(1, look)
+            cost = trial.cost(runner, 1, look)
             most = max(most, cost.cpu, time.perf_counter() - before)
     return max(1, min(_MOST_RUNS, math.ceil(_BATCH / max(most, 1e-4))))
 
@@ -334,7 +344,7 @@ def _sides(trials: Sequence[_Trial], rounds: Sequence[_Round]) -> tuple[Side, ..
             Side(
                 trial.name,
                 first.windows,
-                min(runner.huge for runner in trial.runners),
+                trial.huge,
                 trial.seen,
                 statistics.median(cost.cpu for cost in costs),
                 statistics.median(cost.wall for cost in costs),

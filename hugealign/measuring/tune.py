@@ -1,7 +1,6 @@
 """`hugealign tune` as a function: record a profile, compute an order, build with it, and keep what is faster."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +12,7 @@ from hugealign.elf.image import read_image
 from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.environment import as_given
 from hugealign.errors import HugealignError
-from hugealign.io import replacing
+from hugealign.io import copying, replacing
 from hugealign.io.execution import which
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
@@ -138,9 +137,8 @@ def _build(build: str, program: Path, settings: Mapping[str, str]) -> Path:
 
 
 def _copy(source: Path, target: Path) -> None:
-    beside = target.with_name(f".{target.name}.tune")
-    shutil.copy2(source, beside)
-    beside.replace(target)
+    with opened(str(source)) as fd, replacing.created(str(target), fd) as new:
+        copying.copy_data(fd, new, os.fstat(fd).st_size)
 
 
 def _windows(path: Path) -> int:
@@ -156,13 +154,12 @@ def _note(path: Path) -> BuildNote | None:
 def _record(command: Sequence[str], profile: Path) -> None:
     if which(_RECORD[0]) is None:
         raise TuneError("perf: command not found; on Debian: apt-get install linux-perf")
-    beside = profile.with_name(f".{profile.name}")
-    words = [*_RECORD, str(beside), "--", *command]
-    done = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        lines = os.fsdecode(done.stderr).strip().splitlines() or ["no message"]
-        raise TuneError(f"perf record exited with {done.returncode}: {printable(lines[-1])}")
-    beside.replace(profile)
+    with replacing.beside(str(profile)) as made:
+        words = [*_RECORD, made, "--", *command]
+        done = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            lines = os.fsdecode(done.stderr).strip().splitlines() or ["no message"]
+            raise TuneError(f"perf record exited with {done.returncode}: {printable(lines[-1])}")
 
 
 def _fastest(result: Measurement) -> str:
