@@ -54,7 +54,7 @@ def of_faults(costs: TextCosts, faults: Faults) -> Saving:
         return NOTHING
     other = costs.huge_fault or costs.fault
     time = 1e9 * faults.cpu
-    low, value, high = (
+    low, value, high = sorted(  # what a fault of a huge page costs is as uncertain
         min(1.0, max(0.0, faults.small * small - faults.huge * huge) / time)
         for small, huge in (
             (costs.fault.low, other.low),

@@ -33,9 +33,9 @@ _FUNCTIONS = {
     "map": (_D, (ctypes.c_int, _U64, _U64, _U64, _P, _P)),
 }
 _VERSION = 2  # of what is kept
-_LIMIT = 5.0  # seconds for the child
+_LIMIT = 10.0  # seconds for the child, on a busy machine
 _AGAIN = 600.0  # seconds after which costs that are not certain are measured again
-_DEADLINE = 1.5  # seconds after which no further point is measured
+_DEADLINE = 1.5  # seconds of processor time after which no further point is measured
 _LEAST_ROOM = 512 << 20  # bytes that must be free
 _PAGE = 4096
 _LINE = 64
@@ -51,7 +51,7 @@ _MAPPED = 4 << 20  # bytes of the file
 _BETWEEN = ((1 << 20, 0), (1 << 20, 384 << 10), (1 << 20, 1 << 20))
 _FAULT_ROUNDS = 5
 _MADV_HUGEPAGE, _MADV_NOHUGEPAGE, _MADV_COLLAPSE = 14, 15, 25
-_NO_HUGE = "no huge pages"  # what the child answers if it gets none
+_WHY = "why"  # what the child answers instead of costs
 #: A difference counts from here on: ns, and share of the time.
 VISIBLE, _VISIBLE_SHARE = 0.1, 0.06
 
@@ -144,8 +144,8 @@ def of_this_machine() -> TextCosts:
     children.collect([child], _LIMIT)
     if child.value is None:
         raise HugealignError("the costs of text are not measured: this system forbids the code for it")
-    if _NO_HUGE in child.value:
-        raise HugealignError("the costs of text are not measured: the kernel gives no huge pages")
+    if why := child.value.get(_WHY):
+        raise HugealignError(f"the costs of text are not measured: {why}")
     costs = TextCosts.from_json(child.value)
     with suppress(OSError, HugealignError), using(native.cache()) as directory:
         _keep(directory, _name(), json.dumps(asdict(costs)))
@@ -207,7 +207,7 @@ def _keep(directory: int, name: str, text: str) -> None:
 
 def _measured() -> dict[str, Any]:
     """Return the costs as `from_json` takes them; for a child, which may be killed for it."""
-    began = time.monotonic()
+    began = time.process_time()
     code = native.loaded(_SOURCE, _FUNCTIONS)
     cycle = code.cycle(20)
     with _Memory(_MOST, huge=False) as small, _Memory(_MOST, huge=True) as huge:
@@ -215,15 +215,17 @@ def _measured() -> dict[str, Any]:
         assert fault  # noqa: S101  # small pages can be had everywhere
         huge_fault, _ = _fault(code, small, huge=True)
         if not huge:
-            return {_NO_HUGE: True}
+            return {_WHY: "the kernel gives no huge pages"}
         curves: list[list[Point]] = []
         for _ in range(_PASSES):
             curves.append([])
             for count in _COUNTS:
-                if time.monotonic() - began > _DEADLINE:
+                if time.process_time() - began > _DEADLINE:
                     break
                 curves[-1].append(_point(code, small, huge, count))
-    points = [_least(same) for same in zip(*curves, strict=False)]
+    if len(curves[0]) < len(_COUNTS):  # half a curve would say that nothing costs time
+        return {_WHY: "the processor is too slow for it"}
+    points = [_least([curve[at] for curve in curves if at < len(curve)]) for at in range(len(_COUNTS))]
     with _Memory(max(_WINDOWS) * kernel.huge_page_size(), huge=True) as memory:
         windows = [_spread(code, memory, count) for count in _WINDOWS] if memory else []
     costs = judge(cycle, fault, huge_fault, around, points, windows)
