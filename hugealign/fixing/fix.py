@@ -278,6 +278,20 @@ def planned(fd: int, options: FixOptions) -> Plan:
     return _chosen(fd, examine.read(fd), options, search=False)[0]
 
 
+def most_windows(fd: int, options: FixOptions) -> int:
+    """Return the most windows of text that any level can give the file behind *fd*, by its headers.
+
+    Raises HugealignError, OSError.
+    """
+    image = examine.read(fd)
+    record = recorded(reader(fd), image)
+    most = 0
+    for level in _levels(options, record):
+        with contextlib.suppress(RefusalError, MalformedElfError):
+            most = max(most, examine.plan(image, options.page_size, level, options.max_executable, record).windows)
+    return most
+
+
 def _chosen(
     fd: int,
     image: Image,

@@ -52,19 +52,22 @@ class Fixes:
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, Output, int] | None] = {}
 
-    def of(self, fd: int, page_size: int) -> "tuple[int, Output, int] | None":
+    def of(self, fd: int, page_size: int, windows: int) -> "tuple[int, Output, int] | None":
         """Return the windows of the fixed file, the file, and how many bytes of data it makes executable.
 
-        None if a fix gains no window.  Raises HugealignError.
+        None if a fix gains no window, where there are *windows*.  Raises HugealignError.
         """
-        from hugealign.fixing.fix import FIX, FixOptions, made
+        from hugealign.fixing.fix import FIX, FixOptions, made, most_windows
 
         key = identity(os.fstat(fd), fixed=True)
         if key not in self._known:
             self._known[key] = None
+            options = FixOptions(page_size=page_size)
             with suppress(RefusalError):
-                new = made(fd, FixOptions(page_size=page_size))
-                if new.plan and new.action == FIX:
+                if most_windows(fd, options) <= windows:  # all code would be searched for nothing
+                    return None
+                new = made(fd, options)
+                if new.plan and new.action == FIX and new.plan.windows > windows:
                     self._known[key] = new.plan.windows, new.output, new.plan.executable
         return self._known[key]
 
@@ -89,7 +92,7 @@ def source(path: str, fd: int, fixes: Fixes | None = None) -> StagedFile | None:
     """
     info, page_size = os.fstat(fd), kernel.huge_page_size()
     windows = len(measure.text_windows(fd, page_size))
-    if fixes and not cached(path, fd) and (new := fixes.of(fd, page_size)) and new[0] > windows:
+    if fixes and not cached(path, fd) and (new := fixes.of(fd, page_size, windows)):
         return StagedFile(path, fd, info, *new)
     return StagedFile(path, fd, info, windows) if windows else None
 

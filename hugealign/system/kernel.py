@@ -73,4 +73,4 @@ def _mount_of(fd: int) -> Mount | None:
             number = next(line.split()[1] for line in file if line.startswith(b"mnt_id:"))
     except (OSError, StopIteration):
         return None
-    return next((mount for mount in mounts.seen() if mount.number == number), None)
+    return next((mount for mount in mounts.seen(word=number) if mount.number == number), None)

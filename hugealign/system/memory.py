@@ -65,7 +65,7 @@ def _file_cache(group: str) -> int:
 
 def control_groups() -> list[str]:
     """Return the directories of our memory control group and its ancestors."""
-    return groups_of(mounts.seen(), _lines("/proc/self/cgroup"))
+    return groups_of(mounts.seen(word=b"cgroup"), _lines("/proc/self/cgroup"))
 
 
 def groups_of(seen: Iterable[mounts.Mount], lines: Sequence[str]) -> list[str]:

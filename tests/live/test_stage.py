@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from hugealign.diagnosis.catalogue import REMEDIES
+from hugealign.diagnosis.refusal import RefusalError
 from tests.live import stock as stocks
-from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, huge_kib
+from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, huge_kib
 from tests.live.stock import USER, command, mounts
 from tests.live.test_bad_input import in_group
 from tests.strace import each, needs_strace
@@ -517,3 +518,22 @@ def test_a_checkout_below_the_covered_directory() -> None:
         done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
     assert done.stdout == "3\n"
     assert "windows huge (stage)" in done.stderr, done.stderr
+
+
+def test_code_is_not_searched_for_a_fix_that_gains_nothing(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes seconds for a large library, at each start of `run --fix`; the headers tell what a fix can gain."""
+    from hugealign.fixing import fix
+    from hugealign.io.regular import opened
+    from hugealign.run import copies
+
+    searched: list[int] = []
+
+    def made(fd: int, _: object) -> fix.Made:
+        searched.append(fd)
+        raise RefusalError("fix.no-window")
+
+    monkeypatch.setattr(fix, "made", made)
+    for path, searches in ((programs.good, 0), (programs.plain, 1)):
+        with opened(str(path)) as fd:
+            origin = copies.source(str(path), fd, copies.Fixes())
+        assert (origin is not None, len(searched)) == (not searches, searches)
