@@ -13,7 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from hugealign.system import cpuid
+from hugealign.errors import HugealignError
+from hugealign.system import cpuid, textcosts
 from hugealign.system import this_processor as processor
 from tests.live.programs import NO_THP, NOBODY, ROOT, Programs, hugealign
 from tests.support import worded
@@ -186,6 +187,15 @@ def test_what_text_costs_is_measured_once(programs: Programs, tmp_path: Path) ->
     kept.write_text("{}")
     hugealign("doctor", programs.directory, prefix=prefix)
     assert "fault" in kept.read_text()
+
+
+def test_half_a_curve_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No point would mean that nothing costs time."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(textcosts, "_DEADLINE", 0.0)
+    with pytest.raises(HugealignError, match="too slow"):
+        textcosts.of_this_machine()
+    assert textcosts.cached() is None
 
 
 def test_without_huge_pages_no_cost_is_measured(programs: Programs, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """One answer from faults, heat, counters and the costs of a machine."""
 
+from dataclasses import replace
+
 import pytest
 
-from hugealign.system.saving import Faults
+from hugealign.system.saving import Faults, of_faults
 from hugealign.system.textcosts import Point, Range, TextCosts
 from hugealign.watch.advise_verdict import Answer, Counted, Demand, Entries, Judged, judge
 from hugealign.watch.heat import Page, heat
@@ -108,3 +110,10 @@ def test_a_first_level_that_costs_is_a_bound() -> None:
     assert result.saving
     assert result.saving.low == 0
     assert 0.3 < result.saving.high < 0.5
+
+
+def test_the_least_that_is_saved_is_not_above_the_most_likely() -> None:
+    """What a fault costs in small and in huge pages is measured apart, and disturbed apart."""
+    disturbed = replace(COSTS, fault=Range(5000.0, 5100.0, 9000.0), huge_fault=Range(1000.0, 90000.0, 95000.0))
+    made = of_faults(disturbed, Faults(300, 10, 0.01, 330))
+    assert 0.0 < made.low <= made.value <= made.high
