@@ -103,7 +103,9 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
         if image.e_type not in (ET_EXEC, ET_DYN):
             raise DiagnosedError("file.object")
         source, symbols = _all_symbols(image, fd)
-        functions = _placed(symbols, {s.p_vaddr + s.p_memsz for s in image.text_segments})
+        limit = max((s.p_vaddr + s.p_memsz for s in image.text_segments), default=0)
+        ends = {s.sh_addr + s.sh_size for s in image.sections if s.sh_flags & SHF_EXECINSTR}
+        functions = _placed(symbols, limit, {*(end for end in ends if end <= limit), limit})
         functions.source = source
         functions.image = image
         functions.build_id = read_notes(fd, image).build_id
@@ -222,11 +224,13 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
     return symbols
 
 
-def _placed(symbols: list[_Symbol], ends: set[int]) -> Functions:
-    """Return the functions without overlap, sorted; one without a size extends to the next, or to one of *ends*."""
+def _placed(symbols: list[_Symbol], limit: int, ends: set[int]) -> Functions:
+    """Return the functions without overlap, sorted; one without a size extends to the next, or to one of *ends*.
+
+    None extends beyond *limit*, the end of the text.  Behind the last one there may be a pad, in a section of its own.
+    """
     functions = Functions([], [], [], [], {})
     starts, sizes, names, files = functions.starts, functions.sizes, functions.names, functions.files
-    limit = max(ends, default=0)
     best = _UNNAMED
     last = end = -1
     # By address and size; among equals the first in the table stays first.  Sorting twice by a number takes half the

@@ -98,6 +98,15 @@ def test_aliases_and_labels_inside(tmp_path: Path) -> None:
     assert functions.by_name["inner"] == functions.by_name["outer"] == functions.by_name["l"] == [0]
 
 
+def test_the_last_function_does_not_take_the_pad(tmp_path: Path) -> None:
+    """As frame_dummy of a program that hugealign linked: without a size, it would be the largest of all."""
+    (tmp_path / "a.s").write_text(
+        '.text\n.globl _start\n.type _start,@function\n_start: nop\n.section .pad,"ax",@progbits\n.zero 4096\n'
+    )
+    assemble(tmp_path)
+    assert read_functions(tmp_path / "a").sizes == [1]
+
+
 def test_refused(prog: Path, tmp_path: Path) -> None:
     with refused("file.object"):
         read_functions(prog.parent / "main.o")
