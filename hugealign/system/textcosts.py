@@ -134,7 +134,8 @@ def of_this_machine() -> TextCosts:
 
     Raises HugealignError without a C compiler, without memory for it, and where no process may write code.
     """
-    if costs := cached():
+    costs, age = _kept()
+    if costs and (costs.certain or age < _AGAIN):
         return costs
     room = min((size for size in (kernel.available_memory(), memory.room()) if size is not None), default=_LEAST_ROOM)
     if room < _LEAST_ROOM:
@@ -153,16 +154,19 @@ def of_this_machine() -> TextCosts:
 
 
 def cached() -> TextCosts | None:
-    """Return the costs of this machine if they were measured since it has booted, else None."""
+    """Return the costs of this machine if they were measured since it has booted, certain or not, else None."""
+    return _kept()[0]
+
+
+def _kept() -> tuple[TextCosts | None, float]:
+    """Return the costs that are kept, and how many seconds ago they were measured."""
     with (
         suppress(OSError, HugealignError, KeyError, TypeError, ValueError),
         using(resources.made(path := resources.cache(), path)) as directory,
         open(_at(directory, _name()), encoding="utf-8") as file,
     ):
-        costs = TextCosts.from_json(json.load(file))
-        if costs.certain or time.time() - os.fstat(file.fileno()).st_mtime < _AGAIN:
-            return costs
-    return None
+        return TextCosts.from_json(json.load(file)), time.time() - os.fstat(file.fileno()).st_mtime
+    return None, 0.0
 
 
 @functools.cache

@@ -189,6 +189,22 @@ def test_what_text_costs_is_measured_once(programs: Programs, tmp_path: Path) ->
     assert "fault" in kept.read_text()
 
 
+def test_uncertain_costs_are_measured_again_but_better_than_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    textcosts.of_this_machine()
+    (kept,) = (tmp_path / "hugealign").glob("textcosts-*.json")
+    kept.write_text(kept.read_text().replace('"certain": true', '"certain": false'))
+    os.utime(kept, (0, 0))
+    known = textcosts.cached()
+    assert known
+    assert not known.certain
+    textcosts.of_this_machine()
+    (again,) = (tmp_path / "hugealign").glob("textcosts-*.json")
+    assert again.stat().st_mtime > 0
+
+
 def test_half_a_curve_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No point would mean that nothing costs time."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -220,6 +220,15 @@ def test_text_that_cannot_be_huge_is_not_measured(touches: Path) -> None:
     assert worded("process.thp-disabled") in done.stderr
 
 
+def test_both_sides_have_the_same_windows(touches: Path) -> None:
+    """Those of a library, too, which the kernel places at a window only where its file can be huge."""
+    fixed, library = touches.with_name("aligned"), touches.with_name("libpages.so")
+    hugealign("fix", touches, "-o", fixed)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", library], input=_SOURCE, text=True, check=True)
+    small, huge = measure(*_SHORT, "--file", library, "--", fixed, status=None)["sides"]
+    assert (small["huge"], small["windows"], huge["huge"]) == (0, huge["windows"], huge["windows"])
+
+
 def test_without_mounts_the_files_themselves_are_made_huge_and_small(touches: Path) -> None:
     need("setpriv")
     fixed = touches.with_name("fixed")
