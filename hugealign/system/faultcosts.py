@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 
 from hugealign.io.descriptors import using
+from hugealign.system import textcosts
 from hugealign.system.textcosts import Range, TextCosts
 
 _MAPPED = 4 << 20  # bytes of the file
@@ -23,13 +24,17 @@ _ROUNDS = 3
 @functools.cache
 def known() -> TextCosts | None:
     """Return what page faults cost, as the only costs that are known; None if that cannot be measured."""
+    name = textcosts.name_for("faults")
+    if (costs := textcosts.kept(name)[0]) is not None:
+        return costs
     with suppress(OSError, AttributeError, ValueError):
         with using(os.memfd_create("text", os.MFD_CLOEXEC)) as fd:
             os.write(fd, b"\xcc" * _MAPPED)
-            costs = [_fault(fd, size) for size in _EVICTED]
+            fault = Range(*sorted(_fault(fd, size) for size in _EVICTED))
         none = Range(0.0, 0.0, 0.0)
-        return TextCosts(0.0, Range(*sorted(costs)), None, _AROUND, none, 1.0, 0, None, 1.0, certain=False)
-    return None
+        costs = TextCosts(0.0, fault, None, _AROUND, none, 1.0, 0, None, 1.0, certain=False)
+        textcosts.keep(name, costs)
+    return costs
 
 
 def _fault(fd: int, evicted: int) -> float:

@@ -134,7 +134,7 @@ def of_this_machine() -> TextCosts:
 
     Raises HugealignError without a C compiler, without memory for it, and where no process may write code.
     """
-    costs, age = _kept()
+    costs, age = kept(_name())
     if costs and (costs.certain or age < _AGAIN):
         return costs
     room = min((size for size in (kernel.available_memory(), memory.room()) if size is not None), default=_LEAST_ROOM)
@@ -148,22 +148,21 @@ def of_this_machine() -> TextCosts:
     if why := child.value.get(_WHY):
         raise HugealignError(f"the costs of text are not measured: {why}")
     costs = TextCosts.from_json(child.value)
-    with suppress(OSError, HugealignError), using(native.cache()) as directory:
-        _keep(directory, _name(), json.dumps(asdict(costs)))
+    keep(_name(), costs)
     return costs
 
 
 def cached() -> TextCosts | None:
     """Return the costs of this machine if they were measured since it has booted, certain or not, else None."""
-    return _kept()[0]
+    return kept(_name())[0]
 
 
-def _kept() -> tuple[TextCosts | None, float]:
-    """Return the costs that are kept, and how many seconds ago they were measured."""
+def kept(name: str) -> tuple[TextCosts | None, float]:
+    """Return the costs that are kept under *name*, None without any, and how many seconds ago they were measured."""
     with (
         suppress(OSError, HugealignError, KeyError, TypeError, ValueError),
         using(resources.made(path := resources.cache(), path)) as directory,
-        open(_at(directory, _name()), encoding="utf-8") as file,
+        open(_at(directory, name), encoding="utf-8") as file,
     ):
         return TextCosts.from_json(json.load(file)), time.time() - os.fstat(file.fileno()).st_mtime
     return None, 0.0
@@ -178,7 +177,12 @@ def known() -> TextCosts | None:
 
 
 def _name() -> str:
-    return f"textcosts-{_VERSION}-{_identity()}.json"
+    return name_for("all")
+
+
+def name_for(what: str) -> str:
+    """Return the name under which *what* was measured is kept, on this processor since this boot."""
+    return f"textcosts-{what}-{_VERSION}-{_identity()}.json"
 
 
 def _at(directory: int, name: str) -> str:
@@ -197,16 +201,18 @@ def _identity() -> str:
     return digest.hexdigest()[:24]
 
 
-def _keep(directory: int, name: str, text: str) -> None:
-    beside = f".{os.getpid()}-{name}"
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
-    with open(fd, "w", encoding="utf-8") as file:
-        file.write(text)
-    for old in os.listdir(directory):
-        if old.startswith("textcosts-") and old.endswith(".json"):
-            with suppress(OSError):
-                os.unlink(old, dir_fd=directory)
-    os.rename(beside, name, src_dir_fd=directory, dst_dir_fd=directory)
+def keep(name: str, costs: TextCosts) -> None:
+    """Keep *costs* under *name*, instead of all that were kept, if there is a place for it."""
+    with suppress(OSError, HugealignError), using(native.cache()) as directory:
+        beside = f".{os.getpid()}-{name}"
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
+        with open(fd, "w", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(costs)))
+        for old in os.listdir(directory):
+            if old.startswith("textcosts-") and old.endswith(".json"):
+                with suppress(OSError):
+                    os.unlink(old, dir_fd=directory)
+        os.rename(beside, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def _measured() -> dict[str, Any]:
