@@ -3,7 +3,7 @@
 from hugealign.cli import launching
 from hugealign.cli.launching import command_words
 from hugealign.errors import COMMAND_STATUSES, UsageError
-from hugealign.io.execution import execute
+from hugealign.io.execution import end_when_told, execute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ run finds COMMAND as the shell does, puts its text (for a script, that of the
 interpreter) on huge pages and becomes COMMAND, with the same pid, signals and
 descriptors and, apart from what is said below, the same environment and name.
 If anything fails, COMMAND runs unchanged. If not all of its text is huge, one
-line on stderr says why.
+line on stderr says why. SIGTERM, SIGINT and SIGQUIT end run while it prepares,
+also as process 1 of a container.
 
 --libs adds the libraries that COMMAND is linked with. --file adds what COMMAND
 starts (a shell, make, npm) or opens later (Python, the libraries of a wheel);
@@ -28,12 +29,17 @@ environment, run takes the files that have a whole window, or get one with --fix
 COMMAND and its children also use what `hugealign stage` has staged.
 
 --how=auto      in place, like `hugealign warm`, if the file system keeps huge
-                pages; else from a copy that is mounted over the file
+                pages; else from a copy that is mounted over the file; where that
+                is forbidden, as in most containers, like copy, except a program
+                that may look up its own path
 --how=in-place  only in place, like `hugealign warm`
 --how=stage     only from a mounted copy
---how=copy      from a copy in memory without a path, for containers that may not
-                mount. /proc/PID/exe and $ORIGIN then lead nowhere, and the
-                process has another name for ps and pgrep
+--how=copy      the program from a copy in memory without a path, which needs no
+                mount; libraries only in place. /proc/PID/exe and $ORIGIN then
+                lead nowhere
+
+Where the control group has a limit of memory, copies take at most a quarter of
+what it has left; a file that needs more runs as it is.
 
 A staged copy is on a tmpfs, mounted over the file in a mount namespace that only
 COMMAND and its children see. Other processes do not see what these mount.
@@ -71,5 +77,6 @@ def run_without_options(words: list[str]) -> int:
 
 
 def _run(words: list[str], args: "argparse.Namespace | None") -> int:
+    end_when_told()
     program, environ = launching.prepared(words[0], args)
     return execute(words, environ, program)

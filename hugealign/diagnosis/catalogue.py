@@ -58,6 +58,7 @@ REMEDIES = {
     "as-root": "run the command as root",
     "compile-pic": "compile with -fPIC",
     "copy-elsewhere": "copy it to another file system",
+    "exec-form": "start directly what the shell starts, in an image by CMD's exec form, or find it with: {command}",
     "fewer-windows": "request fewer with --windows",
     "find-holder": "look for the process as root[, or replace the file: {command}]",
     "fix": _FIX,

@@ -63,13 +63,30 @@ def execute(words: Sequence[str], environ: Mapping[bytes, bytes], program: str =
     return status
 
 
+def end_when_told() -> None:
+    """As process 1 of a container, end at the signals that end any other process, until the command takes our place.
+
+    The kernel passes them to a process 1 only if it handles them (pid_namespaces(7)).
+    """
+    if os.getpid() == 1:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(number, lambda given, _: os._exit(128 + given))
+
+
 def become(words: Sequence[str], environ: Mapping[bytes, bytes], program: str = "") -> None:
     """Execute *words* as execvp does, with *environ*; it returns only by raising OSError or ValueError.
 
-    *program* is the path to execute instead of the first word, which stays the name.  A script without ``#!`` is run by
-    a shell, even if another program of its name is later in PATH, which `os.execvpe` would take; but no ELF file is.
+    *program* is the path to execute instead of the first word, which stays the name.  If a guard forbids it, the first
+    word is executed, and one line says so.  A script without ``#!`` is run by a shell, even if another program of its
+    name is later in PATH, which `os.execvpe` would take; but no ELF file is.
     """
-    path = program or which(words[0])
+    if program:
+        try:
+            os.execve(program, list(words), environ)  # noqa: S606  # no shell on purpose
+        except OSError as error:
+            print(f"hugealign: {printable(words[0])}: its copy cannot be executed: {error.strerror}", file=sys.stderr)
+    path = which(words[0])
     try:
         (os.execve if path else os.execvpe)(path or words[0], list(words), environ)  # no shell on purpose
     except OSError as error:

@@ -1,5 +1,6 @@
 """One huge copy of a file: its original, its attributes, and whether it is huge."""
 
+import functools
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: The suffix of the identities of fixed copies.
 FIXED = "-fixed"
+#: One part in so many of the memory that a limited control group has left is for copies.
+_SHARE = 4
 
 
 class StagedFile(Record):
@@ -91,6 +94,8 @@ def source(path: str, fd: int, fixes: Fixes | None = None) -> StagedFile | None:
     a cache.  Raises HugealignError.
     """
     info, page_size = os.fstat(fd), kernel.huge_page_size()
+    if fixes:  # which takes memory, less than the copy
+        _check_room(info.st_size)
     windows = len(measure.text_windows(fd, page_size))
     if fixes and not cached(path, fd) and (new := fixes.of(fd, page_size, windows)):
         return StagedFile(path, fd, info, *new)
@@ -142,10 +147,7 @@ def check(origin: StagedFile) -> None:
 
 def write(origin: StagedFile, target: int) -> None:
     """Write the copy to the empty file *target*; holes stay holes.  Raises RefusalError."""
-    # A copy too large for the control group kills processes, us or others; a full tmpfs is only an error.
-    room = min((size for size in (kernel.available_memory(), memory.room()) if size is not None), default=origin.size)
-    if origin.size > room:
-        raise RefusalError("copy.no-room", size=origin.size, room=room)
+    _check_room(origin.size)
     try:
         if origin.output:
             from hugealign.fixing import writing
@@ -156,6 +158,28 @@ def write(origin: StagedFile, target: int) -> None:
     except OSError as error:
         raise RefusalError("copy.failed", error=error_name(error)) from error
     refuse_changed(origin)
+
+
+def _check_room(size: int) -> None:
+    """Raise RefusalError if a copy of *size* bytes could take memory that processes need.
+
+    A copy too large for the control group kills processes, us or others; a full tmpfs is only an error.  When the
+    program needs memory, the kernel can drop pages of a file, but none of a copy.  So all copies of this process
+    together get one part in `_SHARE` of what the group had left before the first.
+    """
+    rooms, group = [kernel.available_memory()], memory.room()
+    if group is not None:
+        rooms.append(max(0, group - _kept()))
+    room = min((room for room in rooms if room is not None), default=size)
+    if size > room:
+        raise RefusalError("copy.no-room", size=size, room=room)
+
+
+@functools.cache
+def _kept() -> int:
+    """Return the bytes of the control group that no copy of this process may take."""
+    room = memory.room() or 0
+    return room - room // _SHARE
 
 
 def refuse_changed(origin: StagedFile) -> None:

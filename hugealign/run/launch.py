@@ -10,14 +10,14 @@ from hugealign.elf.coverage import text_size
 from hugealign.elf.image import PT_INTERP, read_image
 from hugealign.elf.machines import least_text, native
 from hugealign.errors import HugealignError
-from hugealign.io import copying
+from hugealign.io import copying, resources
 from hugealign.io.descriptors import using
 from hugealign.io.execution import binary, which
-from hugealign.io.regular import FileError, opened
+from hugealign.io.regular import FileError, contains, opened
 from hugealign.pagecache import measure
 from hugealign.records import Record
 from hugealign.run import copies, store
-from hugealign.system import children, kernel, namespace
+from hugealign.system import children, confinement, kernel, namespace
 
 #: How to make the text of a command huge.
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
@@ -30,6 +30,12 @@ _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
 #: this does not replace warming.
 VARIABLE, SETTING = "GLIBC_TUNABLES", "glibc.elf.thp=1"
 _TUNABLE = SETTING.partition("=")[0]
+#: What a program contains that looks up where it lies, and one whose libraries are found from there (ld.so(8)).
+_OWN_PATH = tuple(b"/proc/%s/exe" % pid for pid in (b"self", b"%d", b"%i", b"%u", b"%ld", b"%lu"))
+_OWN_DIRECTORY = (b"$ORIGIN", b"${ORIGIN}")
+#: What a Dockerfile's CMD without brackets starts.
+_SHELLS = ("sh", "dash", "bash", "busybox")
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a directory of our own in it, whose owner is checked
 _FEW = 16  # files to try in place on a file system where one of them stayed small
 _LARGEST_LOADER = 8 << 20  # bytes to read of a loader; real ones have less than 1 MiB
 
@@ -99,10 +105,9 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
         return Launch([_failed(TextResult(command, IN_PLACE), error)])
     if program is None and not options.files and not os.path.isdir(options.place):
         return Launch(())
-    if program and options.how == COPY:
-        launch = _copied(command, os.path.realpath(program), options)
-    else:
-        launch = _prepared(program, options)
+    if program and options.how == COPY and not _is_itself(command, program):
+        return Launch([_failed(TextResult(os.path.realpath(program), IN_PLACE), RefusalError("copy.script"))])
+    launch = _prepared(command, program, options)
     if not any(text.windows for text in launch.texts):
         return launch
     if measure.huge_pages_disabled():
@@ -113,6 +118,11 @@ def prepare(command: str, options: LaunchOptions) -> Launch:
     with suppress(HugealignError):
         return launch.changed(tunable=program is not None and has_tunable(program))
     return launch
+
+
+def _is_itself(command: str, program: str) -> bool:
+    """Return whether *command* executes the file *program*, not a script that has it as its interpreter."""
+    return os.path.realpath(which(command) or command) == os.path.realpath(program)
 
 
 class _Files(Record):
@@ -160,17 +170,20 @@ def originals(stack: ExitStack, program: str | None, options: LaunchOptions) -> 
     return results
 
 
-def _prepared(program: str | None, options: LaunchOptions) -> Launch:
+def _prepared(command: str, program: str | None, options: LaunchOptions) -> Launch:
     files = _files(program, options)
     programs, named, trees = files.programs, files.named, files.trees
     texts = {path: TextResult(path, IN_PLACE) for path in files.paths}
     if options.how != STAGE:
         # A staged file was staged for a reason, and the attempt in place reads the file again.
-        in_place = [path for path in texts if options.how == IN_PLACE or not _in_store(path, options)]
+        # A copy in memory is of the program alone.
+        tried = files.libraries if options.how == COPY else texts
+        in_place = [path for path in tried if options.how != AUTO or not _in_store(path, options)]
         texts |= {text.path: text for text in _in_a_child(in_place, options)}
+    copy = ""
     if options.how != IN_PLACE:
         with _many_files() if trees else nullcontext():
-            texts = _staged(texts, program, options)
+            texts, copy = _staged(texts, command, program, options)
     alone = not any(text.windows for text in texts.values())
     for path in (*programs, *named):
         if not texts[path].windows and not texts[path].diagnosis:
@@ -178,7 +191,7 @@ def _prepared(program: str | None, options: LaunchOptions) -> Launch:
             texts[path] = texts[path].changed(diagnosis=diagnosis)
     done = [text for text in texts.values() if text.windows or text.diagnosis]
     done += [text for top, paths in trees.items() for text in _of_tree(top, [texts[path] for path in paths], options)]
-    return Launch(done)
+    return Launch(done, copy)
 
 
 def _below(top: str) -> list[str]:
@@ -229,8 +242,9 @@ def _without_windows(path: str, named: bool, alone: bool) -> Diagnosis | None:
         if size < (least := least_text(native())):
             if named:
                 return Diagnosis("text.small", path, {"text": size, "least": least})
-            advise = Remedy("name-files", ("hugealign", "advise", "--"), COMMAND)
-            return Diagnosis("program.small", path, {"text": size}, advise) if alone else None
+            kind = "exec-form" if os.path.basename(path) in _SHELLS else "name-files"
+            remedy = Remedy(kind, ("hugealign", "advise", "--"), COMMAND)
+            return Diagnosis("program.small", path, {"text": size}, remedy) if alone else None
     named_so = ("--file", path) if named else ()
     return copies.without_windows(path, "hugealign", "run", "--fix", *named_so, "--", needs=COMMAND)
 
@@ -277,12 +291,15 @@ def _in_a_child(paths: Sequence[str], options: LaunchOptions) -> list[TextResult
     ]
 
 
-def _staged(texts: Mapping[str, TextResult], program: str | None, options: LaunchOptions) -> dict[str, TextResult]:
+def _staged(
+    texts: Mapping[str, TextResult], command: str, program: str | None, options: LaunchOptions
+) -> tuple[dict[str, TextResult], str]:
     """Put huge copies over the files that are not huge yet, or could have more windows, in a namespace of our own.
 
-    And over those of which the store has a copy.
+    And over those of which the store has a copy.  Where we may not mount, the program gets a copy without a path.
+    Return the results, and what to execute instead of *command*, empty for the command itself.
     """
-    results = dict(texts)
+    results, copy = dict(texts), ""
     # An ordinary user's copies, those of libraries too, need a user namespace.
     gives_none = bool(os.geteuid()) and program is not None and namespace.privileged(program)
     with ExitStack() as stack:
@@ -298,20 +315,26 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
                     continue
                 windows = origin.file.windows
                 copies.check(origin.file)
-                if gives_none:
+                if gives_none and options.how != COPY:
                     raise RefusalError("process.privileged-program")
                 origins.append(origin)
             except (OSError, HugealignError) as error:
                 results[text.path] = _failed(text, error, windows)
-        for path in () if gives_none else store.shared(options.place):
+        for path in () if gives_none or options.how == COPY else store.shared(options.place):
             if path not in texts:  # not named: if its copy cannot be had, it is as if there were no store
                 with suppress(OSError, HugealignError):
                     if (origin := _origin(stack, path, options, only_stored=True)) is not None:
                         copies.check(origin.file)
                         origins.append(origin)
         try:
-            if origins and (reason := namespace.refusal()):
-                raise RefusalError.of(reason)
+            if origins and (reason := _no_mounts(options)):
+                for origin in origins:
+                    path = origin.file.path
+                    if program and path == os.path.realpath(program):
+                        results[path], copy = _copied(command, origin.file, options, reason)
+                    elif path in texts:
+                        results[path] = _failed(results[path], RefusalError.of(reason), origin.file.windows)
+                origins = []
             for text in _in_namespace(origins, options.place) if origins else ():
                 if text.path in texts:
                     results[text.path] = text
@@ -322,7 +345,15 @@ def _staged(texts: Mapping[str, TextResult], program: str | None, options: Launc
                 path = origin.file.path
                 if path in texts and results[path].how == IN_PLACE:
                     results[path] = _failed(results[path], _uncopied(error), origin.file.windows)
-    return results
+    return results, copy
+
+
+def _no_mounts(options: LaunchOptions) -> Diagnosis | None:
+    """Return why no copy is mounted, None if copies can be."""
+    if options.how == COPY:
+        return Diagnosis("copy.library", "", {})
+    reason = namespace.refusal()
+    return reason and reason.changed(remedy=Remedy("look", ("hugealign", "explain", reason.code)))
 
 
 class _Origin(Record):
@@ -424,24 +455,56 @@ def _measured(origin: copies.StagedFile, copy: int, how: str) -> TextResult:
     return done if done.whole else done.changed(diagnosis=copies.diagnosis(copy).about(origin.path))
 
 
-def _copied(command: str, path: str, options: LaunchOptions) -> Launch:
-    """Make a huge copy in memory without a path, for systems that allow no mounts."""
-    text = TextResult(path, IN_PLACE)
+def _copied(
+    command: str, origin: copies.StagedFile, options: LaunchOptions, reason: Diagnosis
+) -> tuple[TextResult, str]:
+    """Make a huge copy of the program in memory without a path, as we may not mount one for this *reason*.
+
+    Return what came of it, and the path to execute.  Without --how=copy, only a program that a copy without a path does
+    as well is copied.
+    """
+    text = TextResult(origin.path, IN_PLACE, origin.windows)
     try:
-        if path != os.path.realpath(which(command) or command):
-            raise RefusalError("copy.script")
-        with opened(path) as fd:
-            origin = copies.source(path, fd, copies.Fixes() if options.fix else None)
-            if origin is None:
-                return Launch([text.changed(diagnosis=_without_windows(path, named=False, alone=True))])
-            text = text.changed(windows=origin.windows)
-            copies.check(origin)
-            if namespace.privileged(fd):
-                raise RefusalError("copy.privileges")
-            copy = _copy_in_memory(origin)
-            return Launch([_measured(origin, copy, COPY)], f"/proc/self/fd/{copy}")
+        if options.how == STAGE or not _is_itself(command, origin.path):
+            raise RefusalError.of(reason)
+        if options.how == AUTO and confinement.by_file():
+            raise RefusalError.of(reason)
+        if namespace.privileged(origin.fd):
+            raise RefusalError("copy.privileges")
+        if options.how == AUTO and _looks_for_itself(origin.path):
+            raise RefusalError("copy.own-path", reason.remedy)
+        # Not the copy of a store, of which this process may see only the path.
+        whole = copies.source(origin.path, origin.fd, copies.Fixes() if options.fix else None) or origin
+        copy = _copy_in_memory(whole)
+        return _measured(whole, copy, COPY), _path(copy, os.path.basename(which(command) or command))
     except HugealignError as error:
-        return Launch([_failed(text, error)])
+        return _failed(text, error), ""
+
+
+def _looks_for_itself(path: str) -> bool:
+    """Return whether the program at *path*, or a library that it is linked with, may look up where the program lies."""
+    from hugealign.system.libraries import resolve
+
+    # The loader does so only for $ORIGIN in the program.
+    loader = os.path.realpath(_loader(path))
+    libraries = [file for file in resolve(path).paths if file != loader]
+    return contains(path, (*_OWN_PATH, *_OWN_DIRECTORY)) or any(contains(file, _OWN_PATH) for file in libraries)
+
+
+def _path(copy: int, name: str) -> str:
+    """Return a path of the open *copy* in memory, if possible one that ends in *name*, the process's name then (comm).
+
+    The link stays, since nothing of us is left to remove it.  It leads to a descriptor of the process that follows it,
+    so one link serves all.
+    """
+    file = f"/proc/self/fd/{copy}"
+    with suppress(OSError, HugealignError):
+        place = f"{_SHARED_MEMORY}/hugealign-{os.geteuid()}/{copy}"
+        with using(resources.made(place, _SHARED_MEMORY)) as directory, suppress(FileExistsError):
+            os.symlink(file, name, dir_fd=directory)
+        if os.path.samestat(os.stat(f"{place}/{name}"), os.fstat(copy)):
+            return f"{place}/{name}"
+    return file
 
 
 def _copy_in_memory(origin: copies.StagedFile) -> int:
@@ -473,17 +536,22 @@ def _memory_file(name: str) -> int:
 
 def has_tunable(path: str) -> bool:
     """Return whether the loader of the program at *path* has the tunable `SETTING`.  Raises HugealignError."""
+    loader = _loader(path)
+    if not loader:
+        return False
+    with opened(loader) as fd:
+        # `ld.so --list-tunables` prints these names; the file contains each as a whole (dl-tunable-list.h).
+        return _TUNABLE.encode() + b"\0" in os.pread(fd, _LARGEST_LOADER, 0)
+
+
+def _loader(path: str) -> str:
+    """Return the path of the loader that the program at *path* names, empty without one.  Raises HugealignError."""
     with opened(path) as fd:
         image = read_image(fd)
         segment = next((s for s in image.segments if s.p_type == PT_INTERP), None)
         if segment is None or segment.p_offset >= image.file_size:
-            return False
-        loader = os.pread(fd, min(segment.p_filesz, 4096), segment.p_offset).rstrip(b"\0")
-    if not loader:
-        return False
-    with opened(os.fsdecode(loader)) as fd:
-        # `ld.so --list-tunables` prints these names; the file contains each as a whole (dl-tunable-list.h).
-        return _TUNABLE.encode() + b"\0" in os.pread(fd, _LARGEST_LOADER, 0)
+            return ""
+        return os.fsdecode(os.pread(fd, min(segment.p_filesz, 4096), segment.p_offset).rstrip(b"\0"))
 
 
 def with_tunable(environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:

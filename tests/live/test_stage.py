@@ -336,6 +336,34 @@ def test_control_group_without_the_memory(stock: Path) -> None:
         group.rmdir()
 
 
+def test_a_limit_that_the_program_needs_itself(stock: Path) -> None:
+    """What is left of 64 MiB with a copy of 34 is too little for the other 40 that the file's pages make room for."""
+    memory = Path("/sys/fs/cgroup/memory")
+    if not (memory / "memory.limit_in_bytes").exists():
+        memory = Path("/sys/fs/cgroup")
+    group = memory / f"hugealign-limited-{os.getpid()}"
+    try:
+        group.mkdir()
+        prefix = in_group(group, 64 << 20)
+    except OSError as error:
+        pytest.skip(f"no control group for memory: {error.strerror}")
+    program = stock / "larger"
+    shutil.copy(stock / "good", program)
+    with program.open("ab") as file:
+        file.write(os.urandom(1 << 20) * 28)
+    try:
+        with running([*prefix, *command("run", "--how=stage", "--", program, "5")]) as child:
+            takes = message([*prefix, sys.executable, "-c", "bytearray(b'x') * (40 << 20)"])
+            assert (takes.returncode, child.poll()) == (0, None)
+            child.kill()
+            assert child.stderr
+            assert (
+                worded("copy.no-room", size=program.stat().st_size, room=0).partition("0 B")[0] in child.stderr.read()
+            )
+    finally:
+        group.rmdir()
+
+
 _NO_NAMESPACES = """
 import ctypes, os, sys
 go, told = os.pipe(), os.pipe()
@@ -364,16 +392,113 @@ def test_permission_by_group(stock: Path) -> None:
         assert huge_kib(child.pid, program) == ALL
 
 
-def test_no_user_namespaces(stock: Path) -> None:
-    user = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")
-    words = [sys.executable, "-c", _NO_NAMESPACES, *user, *command("run", "--", stock / "good")]
-    one_line(message(words), worded("process.no-mounts", call="unshare", error="ENOSPC"))
+def no_user_namespaces(*_: Path) -> list[str]:
+    return [sys.executable, "-c", _NO_NAMESPACES, "setpriv", "--reuid=1000", "--regid=1000", "--clear-groups"]
 
 
-def test_root_without_the_right_to_mount(stock: Path) -> None:
+def no_right_to_mount(*_: Path) -> list[str]:
     """As in a container: a user namespace would take from root what it may outside, so it gets none."""
-    words = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", *command("run", "--", stock / "good")]
-    one_line(message(words), worded("process.would-lose-privileges"))
+    return ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+
+
+def root_that_is_no_mount_point(stock: Path, inside: Path) -> list[str]:
+    """There nothing can be kept to ourselves, so nothing is mounted."""
+    places = [p for p in ("/usr", "/bin", "/lib", "/lib64", "/proc", "/dev", str(ROOT), str(stock)) if Path(p).exists()]
+    lines = [f"mkdir -p {inside}{p} && mount --rbind {p} {inside}{p}" for p in places]
+    return ["unshare", "--mount", "sh", "-ec", "\n".join([*lines, f'exec chroot {inside} "$@"']), "sh"]
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "facts"),
+    [
+        (no_user_namespaces, "process.no-mounts", {"call": "unshare", "error": "ENOSPC"}),
+        (no_right_to_mount, "process.would-lose-privileges", {}),
+        (root_that_is_no_mount_point, "process.no-mounts", {"call": "mount", "error": "EINVAL"}),
+    ],
+)
+def test_where_nothing_may_be_mounted(
+    stock: Path, tmp_path: Path, where: Callable[[Path, Path], list[str]], code: str, facts: dict[str, str]
+) -> None:
+    """The program runs from a copy without a path, under the name that it was called by."""
+    prefix = where(stock, tmp_path)
+    done = message([*prefix, *command("run", "--how=stage", "--", stock / "good")])
+    one_line(done, worded(code, **facts), advised("look", "hugealign", "explain", code))
+    link = stock / "called"
+    link.unlink(missing_ok=True)
+    link.symlink_to(stock / "good")
+    with running([*prefix, *command("run", "--", link, "5")]) as child:
+        pid = children(child.pid) or [child.pid]
+        smaps = Path(f"/proc/{pid[0]}/smaps").read_text(encoding="utf-8")
+        assert sum(int(n) for n in re.findall(r"ShmemPmdMapped: +(\d+)", smaps)) == ALL
+        assert Path(f"/proc/{pid[0]}/comm").read_text() == "called\n"
+        for one in pid:
+            os.kill(one, signal.SIGKILL)
+        assert child.stderr
+        assert child.stderr.read() == ""
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+
+
+def test_a_program_that_looks_for_itself_is_not_copied_without_a_path(stock: Path) -> None:
+    """`state` reads /proc/self/exe, `user` finds its library from $ORIGIN; --how=copy leaves that to who says it."""
+    prefix = no_right_to_mount()
+    look = advised("look", "hugealign", "explain", "process.would-lose-privileges")
+    plain, done = (message([*prefix, *words]) for words in ([stock / "state"], command("run", "--", stock / "state")))
+    assert state(done.stdout) == state(plain.stdout)
+    assert done.stderr.endswith(f"0 of 3 windows huge: {worded('copy.own-path')}; {look}\n")
+    done = message([*prefix, *command("run", "--how=copy", "--", stock / "state")])
+    assert ("/proc/self/exe -> /memfd:state (deleted)" in done.stdout, done.stderr) == (True, "")
+
+
+def test_libraries_that_a_copy_without_a_path_leaves_out(stock: Path) -> None:
+    library = stock / "lib/libused.so"
+    env = environment(LD_LIBRARY_PATH=str(library.parent))
+    with running(command("run", "--how=copy", "--libs", "--", stock / "user"), env=env) as child:
+        child.kill()
+        assert child.stderr
+        assert f"{library}: 0 of 3 windows huge: {worded('copy.library')}\n" in child.stderr.read()
+
+
+def test_a_copy_that_must_not_be_executed(stock: Path) -> None:
+    """strace does not count its own: the second is that of the copy, after Python; then the file is executed."""
+    need("strace")
+    prefix = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=execve", "-e", "inject=execve:error=EACCES:when=2"]
+    done = message([*prefix, *command("run", "--how=copy", "--", stock / "good")])
+    assert (done.returncode, done.stderr.count("its copy cannot be executed: Permission denied")) == (0, 1)
+
+
+def test_process_1_ends_when_told_while_it_prepares(stock: Path) -> None:
+    """The kernel keeps such signals from a process 1 that does not handle them, and the command would start."""
+    need("strace")
+    slowly = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fchmod", "-e", "inject=fchmod:delay_enter=1s")
+    words = ["unshare", "--pid", "--fork", "--kill-child", *command("run", "--how=copy", "--", stock / "good", "5")]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+        with subprocess.Popen([*slowly, *words], env=environment(), stdout=subprocess.PIPE) as child:
+            process = None
+            while process is None:
+                assert child.poll() is None
+                process = next(filter(has_copy, descendants(child.pid)), None)
+            os.kill(process, number)
+            assert child.stdout
+            said = child.stdout.read(5)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+            assert (said, child.wait()) == (b"", 128 + number)
+
+
+def descendants(pid: int) -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for child in children(pid):
+            yield child
+            yield from descendants(child)
+
+
+def has_copy(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return any("memfd:good" in os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd"))
+    return False
 
 
 @pytest.mark.parametrize("how", ["stage", "copy"])
@@ -395,18 +520,7 @@ def test_capabilities_of_the_caller_are_kept(stock: Path) -> None:
     done = message([*words, *command("run", "--", stock / "state")])
     assert state(done.stdout) == state(plain.stdout)
     assert "CapAmb:\t0000000000000400" in done.stdout
-    assert done.stderr.count(worded("process.would-lose-privileges")) == 1
-
-
-def test_chroot(stock: Path, tmp_path: Path) -> None:
-    """Where the root is no mount point nothing can be kept to ourselves: nothing is mounted then."""
-    inside = tmp_path / "root"
-    places = [p for p in ("/usr", "/bin", "/lib", "/lib64", "/proc", "/dev", str(ROOT), str(stock)) if Path(p).exists()]
-    lines = [f"mkdir -p {inside}{p} && mount --rbind {p} {inside}{p}" for p in places]
-    words = " ".join(command("run", "--", stock / "good"))
-    line = "\n".join([*lines, f"chroot {inside} {words}"])
-    done = message(["unshare", "--mount", "sh", "-ec", line])
-    one_line(done, worded("process.no-mounts", call="mount", error="EINVAL"))
+    assert done.stderr.count(worded("copy.own-path")) == 1
 
 
 def test_copy_cannot_be_written_to(stock: Path, user: bool) -> None:

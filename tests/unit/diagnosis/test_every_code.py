@@ -31,6 +31,8 @@ ALONE = {
     "container.description": "commands/test_oci_hook.py::test_what_an_engine_does_not_describe",
     "container.hook-ended": "commands/test_oci_hook.py::test_a_process_of_the_hook_that_is_killed",
     "container.no-time": "commands/test_oci_hook.py::test_the_time_is_bounded_from_the_first_byte",
+    "copy.library": "live/test_stage.py::test_libraries_that_a_copy_without_a_path_leaves_out",
+    "copy.own-path": "live/test_stage.py::test_a_program_that_looks_for_itself_is_not_copied_without_a_path",
     "file.no-functions": "commands/test_hostile_profiles.py::test_unwind_information_of_zeros",
     "file.no-zstd": "commands/test_archives.py::test_no_zstd_program",
     "file.not-recorded": "live/test_trees.py::test_a_list_that_cannot_be_written_prevents_no_fix",
