@@ -49,7 +49,7 @@ test-kernels: setup ## kernels of Debian's, in software emulation; writes docs/m
 	$(PYTHON) -m tests.kernels --write docs/measured/kernels.md
 
 test-live: setup ## every file system, THP mode, writer and user; as root
-	tests/setup.sh $(VENV) mmdebstrap podman crun containerd runc php-cli luajit default-jdk-headless
+	tests/setup.sh $(VENV) mmdebstrap podman crun containerd runc docker.io php-cli luajit default-jdk-headless
 	$(PYTEST) -m matrix tests/live $(ARGS)
 
 test-postgres: ## build PostgreSQL with hugealign, run its tests, warm it, look at it

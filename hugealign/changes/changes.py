@@ -6,7 +6,6 @@ through a link that its owner has put there since.
 """
 
 import glob
-import json
 import os
 import shlex
 import shutil
@@ -32,13 +31,12 @@ from hugealign.records import Record
 from hugealign.run import store
 from hugealign.run.store import StoredCopy
 from hugealign.services import dropins, enable, oci, programs
-from hugealign.system import journal, kernel, namespace
+from hugealign.system import hooks, journal, kernel, namespace
 from hugealign.system.journal import Entry
 
 #: What stands in the first lines of our examples, where they can have comments.
 EXAMPLE = "`hugealign status --undo` removes it"
-#: Where podman and CRI-O look for hooks (oci-hooks(5)), where containerd is configured, and our examples for apt.
-_HOOKS = ("/etc/containers/oci/hooks.d", "/usr/share/containers/oci/hooks.d")
+#: Where containerd is configured, and our examples for apt.
 _CONTAINERD = "/etc/containerd/config.toml"
 _FOR_APT = ("/etc/apt/apt.conf.d/80hugealign", "/usr/local/sbin/hugealign-refix")
 _LIMIT = 1 << 20  # bytes of a configuration
@@ -187,20 +185,18 @@ def _units(pattern: str, mark: str) -> Iterator[str]:
 
 def _text(path: str, limit: int = _LIMIT) -> str:
     """Return the beginning of the regular file at *path*, nothing of anything else.  Raises UnreadableError."""
-    if not os.path.isfile(path):  # as a unit that is masked
-        return ""
     try:
-        with opened(path, empty=True) as fd:
-            return os.read(fd, limit).decode(errors="replace")
+        return hooks.text(path, limit)
     except FileError as error:
         raise UnreadableError.of(diagnosed(path, error)) from error
 
 
 def _hooks() -> Iterator[_Fields]:
-    for place in _HOOKS:
-        for path in sorted(glob.glob(f"{place}/*.json")):
-            if _is_ours(_parsed(path).get("hook")):
-                yield path, {}, _run("rm", "--", path)
+    places = hooks.looked_in()
+    for path in hooks.files():
+        if hooks.is_ours(_parsed(path).get("hook")):
+            unread = "" if os.path.dirname(path) in places else ":".join(places)
+            yield path, {"places": unread, "said": hooks.said()}, _run("hugealign", "oci-hook", "--uninstall")
 
 
 def _runtimes() -> Iterator[_Fields]:
@@ -209,9 +205,9 @@ def _runtimes() -> Iterator[_Fields]:
     except (ValueError, RecursionError):
         return
     for runtime, specification in _specifications("", configuration):
-        hooks = _parsed(specification).get("hooks")
-        stages = hooks.values() if isinstance(hooks, dict) else ()
-        if any(_is_ours(hook) for stage in stages if isinstance(stage, list) for hook in stage):
+        given = _parsed(specification).get("hooks")
+        stages = given.values() if isinstance(given, dict) else ()
+        if any(hooks.is_ours(hook) for stage in stages if isinstance(stage, list) for hook in stage):
             facts = {"runtime": runtime, "specification": specification}
             yield _CONTAINERD, facts, Remedy("remove-runtime")
 
@@ -227,21 +223,15 @@ def _specifications(name: str, table: Mapping[str, Any], depth: int = 0) -> Iter
 
 def _parsed(path: str) -> dict[str, Any]:
     """Return the object in the JSON file at *path*, an empty one for anything else.  Raises UnreadableError."""
-    with suppress(ValueError, RecursionError):
-        document = json.loads(_text(path))
-        return document if isinstance(document, dict) else {}
-    return {}
-
-
-def _is_ours(hook: object) -> bool:
-    """Return whether the *hook* of a container (runtime-spec/config.md) starts `hugealign oci-hook`."""
-    if not isinstance(hook, dict) or not isinstance(hook.get("args"), list):
-        return False
-    return "oci-hook" in hook["args"] and os.path.basename(str(hook.get("path"))).startswith("hugealign")
+    try:
+        return hooks.parsed(path)
+    except FileError as error:
+        raise UnreadableError.of(diagnosed(path, error)) from error
 
 
 def _remove(change: Change) -> None:
     os.unlink(change.subject)
+    hooks.forget()
 
 
 def _examples() -> Iterator[_Fields]:

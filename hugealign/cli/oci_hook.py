@@ -21,13 +21,19 @@ image does not change. Containers of one image share the copies, which are in
 Programs that are not staged within 20 s run from the image, because engines kill
 slow hooks.
 
+--install writes the hook where podman looks for hooks by its configuration,
+usually /usr/share/containers/oci/hooks.d/hugealign.json. Engines hide what a
+hook prints: look at journalctl -t hugealign, or at hugealign status.
+
 example:
-  install -D -m 644 examples/containers/hugealign.json \\
-      /etc/containers/oci/hooks.d/hugealign.json
+  hugealign oci-hook --install
   podman run --annotation hugealign.text=auto \\
       --annotation hugealign.fix=true IMAGE
 """
-STATUS = {0: "always: if a program cannot be staged, the container starts as before", 2: "", 3: ""}
+STATUS = {
+    0: "as a hook always: if a program cannot be staged, the container starts as before",
+    1: "with --install or --uninstall: nothing was changed, and one line says why",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store", metavar="DIR", default=oci.STORE, help=f"the directory of the copies (default: {oci.STORE})"
     )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--install", action="store_true", help="write the hook where podman looks, and do nothing else")
+    what.add_argument("--uninstall", action="store_true", help="remove the hook, and do nothing else")
     parser.add_argument("-v", "--verbose", action="store_true", help="also print what was staged")
 
 
@@ -47,6 +56,8 @@ def run(args: argparse.Namespace) -> int:
     from hugealign.system import children
 
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
+    if args.install or args.uninstall:
+        return _change(args)
     # In a child, since whatever waits there, for a lock, a disk or a server, has to end with us.
     try:
         work = children.function(lambda: _work(args))
@@ -60,15 +71,36 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _change(args: argparse.Namespace) -> int:
+    """Install or remove the hook, and return the exit status."""
+    from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
+    from hugealign.services import enable, oci
+
+    try:
+        if args.install:
+            print(f"wrote {printable(oci.install(enable.command()))}")
+            return 0
+        if not (removed := oci.uninstall()):
+            raise RefusalError("machine.unchanged")
+    except OSError as error:
+        path = os.fsdecode(error.filename or "")
+        raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
+    print(*(f"removed {printable(path)}" for path in removed), sep="\n")
+    return 0
+
+
 def _work(args: argparse.Namespace) -> None:
     from hugealign.diagnosis import render
+    from hugealign.diagnosis.values import Diagnosis
     from hugealign.services import oci
 
     try:
         wanted = oci.container(oci.read_state())
         for bound in oci.bind(wanted, args.store) if wanted else ():
             if bound.diagnosis:
-                _say(f"{bound.path}: {render.text(bound.diagnosis)}")
+                no_store = bound.diagnosis.code == "store.failed" and oci.rootless()
+                why = Diagnosis("container.rootless", bound.path, {}) if no_store else bound.diagnosis
+                _say(f"{bound.path}: {render.text(why)}")
             elif args.verbose:
                 _say(f"{bound.path}: {bound.windows} windows in a huge copy")
     except Exception as error:  # noqa: BLE001  # whatever an image contains, the container starts
@@ -76,4 +108,7 @@ def _work(args: argparse.Namespace) -> None:
 
 
 def _say(line: str) -> None:
+    from hugealign.system import hooks
+
+    hooks.say(printable(line))
     print(f"hugealign: {printable(line)}", file=sys.stderr)

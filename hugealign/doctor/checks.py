@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hugealign import settings
-from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy
+from hugealign.diagnosis.values import COMMAND, ROOT, Diagnosis, Remedy
 from hugealign.errors import UsageError
 from hugealign.pagecache import diagnose
 from hugealign.system.budget import Answer
@@ -48,7 +48,8 @@ class MachineFacts:
     executes have no huge pages; *no_mounts* says why it may not mount copies, None if it may.  *limit* is that
     of our control group, *free* the free memory in blocks that can hold a huge page, both in bytes.  *loader* is the
     name and version of a dynamic linker that does not place libraries by their alignment.  *variables* are those
-    that begin with ``HUGEALIGN_``.  *costs* are those of text, None if they were not measured.
+    that begin with ``HUGEALIGN_``.  *costs* are those of text, None if they were not measured.  *unread_hooks* are our
+    hooks for containers outside of *hook_places*, where podman looks.
     """
 
     release: str
@@ -64,12 +65,14 @@ class MachineFacts:
     costs: TextCosts | None = None
     places: tuple[Place, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
+    unread_hooks: tuple[str, ...] = ()
+    hook_places: tuple[str, ...] = ()
 
 
 def check(facts: MachineFacts) -> list[Check]:
     """Return what was looked at, in the order of its distance: the machine, this process, places, memory."""
     return [*_machine(facts), *_process(facts), *(_place(facts, p) for p in facts.places), *_memory(facts),
-            *_settings(facts)]  # fmt: skip
+            *_settings(facts), *_hooks(facts)]  # fmt: skip
 
 
 def exit_status(checks: list[Check]) -> int:
@@ -151,6 +154,13 @@ def _settings(facts: MachineFacts) -> Iterator[Check]:
             yield Check(OBSTACLE, Diagnosis("setting.bad-value", "", given, Remedy("unset")))
         elif name == "HUGEALIGN_DISABLE" and value == "1":
             yield Check(OBSTACLE, Diagnosis("setting.disabled", "", given, Remedy("unset")))
+
+
+def _hooks(facts: MachineFacts) -> Iterator[Check]:
+    install = Remedy("run", ("hugealign", "oci-hook", "--install"), ROOT)
+    for path in facts.unread_hooks:
+        places = {"places": ":".join(facts.hook_places)}
+        yield Check(OBSTACLE, Diagnosis("container.hook-unread", path, places, install))
 
 
 def _is_bad(name: str, value: str) -> bool:

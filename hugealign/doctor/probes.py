@@ -4,15 +4,16 @@ import errno
 import glob
 import os
 import re
+import shutil
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from hugealign.diagnosis.values import unpacked
 from hugealign.doctor.checks import Check, MachineFacts, Place, check
 from hugealign.errors import HugealignError
 from hugealign.pagecache import measure, warming
-from hugealign.system import budget, children, kernel, memory, namespace, textcosts
+from hugealign.system import budget, children, hooks, kernel, memory, namespace, textcosts
 
 #: Seconds to mount something, and for all experiments.
 MOUNTING_LIMIT, TRIALS_LIMIT = 3.0, 10.0
@@ -49,8 +50,18 @@ def look(paths: Sequence[str]) -> MachineFacts:
         processor=budget.answer(asked),
         costs=textcosts.known(),
         places=tuple(Place(path, **(trial.value or _NO_ANSWER)) for path, trial in zip(paths, trials, strict=True)),
+        unread_hooks=tuple(_unread_hooks(hook_places := tuple(hooks.looked_in()))),
+        hook_places=hook_places,
         variables={name: value for name, value in os.environ.items() if name.startswith("HUGEALIGN_")},
     )
+
+
+def _unread_hooks(places: Sequence[str]) -> Iterator[str]:
+    """Yield our hooks for containers that are not in *places*, if podman is here to look for them."""
+    for path in hooks.files() if shutil.which("podman") else ():
+        with suppress(HugealignError):
+            if os.path.dirname(path) not in places and hooks.is_ours(hooks.parsed(path).get("hook")):
+                yield path
 
 
 def _no_mounts() -> object:

@@ -486,7 +486,7 @@ def _mounted(place: str, private: bool) -> int:
 def _mount(fd: int, place: str, private: bool) -> None:
     """Mount a tmpfs on the open directory *fd*, unless it is no longer at *place*.  Raises OSError, HugealignError."""
     resources.check_directory(fd, place)
-    if os.listdir(fd):
+    if os.listdir(fd) and not _emptied(fd):
         raise DiagnosedError("store.not-empty", store=place)
     try:
         namespace.mount_tmpfs(f"/proc/self/fd/{fd}", f"mode=0{700 if private else 755}")
@@ -495,6 +495,21 @@ def _mount(fd: int, place: str, private: bool) -> None:
             with contextlib.suppress(OSError):
                 os.rmdir(place)
             raise
+
+
+def _emptied(directory: int) -> bool:
+    """Remove what is below the open *directory* if it is nothing but directories; return whether nothing is left.
+
+    A container engine makes them after a boot, for a volume whose source is a copy that is not there yet.
+    """
+    for _, directories, files, at in os.fwalk(".", dir_fd=directory):
+        if files or any(not stat.S_ISDIR(os.lstat(name, dir_fd=at).st_mode) for name in directories):
+            return False
+    with contextlib.suppress(OSError):  # a mount point, or a new file
+        for _, names, _, at in os.fwalk(".", topdown=False, dir_fd=directory):
+            for name in names:
+                os.rmdir(name, dir_fd=at)
+    return not os.listdir(directory)
 
 
 def _remove_empty(store: int, place: str) -> None:

@@ -23,11 +23,11 @@ from typing import Any
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis, unpacked
 from hugealign.errors import HugealignError
-from hugealign.io import copying, mounts, places
+from hugealign.io import copying, mounts, places, replacing
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened, opened_at
 from hugealign.run import store
-from hugealign.system import children, kernel, namespace, rooted
+from hugealign.system import children, hooks, kernel, namespace, rooted
 from hugealign.verification import inputs
 
 #: No other user may enter it: not all users may read the contents of an image.
@@ -41,6 +41,46 @@ _MOST = 16  # programs of a container, and words of its command, to look at
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CLONE_NEWNS = 0x00020000  # linux/sched.h
 _SCRIPT = re.compile(rb"#![ \t]*([^ \t\n]+)")
+
+
+_HOOK = "hugealign.json"
+_MODE = 0o644
+
+
+def hook(command: str) -> str:
+    """Return the text of the hook that starts the *command*, the path of hugealign (oci-hooks(5))."""
+    document = {
+        "version": "1.0.0",
+        "hook": {"path": command, "args": ["hugealign", "oci-hook"], "timeout": 60},
+        "when": {"annotations": {f"^{re.escape(ANNOTATION)}$": "."}},
+        "stages": ["createRuntime"],
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def install(command: str) -> str:
+    """Write the hook where podman looks, and remove it elsewhere; return its path.  Raises OSError."""
+    places = hooks.looked_in()
+    path = os.path.join(hooks.DEFAULT if hooks.DEFAULT in places or not places else places[-1], _HOOK)
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    replacing.write(path, hook(command).encode(), _MODE)
+    uninstall(path)
+    return path
+
+
+def uninstall(kept: str = "") -> list[str]:
+    """Remove our hooks, except *kept*, and what they have said; return their paths.  Raises OSError, FileError."""
+    removed = [path for path in hooks.files() if path != kept and hooks.is_ours(hooks.parsed(path).get("hook"))]
+    for path in removed:
+        os.unlink(path)
+    hooks.forget()
+    return removed
+
+
+def rootless() -> bool:
+    """Return whether this process is root in a user namespace alone, or not at all, and so may not stage for others."""
+    with open("/proc/self/uid_map", encoding="ascii") as file:
+        return bool(os.geteuid()) or file.read().split() != ["0", "0", "4294967295"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,7 @@
-"""`hugealign oci-hook`: podman and crun start images that nobody changed, from huge copies; real overlays on ext4."""
+"""`hugealign oci-hook`: podman and crun start images that nobody changed, from huge copies; real overlays on ext4.
+
+Hook, store and podman's places are those of the manual: nothing names another one.
+"""
 
 import contextlib
 import json
@@ -12,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.services import oci
 from tests.live import filesystems
 from tests.live.booted import debian
 from tests.live.podman import Podman, huge_kib
-from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs
-from tests.support import HUGEALIGN, need
+from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, hugealign
+from tests.support import HUGEALIGN, need, worded
 
 pytestmark = [pytest.mark.matrix, pytest.mark.timeout(900)]
 ALL = WINDOWS * WINDOW >> 10
@@ -24,17 +28,12 @@ SERVER = "/usr/local/bin/server"
 
 
 class Engine(Podman):
-    """Podman with overlays at *place*, whose hooks are this checkout's, and whose store is *store*."""
+    """Podman with overlays at *place*."""
 
-    def __init__(self, place: Path, store: Path) -> None:
-        where = ("--root", place / "root", "--runroot", place / "state", "--storage-driver", "overlay")
-        super().__init__(*where, "--hooks-dir", place / "hooks")
-        self.place, self.store = place, store
+    def __init__(self, place: Path) -> None:
+        super().__init__("--root", place / "root", "--runroot", place / "state", "--storage-driver", "overlay")
+        self.place, self.store = place, Path(oci.STORE)
         self.started: list[int] = []
-        hook = json.loads((ROOT / "examples/containers/hugealign.json").read_text())
-        hook["hook"] |= {"path": str(HUGEALIGN), "args": ["hugealign", "oci-hook", "-v", "--store", str(store)]}
-        (place / "hooks").mkdir()
-        (place / "hooks" / "hugealign.json").write_text(json.dumps(hook))
 
     def huge_kib(self, *words: object) -> tuple[str, int]:
         """Start a container; return its name, and the KiB of its first process's text on huge pages."""
@@ -53,13 +52,16 @@ def engine(built: Programs) -> Iterator[Engine]:
     need("podman", "crun")
     work = built.directory / "oci"
     work.mkdir()
+    if os.path.exists(oci.STORE):
+        pytest.skip("this machine uses the hook")
     # Here podman runs in a mount namespace of its own each time, so the hook finds the store where it would make it.
-    store = Path("/run/hugealign-test-containers")
+    store = Path(oci.STORE)
     store.mkdir(exist_ok=True)
+    assert hugealign("oci-hook", "--install").returncode == 0
     subprocess.run(["mount", "-t", "tmpfs", "-o", "huge=always,mode=0700", "hugealign", store], check=True)
     try:
         with filesystems.mounted("ext4", work, size=4 << 30) as at:
-            podman = Engine(at, store)
+            podman = Engine(at)
             podman.run("import", "--quiet", debian(()), "base")
             name = podman.run("create", "base", "true")
             podman.run("cp", built.good, f"{name}:{SERVER}")
@@ -76,6 +78,7 @@ def engine(built: Programs) -> Iterator[Engine]:
                         os.kill(pid, signal.SIGKILL)
                 podman.run("rm", "--all", "--force", "--time=0")
     finally:
+        assert hugealign("oci-hook", "--uninstall").returncode == 0
         subprocess.run(["umount", "--lazy", store], check=False, stderr=subprocess.DEVNULL)
         store.rmdir()
 
@@ -136,3 +139,52 @@ def test_links_lead_nowhere(engine: Engine, tmp_path: Path) -> None:
     _, huge = engine.huge_kib(*words, "evil", SERVER, "5")
     assert huge == 0
     assert engine.copies() == before
+
+
+def test_what_the_hook_says_is_in_status(engine: Engine) -> None:
+    """podman shows nothing of it."""
+    _, huge = engine.huge_kib("--annotation", "hugealign.text=/bin/true", "server", SERVER, "5")
+    changes = json.loads(hugealign("status", "--json").stdout)["changes"]
+    (facts,) = [change["diagnosis"]["facts"] for change in changes if change["diagnosis"]["code"] == "change.hook"]
+    assert (huge, facts["places"], facts["said"].startswith("/bin/true: ")) == (0, "", True)
+
+
+_ELSEWHERE = """
+mount -t tmpfs tmpfs /usr/share/containers
+mkdir -p /etc/containers
+mount -t tmpfs tmpfs /etc/containers
+mkdir -p /etc/containers/oci/hooks.d
+cp "$0" /etc/containers/oci/hooks.d/mine.json
+exec "$@"
+"""
+
+
+def test_a_hook_where_podman_does_not_look(tmp_path: Path) -> None:
+    """`doctor` says so, and what it recommends is its end; so does `hooks_dir` in podman's configuration."""
+    need("podman")
+    prefix = ("unshare", "--mount", "sh", "-ec", _ELSEWHERE, str(ROOT / "examples/containers/hugealign.json"))
+    ask = f"{HUGEALIGN} doctor --json {tmp_path}"
+    configure = "mkdir /etc/containers/containers.conf.d; cat >/etc/containers/containers.conf.d/a.conf"
+    lines = (
+        f"{ask}; {HUGEALIGN} oci-hook --install >&2; {ask}",
+        f"{ask}; {configure} <<'END'\n[engine]\nhooks_dir = ['/etc/containers/oci/hooks.d']\nEND\n{ask}",
+    )
+    for line in lines:
+        done = subprocess.run([*prefix, "sh", "-c", line], check=False, capture_output=True, text=True)
+        before, after = (json.loads(part) for part in done.stdout.replace("}\n{", "}\0{").split("\0"))
+        found, gone = (
+            {one["diagnosis"]["code"]: one["diagnosis"] for one in part["checks"]} for part in (before, after)
+        )
+        remedy = found["container.hook-unread"]["remedy"]
+        assert remedy["argv"] == ["hugealign", "oci-hook", "--install"]
+        assert "container.hook-unread" not in gone
+
+
+def test_the_hook_of_a_rootless_engine(built: Programs) -> None:
+    process = {"args": [str(built.good)], "cwd": "/"}
+    config = {"annotations": {"hugealign.text": "auto"}, "process": process, "root": {"path": "/"}}
+    (built.directory / "config.json").write_text(json.dumps(config))
+    state = json.dumps({"bundle": str(built.directory), "pid": os.getpid()})
+    words = [*NOBODY, "unshare", "--user", "--map-root-user", str(HUGEALIGN), "oci-hook"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, input=state)
+    assert (done.returncode, done.stderr) == (0, f"hugealign: {built.good}: {worded('container.rootless')}\n")

@@ -79,6 +79,7 @@ CONTAINERD = "/etc/containerd/config.toml"
 EXAMPLES = {
     f"{UNITS}/hugealign-warm.timer": "systemd/hugealign-warm.timer",
     f"{UNITS}/hugealign-warm.service": "systemd/hugealign-warm.service",
+    f"{UNITS}/hugealign-stage.service": "systemd/hugealign-stage.service",
     f"{UNITS}/mariadb.service.d/hugealign.conf": "systemd/mariadb.service.d/hugealign.conf",
     "/etc/apt/apt.conf.d/80hugealign": "fix/80hugealign",
     "/usr/local/sbin/hugealign-refix": "fix/hugealign-refix.sh",

@@ -133,6 +133,23 @@ def test_what_lies_where_a_link_belongs(store: Path, program: Path) -> None:
     assert {entry["path"] for entry in listed(store)} == {str(program)}
 
 
+def test_directories_where_a_store_was_before_a_boot(store: Path, program: Path) -> None:
+    """A container engine makes one where a copy was, and all above it; links and files are not ours to remove."""
+    other = store / "path" / "other"
+    for target in ("", "/usr"):
+        link(store, program).mkdir(parents=True, exist_ok=True)
+        if target:
+            other.symlink_to(target)
+        else:
+            other.touch()
+        done = stage(store, program)
+        assert (done.returncode, worded("store.not-empty", store=str(store)) in done.stderr) == (3, True)
+        other.unlink()
+        assert link(store, program).exists()
+    assert stage(store, program).returncode == 0
+    assert link(store, program).read_bytes() == program.read_bytes()
+
+
 def test_services_share_a_copy_and_take_away_their_own_name_alone(store: Path, stock: Path, program: Path) -> None:
     """As two services do that start at once: each removes its names, then stages; the other's stay, and the copies."""
     other = program.with_name("library")
