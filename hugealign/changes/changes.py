@@ -196,7 +196,7 @@ def _hooks() -> Iterator[_Fields]:
     for path in hooks.files():
         if hooks.is_ours(_parsed(path).get("hook")):
             unread = "" if os.path.dirname(path) in places else ":".join(places)
-            yield path, {"places": unread, "said": hooks.said()}, _run("hugealign", "oci-hook", "--uninstall")
+            yield path, {"places": unread, "said": hooks.said()}, _run("rm", "--", path)
 
 
 def _runtimes() -> Iterator[_Fields]:
