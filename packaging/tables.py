@@ -3,6 +3,7 @@
 A loop of case patterns cannot take them from variables, and a link of a thousand words has no time for functions.
 """
 
+import argparse
 import os
 import sys
 
@@ -11,17 +12,19 @@ import generated
 sys.path.append(generated.ROOT)
 
 from hugealign import settings
-from hugealign.cli import COMMANDS, LABORATORY
+from hugealign.cli import COMMANDS, LABORATORY, command_parser
 from hugealign.link.options import EARLY, NEXT_IS_ARGUMENT, UNUSUAL, USUAL
 
 _WIDTH = 108
+#: Options that gcc or clang have as well, or that bin/hugealign reads in front of a compiler.
+_COMPILERS = {"--config", "--help", "--output", "--page-size", "--profile", "--verbose", "--version"}
 _FIRST = "HUGEALIGN_DISABLE"  # looked at before all others, and acted on
 
 
 def regions() -> dict[str, dict[str, str]]:
     """Return for each script its generated regions by name, each whole lines without the marks around them."""
     return {
-        "launch.sh": {"commands": _commands(), "variables": _variables()},
+        "launch.sh": {"commands": _commands(), "options": _options(), "variables": _variables()},
         "shim.sh": {"arguments": _arguments(), "settings": _settings(), "usual": _usual()},
     }
 
@@ -54,6 +57,19 @@ def _patterns(words: list[str], action: str) -> str:
 
 def _commands() -> str:
     return _patterns(["''", "-h", "--help", "-V", "--version", "help", *COMMANDS, *LABORATORY], "")
+
+
+def _options() -> str:
+    """Return the long options of all commands, but for those that compilers have as well."""
+    options: set[str] = set()
+    for name in COMMANDS:
+        parsers = [command_parser(name)]
+        while parsers:
+            for action in parsers.pop()._actions:  # noqa: SLF001 - argparse has no other way to list them
+                options |= {option for option in action.option_strings if option.startswith("--")}
+                if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+                    parsers += action.choices.values()
+    return _patterns(sorted(options - _COMPILERS), "")
 
 
 def _variables() -> str:

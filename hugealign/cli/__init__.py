@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from hugealign.cli.arguments import Parser
+
 #: What a person wants -> command -> one line for ``--help``; the module of the command's name does the work.
 GROUPS = {
     "build a program": {
@@ -125,21 +127,19 @@ def parser() -> "argparse.ArgumentParser":
     return made
 
 
-def command_parser(name: str) -> "argparse.ArgumentParser":
+def command_parser(name: str) -> "Parser":
     """Return the parser of the command *name*.  Raises NotInstalledError for one of hugealign-lab's without it."""
-    import argparse
-
-    from hugealign.cli.arguments import HelpFormatter
+    from hugealign.cli import arguments
 
     summary = (COMMANDS | LABORATORY)[name]
     module = _module(name)
     statuses = _statuses(getattr(module, "STATUS", {}))
-    made: argparse.ArgumentParser = getattr(module, "PARSER", argparse.ArgumentParser)(
+    made: Parser = getattr(module, "PARSER", arguments.Parser)(
         prog=f"hugealign {name}",
         description=f"{summary[0].upper()}{summary[1:]}.",
         usage=getattr(module, "USAGE", None),
         epilog="\n".join(filter(None, (getattr(module, "EPILOG", ""), f"exit status:\n{statuses}"))),
-        formatter_class=HelpFormatter,
+        formatter_class=arguments.HelpFormatter,
     )
     module.configure(made)
     return made
@@ -157,7 +157,8 @@ def not_found(word: str, following: str = "") -> str:
     """Return the message for a first word that is neither a command nor a program, in the shell's words."""
     if following in COMMANDS or following in LABORATORY:
         return f"{printable(word)}: command not found; did you mean: hugealign {following} {printable(word)}"
-    near = nearest(word, COMMANDS | LABORATORY)
+    near = nearest(word, [*COMMANDS, *LABORATORY, "version"])
+    near = "--version" if near == "version" else near
     return f"{printable(word)}: command not found{f'; did you mean: hugealign {near}' if near else ''}"
 
 
@@ -251,7 +252,7 @@ def _run(argv: list[str]) -> int:
             return run_without_options(argv[1:])
         made = command_parser(argv[0])
         if more:
-            made.error(f"unrecognized arguments: {' '.join(more)}")
+            made.refuse(f"{more[0]}: one word too many; hugealign help {more[0]}")
         status: int = _module(argv[0]).run(made.parse_args(argv[1:]))
         return status
     if argv[0].startswith("-"):

@@ -18,8 +18,8 @@ _SECONDS_LIMIT = 10**6
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from typing import Any, NoReturn
 
 
 # argparse translates its own words, and only those: help in two languages, for 1 ms of each command.
@@ -44,7 +44,34 @@ def _columns() -> int:
         return 80
 
 
-class StrictParser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line that says what to type; argparse's own begin with the whole usage."""
+
+    def parse_args(self, args: "Any" = None, namespace: "Any" = None) -> "Any":
+        """Parse *args*, and say what was meant by those that this command does not have."""
+        found, rest = self.parse_known_args(args, namespace)
+        if rest:
+            from hugealign.cli import mistakes
+
+            self.refuse(mistakes.no_option(self._command(), rest, self._option_string_actions))
+        return found
+
+    def error(self, message: str) -> "NoReturn":
+        """Print *message*, argparse's own, and exit."""
+        self.refuse(f"{message}; hugealign help {self._command()} says more")
+
+    def refuse(self, message: str) -> "NoReturn":
+        """Print *message*, and exit."""
+        from hugealign.cli import messages
+
+        messages.error(f"{self._command()}: {printable(message)}")
+        self.exit(2)
+
+    def _command(self) -> str:
+        return self.prog.removeprefix("hugealign").strip()
+
+
+class StrictParser(Parser):
     """A parser that refuses ``--`` as the value of an option."""
 
     def parse_known_args(self, args: "Any" = None, namespace: "Any" = None) -> "Any":
@@ -83,11 +110,17 @@ def page_size(text: str | None, where: str = "--page-size") -> int:
     return parse_page_size(text, where) if text else OWN
 
 
-def form_name(text: str) -> str:
-    """Return the name of a report's form; raises ArgumentTypeError for that which has an option of its own."""
-    if text == "json":
-        raise argparse.ArgumentTypeError("for JSON, give --json instead")
-    return text
+class _Form(argparse.Action):
+    """Set the form of the report; ``json`` is what --json is."""
+
+    def __call__(self, _parser: "Any", namespace: "Any", values: "Any", _option: "Any" = None) -> None:
+        namespace.json = values == "json"
+        namespace.format = "text" if namespace.json else values
+
+
+def add_form(add: "Callable[..., Any]", forms: "Sequence[str]", what: str) -> None:
+    """Add ``--format``, which takes one of *forms*, text first, and ``json``; *what* is the help."""
+    add("--format", action=_Form, choices=(*forms, "json"), default=forms[0], help=what)
 
 
 # argparse shows the names of these functions when they raise ValueError.

@@ -4,7 +4,7 @@ import argparse
 import sys
 from contextlib import suppress
 
-from hugealign.cli.arguments import add_json, form_name, interval
+from hugealign.cli.arguments import add_form, add_json, interval
 from hugealign.cli.output import painted, plain, redrawn, write
 from hugealign.errors import STATUSES, HugealignError, UsageError
 from hugealign.machine import state
@@ -54,13 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--containers", action="store_true", help="show containers and pods in rows of their own")
     form = parser.add_mutually_exclusive_group()
     add_json(form.add_argument, f"schema {report.SCHEMA}; with --watch one line per table")
-    form.add_argument(
-        "--format",
-        type=form_name,
-        choices=("text", "prometheus"),
-        default="text",
-        help="format of the table (default: text); prometheus: for the textfile collector of node_exporter",
-    )
+    what = "format of the table (default: text); json: --json; prometheus: for the textfile collector of node_exporter"
+    add_form(form.add_argument, ("text", "prometheus"), what)
     add(
         "-o",
         "--output",

@@ -5,7 +5,7 @@ import os
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import StrictParser, add_json, add_page_size, form_name, page_size
+from hugealign.cli.arguments import StrictParser, add_form, add_json, add_page_size, page_size
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.units import parse_size
@@ -112,9 +112,7 @@ def _add_output(group: "argparse._ArgumentGroup") -> None:
     add = group.add_argument
     form = group.add_mutually_exclusive_group()
     add_json(form.add_argument, "schema hugealign.verify/1")
-    form.add_argument(
-        "--format", type=form_name, choices=_FORMS, default="text", help="format of the report (default: text)"
-    )
+    add_form(form.add_argument, _FORMS, "format of the report (default: text); json: --json")
     add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
     volume = group.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="text: leave out files that are ok")

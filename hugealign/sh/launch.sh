@@ -283,11 +283,34 @@ case $name in
             undo) fail 2 'undo: not a command; fix, warm and adapt have --undo, and disable undoes enable' ;;
             install | uninstall) fail 2 "$1: not a command; the package manager does that, or make $1 in hugealign's source" ;;
             version) fail 2 'version: not a command; hugealign --version prints it' ;;
-            --fix | --libs | --json | --in-place | --dry-run | --undo)
-                fail 2 "$1: an option follows its command: hugealign COMMAND $1 ..." ;;
             -*) # build systems drop the second word of "hugealign gcc"
+                case ${1%%=*} in
+                    # <<< options: written by make tables
+                    --all | --allow-empty | --baseline | --binary | --blocks | --build | --cap | --check | --containers | \
+                        --copies | --cpu | --debug-file-of | --debuginfo | --dry-run | --emit | --fail-on | --file | --fix | \
+                        --for | --force | --format | --frequency | --how | --ignore | --in-place | --jobs | --json | \
+                        --keep-going | --kernels | --level | --libs | --load | --max | --max-executable | --max-unpacked | \
+                        --min-coverage | --min-text | --min-windows | --null | --old-binary | --once | --order | --outdated | \
+                        --owner | --place | --quiet | --recursive | --renew | --replace | --rounds | --seconds | --select | \
+                        --store | --threshold | --type | --undo | --vs | --wait | --watch | --weight | --windows | --within)
+                    # >>> options
+                        fail 2 "$1: an option follows its command: hugealign COMMAND $1 ..." ;;
+                esac
+                case $1/${2-} in
+                    -[0ajnqrv]*/verify | -[0ajnqrv]*/diff | -[0ajnqrv]*/fix | -[0ajnqrv]*/run | -[0ajnqrv]*/warm | \
+                        -[0ajnqrv]*/enable | -[0ajnqrv]*/ps | -[0ajnqrv]*/top | -[0ajnqrv]*/advise | -[0ajnqrv]*/doctor)
+                        [ -e "$2" ] || fail 2 "$1: an option follows its command: hugealign $2 $1 ..."
+                        ;;
+                esac
                 [ "$#/$1" != 1/-v ] || [ ! -t 2 ] || echo 'hugealign: -v is for cc; hugealign --version prints ours' >&2
                 set -- cc "$@"
+                ;;
+        esac
+        case ${2-}/${3-} in
+            enable/ | disable/ | ps/ | advise/ | adapt/ | status/ | enable/--* | disable/--* | ps/--* | advise/--* | adapt/--*)
+                # What a unit is called may also be a program, as mariadb is.
+                is_compiler "$1" || [ -e "$2" ] || ! command -v -- "$1" >/dev/null ||
+                    fail 2 "$1: a command comes first: hugealign $2 $1${3:+ ...}"
                 ;;
         esac
         ;;

@@ -128,12 +128,13 @@ def test_a_word_close_to_a_command(typed: str, meant: str) -> None:
     assert message(typed, "-r", "x") == (127, wanted)
     assert message("help", typed) == (127, wanted)
     assert message("help", "x") == (127, "hugealign: error: x: command not found")
+    assert message("help", "version")[1].endswith("; did you mean: hugealign --version")
 
 
 def test_help_of_two_commands() -> None:
     done = run(HUGEALIGN, "help", "ps", "top")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith("hugealign ps: error: unrecognized arguments: top\n")
+    wanted = "hugealign: error: ps: top: one word too many; hugealign help top\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", wanted)
 
 
 @pytest.mark.parametrize("typed", ["no-such-compiler", "x86_64-none-gcc", "mpicc", "/x/verfy", "verfy/x"])
@@ -161,11 +162,27 @@ def test_a_name_with_escapes_reaches_no_terminal() -> None:
     )
 
 
-def test_an_unknown_option_gets_the_usage_of_its_command() -> None:
-    done = run(HUGEALIGN, "doctor", "--jsn")
-    assert done.returncode == 2
-    assert done.stderr.startswith("usage: hugealign doctor")
-    assert done.stderr.endswith("hugealign doctor: error: unrecognized arguments: --jsn\n")
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("doctor --jsn", "doctor: no option --jsn; did you mean --json?"),
+        ("verify --windows=3 x", "verify: no option --windows; did you mean --min-windows?"),
+        ("verify --fix x", "verify: no option --fix; hugealign fix FILE -o OUT changes a copy"),
+        ("verify -w x", "verify: no option -w; hugealign help verify lists them"),
+        ("ps -a 1", "ps: no option -a; did you mean --all?"),
+        ("ps --version", "ps: no option --version; hugealign --version prints it"),
+        ("status --undo --dry-run", "status: no option --dry-run; without --undo, status only lists"),
+        ("top -n1", "top: no option -n; --once prints the table once"),
+        ("diff --format json a b", "diff: no option --format; did you mean --json?"),
+        ("path cmake more", "path: more: one word too many; hugealign help path says more"),
+        ("ps --\x1b[2J x", "ps: no option --\\x1b[2J; hugealign help ps lists them"),
+        ("enable", "enable: the following arguments are required: UNIT; hugealign help enable says more"),
+        ("profile merge --wait 1 x", "profile: no option --wait; did you mean --weight?"),
+    ],
+)
+def test_an_option_that_a_command_lacks_is_answered_in_one_line(typed: str, wanted: str) -> None:
+    done = run(HUGEALIGN, *typed.split())
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"hugealign: error: {wanted}\n")
 
 
 def test_every_report_has_json_and_few_have_other_formats() -> None:
@@ -215,6 +232,8 @@ def test_processes() -> None:
     [
         ("version", "version: not a command; hugealign --version prints it"),
         ("--fix run -- true", "--fix: an option follows its command: hugealign COMMAND --fix ..."),
+        ("--seconds=1 top", "--seconds=1: an option follows its command: hugealign COMMAND --seconds=1 ..."),
+        ("-q verify x", "-q: an option follows its command: hugealign verify -q ..."),
         ("verify", "verify: no file; example: hugealign verify ./server"),
         ("fix --dry-run --undo /", "fix: a directory cannot be undone; give the files"),
         ("fix x", "fix: no output; give -o OUT, --in-place, or --dry-run to see what it would do"),
@@ -250,10 +269,33 @@ def test_the_command_comes_first() -> None:
     assert message("no-such-service", "x") == (127, "hugealign: error: no-such-service: command not found")
 
 
-@pytest.mark.parametrize("command", ["verify", "top"])
-def test_json_has_an_option_of_its_own(command: str) -> None:
-    status, line = message(command, "--format", "json")
-    assert (status, "argument --format: for JSON, give --json instead" in line) == (2, True), line
+def test_a_unit_that_is_also_a_program(tmp_path: Path) -> None:
+    program = tmp_path / "mariadb"
+    program.write_text('#!/bin/sh\necho "ran $*"\n')
+    program.chmod(0o755)
+    path = f"{BIN}:{tmp_path}:{os.environ['PATH']}"
+    wanted = "hugealign: error: mariadb: a command comes first: hugealign enable mariadb"
+    assert message("mariadb", "enable", path=path) == (2, wanted)
+    assert message("mariadb", "enable", "--fix", path=path) == (2, f"{wanted} ...")
+    (tmp_path / "enable").write_text("")  # then it is an input, of a compiler perhaps
+    done = run(HUGEALIGN, "mariadb", "enable", PATH=path, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ran enable\n")
+
+
+def test_words_that_compilers_know_reach_them(tmp_path: Path) -> None:
+    (tmp_path / "cc").write_text('#!/bin/sh\necho "cc $*"\n')
+    (tmp_path / "cc").chmod(0o755)
+    (tmp_path / "verify").write_text("")
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    for words in ("--output build x.c", "-r verify", "-v x.o", "--verbose x.o", "-o ps x.o"):
+        done = run(HUGEALIGN, *words.split(), PATH=path, cwd=tmp_path)
+        assert (done.returncode, done.stderr, words.split()[-1] in done.stdout) == (0, "", True), words
+
+
+@pytest.mark.parametrize("words", ["verify /bin/sh", "top"])
+def test_json_is_also_a_format(words: str) -> None:
+    done = run(HUGEALIGN, *words.split(), "--format", "json")
+    assert json.loads(done.stdout)["schema"] == f"hugealign.{words.split(maxsplit=1)[0]}/1"
 
 
 def test_in_a_directory_that_was_removed(tmp_path: Path) -> None:
