@@ -8,14 +8,22 @@ from hugealign.cli import messages
 from hugealign.cli.arguments import TARGET, SplitParser, add_json, interval, percentage, seconds
 from hugealign.cli.output import painted, plain, redrawn, write
 from hugealign.errors import STATUSES, UsageError
+from hugealign.io.units import counted, printable
+from hugealign.process import naming
 from hugealign.system import kernel
 from hugealign.watch import ps
 from hugealign.watch import ps_report as report
 from hugealign.watch.ps import Seen
 
+_MOST = 8  # PIDs in a line
+
 PARSER = SplitParser
 USAGE = "hugealign ps [OPTION]... PID|NAME|UNIT...\n       hugealign ps [OPTION]... -- CMD [ARG]..."
 EPILOG = """\
+A UNIT is a service as `hugealign enable` takes it, with or without .service: all
+of its processes.  A running service comes before programs of its name; name
+these by PID.
+
 With -- CMD, ps starts CMD, samples it every 20 ms and, when CMD ends, shows the
 last sample.  It does not show processes that CMD starts.  CMD also writes to
 standard output; use -o FILE to keep the report apart.
@@ -62,14 +70,26 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("ps: --watch --json writes many documents; write to a pipe, not to a FILE")
     options = ps.PsOptions(args.all, args.min_coverage)
     if args.watch is None:
-        seen = ps.command(args.after, options, args.wait) if args.after else None
-        return _show(args, seen or ps.processes(args.targets, options, args.wait or 0.0))
+        if args.after:
+            return _show(args, ps.command(args.after, options, args.wait))
+        status = _show(args, ps.processes(args.targets, options, args.wait or 0.0))
+        for target in () if args.json else args.targets:
+            _name_others(target)
+        return status
     status, watching = 3, "first"
     words, watch = (args.after, ps.watch_command) if args.after else (args.targets, ps.watch)
     for seen in watch(words, args.watch, options):
         status = _show(args, seen, watching)
         watching = "again"
     return status
+
+
+def _name_others(target: str) -> None:
+    """Say which processes have the name of the service *target* without being part of it."""
+    if others := naming.outside(target):
+        these = " ".join(map(str, others[:_MOST])) + " ..." * (len(others) > _MOST)
+        what = f"{counted(len(others), 'process', 'processes')} of this name outside the service"
+        print(f"hugealign: ps: {printable(target)}: {what}; for these: hugealign ps {these}", file=sys.stderr)
 
 
 def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:

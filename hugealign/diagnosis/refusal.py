@@ -52,7 +52,10 @@ def _system_error(error: Exception) -> OSError | None:
 def _unreadable(path: str, error: Exception) -> Diagnosis:
     if isinstance(_system_error(error), NoProcError):
         return Diagnosis("machine.no-proc", path, {})
-    return Diagnosis(UNREADABLE, path, {"error": error_name(error)})
+    name = error_name(error)
+    number = name == "ENOENT" and path.isascii() and path.isdigit()  # of a process perhaps
+    remedy = Remedy("process", ("hugealign", "ps", path)) if number else None
+    return Diagnosis(UNREADABLE, path, {"error": name}, remedy)
 
 
 def diagnosis_of(path: str, error: Exception) -> Diagnosis | None:

@@ -48,9 +48,9 @@ def format_size(size: int) -> str:
     return f"{size} B"
 
 
-def counted(number: int, noun: str) -> str:
-    """Return ``1 error``, ``2 errors``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return ``1 error``, ``2 errors``, with the *plural* if that is not *noun* and an s."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def are(number: int) -> str:

@@ -36,11 +36,11 @@ def path(text: str) -> str:
 
 def service(text: str) -> str:
     """Return the system service of a process whose /proc/PID/cgroup is *text*; empty if a user's manager runs it."""
-    group = path(text)
-    parts = group.split("/")
-    if not group.startswith("/system.slice/"):
+    _, *parts = path(text).split("/")
+    if parts[:1] == ["user.slice"]:
         return ""
-    return next((part for part in parts if _SERVICE.fullmatch(part)), "")
+    within = next((part for part in parts if not part.endswith(".slice")), "")
+    return within if _SERVICE.fullmatch(within) else ""
 
 
 def container(text: str) -> str:

@@ -10,16 +10,12 @@ from hugealign.diagnosis.refusal import DiagnosedError, error_name
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.io import mounts
 from hugealign.io.descriptors import using
-from hugealign.io.numbers import decimal
-from hugealign.io.units import nearest
-from hugealign.process import codefiles, groups, pagemap, procfs, smaps, starts
+from hugealign.process import codefiles, pagemap, procfs, smaps, starts
 from hugealign.process.codefiles import Code
 from hugealign.process.procfs import GONE, PROC, FileId
 from hugealign.records import Record
 
 _LEAST_HUGE = 64 << 10  # bytes: the smallest huge page of any kernel (hugetlb on arm64, which smaps counts)
-_COMM_LENGTH = 15  # TASK_COMM_LEN - 1 in include/linux/sched.h: the kernel cuts names there
-_PID_LIMIT = (1 << 64) - 1  # the kernel stops at 2**22; larger numbers are looked up, in vain
 _CAPABILITIES = {"CAP_SYS_PTRACE": 19, "CAP_SYS_NICE": 23, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
 _ATTEMPTS = 5  # at a look during which the process changes neither its program nor its pages
 
@@ -197,44 +193,6 @@ def denied(code: str, pid: int, number: int, *needed: str) -> Diagnosis:
     return diagnosis.changed(remedy=Remedy("as-root")) if os.geteuid() else diagnosis
 
 
-def find(target: str) -> list[int]:
-    """Return the PIDs that *target* means: a PID itself, or all processes of a service or of a name except our own.
-
-    A name is the ``comm`` of a process or the base name of its program.  A service may go without ``.service``, as for
-    systemctl; then it counts before a name that no process of it has: ``mariadb`` is the server, not the client.
-    Raises GoneError for a name that no process has, HugealignError for a number that is no PID, and without /proc.
-    """
-    every = pids()
-    if target.endswith(".service"):
-        members = _of_service(target, every)
-        if not members:
-            raise GoneError.of(Diagnosis("service.no-process", target, {}))
-        return members
-    if target.isascii() and target.isdecimal():
-        return [decimal(target, _PID_LIMIT, "PID")]
-    matching = [pid for pid in every if pid != os.getpid() and _has_name(pid, target)]
-    members = _of_service(f"{target}.service", every)
-    if members and set(members).isdisjoint(matching):
-        return members
-    if not matching:
-        raise GoneError.of(Diagnosis("process.unknown-name", target, {"near": nearest(target, _names())}))
-    return matching
-
-
-def _of_service(unit: str, every: Sequence[int]) -> list[int]:
-    return [pid for pid in every if groups.service(groups.of_process(pid)) == unit]
-
-
-def _names() -> set[str]:
-    """Return the names of all running programs except our own."""
-    names = set()
-    for pid in pids():
-        with contextlib.suppress(OSError):
-            if pid != os.getpid():
-                names.add(os.path.basename(os.readlink(f"{PROC}/{pid}/exe").removesuffix(GONE)))
-    return names
-
-
 def pids() -> list[int]:
     """Return the PIDs of all processes that /proc shows us, among them our own.  Raises ProcessError without /proc."""
     numbers = sorted(int(name) for name in os.listdir(PROC) if name.isascii() and name.isdecimal())
@@ -379,15 +337,3 @@ def _pages(directory: int, mappings: Sequence[smaps.Mapping]) -> list[tuple[page
     """Return the present pages of each of *mappings* of the process whose open /proc/PID is *directory*."""
     with using(os.open("pagemap", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)) as fd:
         return pagemap.scan_each(fd, [(m.start, m.end) for m in mappings])
-
-
-def _has_name(pid: int, name: str) -> bool:
-    try:
-        known = comm(pid)
-    except OSError:
-        return False
-    try:
-        program = os.readlink(f"{PROC}/{pid}/exe").removesuffix(GONE)
-    except OSError:  # a kernel thread, or not ours: only the cut name is known
-        return known == name[:_COMM_LENGTH]
-    return name in (known, os.path.basename(program))

@@ -210,7 +210,7 @@ def disable(unit: str) -> list[str]:
     """
     paths = [path for path in dropins.paths(services.full_name(unit)) if os.path.lexists(path)]
     if not paths:
-        raise RefusalError("service.not-enabled")
+        raise RefusalError("service.not-enabled", near=services.near_service(unit))
     for path in paths:
         _ours(path)
     if services.manager_runs():

@@ -11,19 +11,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
-from hugealign.diagnosis.values import Remedy
+from hugealign.diagnosis.values import ARGUMENTS, Remedy
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.execution import finished
 from hugealign.io.numbers import decimal
+from hugealign.io.units import nearest
+from hugealign.process import naming
+from hugealign.process.processes import pids
 from hugealign.services import view
+from hugealign.system import unitnames
 
-#: The directories of units; the first one that has a unit wins (systemd.unit(5)).
-UNIT_DIRECTORIES = (
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/lib/systemd/system",
-)
+UNIT_DIRECTORIES = unitnames.DIRECTORIES
 #: Where systemd looks for a program without a directory (systemd.service(5), "Command lines").
 PROGRAM_DIRECTORIES = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 _NAME = re.compile(r"[A-Za-z0-9:_.\\-]+(@[A-Za-z0-9:_.\\-]*)?\.service")
@@ -65,11 +63,32 @@ class Service:
 
 
 def full_name(unit: str) -> str:
-    """Return the name of the service *unit* with its suffix.  Raises UsageError."""
-    name = unit if unit.endswith(".service") else f"{unit}.service"
+    """Return the full name of the service *unit*, without aliases.  Raises UsageError, RefusalError."""
+    if refusal := unitnames.refusal(unit):
+        raise RefusalError.of(refusal)
+    name = unitnames.service(unit)
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
         raise UsageError("not the name of a service")
     return name
+
+
+def _unknown(unit: str) -> RefusalError:
+    """Return the error for a *unit* that does not exist."""
+    paths = [path for place in UNIT_DIRECTORIES for path in glob.glob(f"{place}/*.service")]
+    known = [name for path in paths if not unitnames.is_template(name := unitnames.stem(os.path.basename(path)))]
+    near = near_service(unit) or nearest(unitnames.stem(unit), known)
+    remedy = None
+    if not near and naming.is_number(unit):
+        remedy = Remedy("process", ("hugealign", "ps", unit))
+    elif not near and naming.named(unit, pids()):
+        remedy = Remedy("start", ("hugealign", "run", "--", unit), ARGUMENTS)
+    return RefusalError("service.unknown", remedy, near=near)
+
+
+def near_service(unit: str) -> str:
+    """Return the service that *unit* may mean, which is a PID or the name of a program; empty if none is known."""
+    near = naming.near_service(unit)
+    return near if near != unitnames.service(unit) else ""
 
 
 def look(unit: str, named: bool = False) -> Service:
@@ -79,10 +98,10 @@ def look(unit: str, named: bool = False) -> Service:
     """
     name = full_name(unit)
     if manager_runs():
-        return _shown(name)
+        return _shown(name, unit)
     text = "\n".join(_files(name))
     if not text:
-        raise RefusalError("service.unknown")
+        raise _unknown(unit)
     settings = {key: " ".join(_values(text, key)) for key in _SETTINGS}
     for key, value in settings.items():
         if "%" in value.replace("%%", ""):
@@ -146,7 +165,7 @@ def systemctl(*words: str) -> str:
     return done.stdout
 
 
-def _shown(name: str) -> Service:
+def _shown(name: str, unit: str) -> Service:
     wanted = ("LoadState", *_COMMANDS, "MainPID", "Environment", "ConsistsOf", "ExecSearchPath", *_SETTINGS)
     output = systemctl("show", "-p", ",".join(wanted), "--", name)
     values: dict[str, list[str]] = {}
@@ -154,7 +173,7 @@ def _shown(name: str) -> Service:
         key, _, value = line.partition("=")
         values.setdefault(key, []).append(value)
     if values.get("LoadState") != ["loaded"]:
-        raise RefusalError("service.unknown")
+        raise _unknown(unit)
     # { path=/usr/sbin/mariadbd ; argv[]=/usr/sbin/mariadbd $OPTIONS ; … }
     paths = [value[len("{ path=") :].partition(" ; argv[]=")[0] for value in values.get("ExecStart", ())]
     pid = decimal(values.get("MainPID", ["0"])[0], _MOST_PIDS, "MainPID")

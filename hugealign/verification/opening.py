@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hugealign.diagnosis.refusal import diagnosed
-from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.image import ET_CORE, ET_REL, type_of
 from hugealign.io.descriptors import using
 from hugealign.records import Record
@@ -41,7 +41,7 @@ def check_path(task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[Fil
     try:
         opened, regular = _opened(path)
     except (OSError, ValueError) as error:
-        yield FileReport(path, problem=_cannot_open(path, error))
+        yield FileReport(path, problem=diagnosed(path, error))
         return
     with using(opened) as fd:
         try:
@@ -96,13 +96,6 @@ def _archive(fd: int, task: Task, terms: Terms, passed: "Counter[str]") -> Itera
     passed.update(own)
     if task.named and not reports:
         yield FileReport(task.path, problem=empty(task.path, own))
-
-
-def _cannot_open(path: str, error: OSError | ValueError) -> Diagnosis:
-    diagnosis = diagnosed(path, error)
-    if diagnosis.facts["error"] == "ENOENT" and path.isascii() and path.isdigit():
-        return diagnosis.changed(remedy=Remedy("process", ("hugealign", "ps", path)))
-    return diagnosis
 
 
 def empty(path: str, passed: "Counter[str]") -> Diagnosis:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
 from hugealign.pagecache import diagnose
-from hugealign.process import pagemap, perf_samples, processes
+from hugealign.process import naming, pagemap, perf_samples, processes
 from hugealign.process.advice import AdviceError, Adviser
 from hugealign.process.pagemap import State
 from hugealign.process.perf_samples import Samples
@@ -145,7 +145,7 @@ def undo(targets: Sequence[str]) -> tuple[Adapted, ...]:
 
 
 def _find(targets: Sequence[str]) -> list[int]:
-    return list(dict.fromkeys(pid for target in targets for pid in processes.find(target)))
+    return list(dict.fromkeys(pid for target in targets for pid in naming.find(target)))
 
 
 @dataclass(slots=True)

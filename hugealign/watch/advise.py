@@ -13,7 +13,7 @@ from hugealign.errors import HugealignError, UsageError
 from hugealign.io.execution import binary
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
-from hugealign.process import command_samples, perf_events, perf_samples, processes, procfs, smaps
+from hugealign.process import command_samples, naming, perf_events, perf_samples, processes, procfs, smaps
 from hugealign.process.command_samples import CommandSamples
 from hugealign.process.perf_samples import Samples
 from hugealign.process.processes import GoneError
@@ -158,7 +158,7 @@ def advise_process(target: str, options: AdviseOptions | None = None) -> Advice:
         HugealignError: There is no such process, or it cannot be sampled.
     """
     options = options or AdviseOptions()
-    pids = processes.find(target)
+    pids = naming.find(target)
     if len(pids) > 1:
         pids = [max(pids, key=lambda pid: procfs.used(str(pid)))]  # the busiest
     (pid,) = pids

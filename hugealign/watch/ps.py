@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
+from hugealign.process import naming, running, starts
 from hugealign.process import processes as proc
-from hugealign.process import running, starts
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.records import Record
@@ -180,7 +180,7 @@ def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Er
     coming = True
     for target in targets:
         try:
-            pids = proc.find(target)
+            pids = naming.find(target)
         except HugealignError as error:
             errors.append((target, error))
             coming &= isinstance(error, proc.GoneError)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hugealign.io import mounts
-from hugealign.process import processes
+from hugealign.process import naming, processes
 from tests.live.programs import NOBODY, ROOT, WINDOWS, Programs, chill, hugealign, running
 from tests.support import advised, worded
 
@@ -124,7 +124,7 @@ def test_number_that_another_process_got_is_not_watched_on(monkeypatch: pytest.M
     real = processes.look(os.getpid())
     looks = iter([real, real, real.changed(started=real.started + 1), real])
     monkeypatch.setattr(processes, "look", lambda *_: next(looks))
-    monkeypatch.setattr(processes, "find", lambda target: [int(target)])
+    monkeypatch.setattr(naming, "find", lambda target: [int(target)])
     assert len(list(ps.watch([str(os.getpid())], 0))) == 2
 
 
@@ -140,7 +140,7 @@ def test_other_mount_namespace(warmed: Path, tmp_path: Path) -> None:
     script = f"mount --bind {warmed.parent} {inside} && exec {inside}/{warmed.name} 5"
     chill(warmed)
     with running(*words, "sh", "-c", script):
-        (pid,) = processes.find(warmed.name)
+        (pid,) = naming.find(warmed.name)
         seen = processes.look(pid)
         done = hugealign("ps", warmed.name)
     assert (seen.elsewhere, seen.exe) == (True, f"{inside}/{warmed.name}")

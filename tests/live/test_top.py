@@ -370,8 +370,22 @@ def test_names_of_services(program: Path) -> None:
             assert shown("ha@15-main") == shown("ha@15-main.service") == {server.pid}
         with in_group("system.slice/ha-unit.service", server.pid):
             assert shown("ha-unit") == {server.pid}
+            others = f"1 process of this name outside the service; for these: hugealign ps {other.pid}"
+            assert hugealign("ps", "ha-unit").stderr == f"hugealign: ps: ha-unit: {others}\n"
+            assert hugealign("ps", "ha-unit.service").stderr == ""
+            # What enable is given by mistake has a service all the same.
+            assert "did you mean ha-unit.service?" in hugealign("enable", "--dry-run", str(server.pid)).stderr
+            assert "did you mean ha-unit.service?" in hugealign("enable", "--dry-run", program.name).stderr
+            assert "did you mean ha-unit.service?" in hugealign("disable", str(server.pid)).stderr
+        wanted = f"for the process with that number: hugealign ps {other.pid}"
+        assert wanted in hugealign("enable", "--dry-run", str(other.pid)).stderr
+        assert "hugealign run -- ha-unit [ARG]..." in hugealign("enable", "--dry-run", "ha-unit").stderr
         with in_group("system.slice/ha-unit.service", other.pid):
             assert shown("ha-unit") == {other.pid}
+        # A helper of another name is part of the service, too, with and without the suffix.
+        both = "system.slice/ha-unit.service"
+        with in_group(both, server.pid), in_group(both, other.pid):
+            assert shown("ha-unit") == shown("ha-unit.service") == {server.pid, other.pid}
 
 
 def test_containers_are_told_apart(program: Path) -> None:

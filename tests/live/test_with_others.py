@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.process import processes
+from hugealign.process import naming, processes
 from hugealign.process.pagemap import State
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, held, hugealign
 from tests.support import HUGEALIGN, environment, need
@@ -128,7 +128,7 @@ def waiting(*words: str | Path, **variables: str) -> Iterator[subprocess.Popen[b
 def the_one(subject: Path) -> int:
     """Return the process that runs *subject*, not one of the same name that is about to end or of another test run."""
     values = []
-    for pid in processes.find(subject.name):
+    for pid in naming.find(subject.name):
         with contextlib.suppress(processes.GoneError):
             values += [pid] if processes.look(pid).exe == str(subject) else []
     (pid,) = values

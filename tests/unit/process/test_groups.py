@@ -31,6 +31,8 @@ def test_path(text: str, result: str) -> None:
         ("/system.slice/mariadb.service", "mariadb.service"),
         ("/system.slice/system-postgresql.slice/postgresql@15-main.service", "postgresql@15-main.service"),
         ("/system.slice/docker.service/sub", "docker.service"),
+        ("/-.slice/custom.slice/x.service", "x.service"),
+        (f"/machine.slice/libpod-{ID}.scope/system.slice/x.service", ""),  # of a container's own manager
         ("/user.slice/user-1000.slice/user@1000.service/app.slice/x.service", ""),
         ("/system.slice/ba d.service", ""),
         ("/system.slice/$(reboot).service", ""),
