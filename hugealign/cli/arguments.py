@@ -30,10 +30,10 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Help as wide as the terminal.  argparse asks shutil for that, for each option, which loads three compressors."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_columns() - 2)
+        super().__init__(prog, width=columns() - 2)
 
 
-def _columns() -> int:
+def columns() -> int:
     """Return the width of the terminal, or COLUMNS, as `shutil.get_terminal_size` does."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and columns.strip("0"):

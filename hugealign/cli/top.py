@@ -4,7 +4,7 @@ import argparse
 import sys
 from contextlib import suppress
 
-from hugealign.cli.arguments import add_form, add_json, interval
+from hugealign.cli.arguments import add_form, add_json, columns, interval
 from hugealign.cli.output import painted, plain, redrawn, write
 from hugealign.errors import STATUSES, HugealignError, UsageError
 from hugealign.machine import state
@@ -13,16 +13,17 @@ from hugealign.watch import top_report as report
 from hugealign.watch.top import Machine, TopOptions, top, watch
 
 EPILOG = """\
-Each row is a part of a program, over all of its processes: its text, a large
-library, or code without a file.  Pages of a file that they share count once; in
-JSON and in metrics, once for each process.
+Each row is a program with all of its processes: its text, its large libraries
+and its code without a file; -v shows each of these.  Below it is what to do, or
+why nothing is.  Pages of a file that processes share count once; in JSON and in
+metrics, which have a row for each part, once for each process.
 
   HUGE   windows that are huge now
   CAN    windows that can be huge with the file as it is
-  COULD  windows that can be huge after the ACTION
-  SAVES  the share of the processor time that the ACTION saves, by what page
-         faults and misses cost here; once hugealign doctor has measured that,
-         rows are in the order of it
+  COULD  windows that can be huge after what is below the row
+  SAVES  the share of the processor time that this saves, by what page faults and
+         misses cost here; once hugealign doctor has measured that, programs are
+         in the order of it
   CPU%   processor time in per cent of one processor, since the last table; in
          the first table, since the process started
 
@@ -51,6 +52,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     times.add_argument(
         "--seconds", metavar="SECONDS", type=interval, help="measure CPU%% for SECONDS, then print the table once"
     )
+    add(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show each part of a program: its text, libraries, code without a file",
+    )
     add("--containers", action="store_true", help="show containers and pods in rows of their own")
     form = parser.add_mutually_exclusive_group()
     add_json(form.add_argument, f"schema {report.SCHEMA}; with --watch one line per table")
@@ -77,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for number, machine in enumerate(watch(options, args.watch)):
         if draw:
-            _draw(machine)
+            _draw(machine, args.verbose)
         else:
             if number and as_text and not to_file:
                 print()
@@ -91,7 +98,9 @@ def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None
     elif args.format == "prometheus":
         text = report.metrics(machine, _whole())
     else:
-        text = "\n".join(report.table(machine)) + "\n"
+        to_terminal = args.output in (None, "-") and sys.stdout.isatty()
+        width = columns() if to_terminal else 0
+        text = "\n".join(report.table(machine, width=width, verbose=args.verbose)) + "\n"
         text = painted(text) if args.output in (None, "-") else plain(text)
     sys.stdout.flush()
     write(text, args.output, utf8=args.json or args.format != "text")
@@ -104,11 +113,11 @@ def _whole() -> State | None:
     return None
 
 
-def _draw(machine: Machine) -> None:
+def _draw(machine: Machine, verbose: bool) -> None:
     import shutil  # it imports the compressors, which nothing here needs
 
     size = shutil.get_terminal_size()
-    lines = report.table(machine, width=size.columns, height=size.lines - 1)
+    lines = report.table(machine, width=size.columns, height=size.lines - 1, verbose=verbose)
     # DECAWM off: names with wide characters take more columns than they have characters, and lines that wrap would
     # scroll the first rows away.
     drawn = redrawn(painted("\n".join(lines)).split("\n"))

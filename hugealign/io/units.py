@@ -85,6 +85,25 @@ def printable(text: str) -> str:
     )
 
 
+def wrapped(text: str, width: int, indent: str, end: str = "") -> list[str]:
+    r"""Return *text* as lines that begin with *indent* and fit *width* columns, 0 for any; no word is broken.
+
+    A line that goes on has *end* behind it: with `` \`` a command can be typed as it stands.
+    """
+    if not width or len(indent) + len(text) <= width:
+        return [indent + text]
+    import re
+
+    words = re.findall(r"(?:'[^']*'|[^\s'])+", text)
+    lines = [indent]
+    for word in words:
+        if lines[-1].strip() and len(lines[-1]) + len(word) + 1 + len(end) > width:
+            lines[-1] += end
+            lines.append(f"{indent}  ")
+        lines[-1] += f" {word}" if lines[-1].strip() else word
+    return lines
+
+
 def nearest(word: str, known: "Iterable[str]") -> str:
     """Return the name in *known* that is most like *word*, empty if none is close."""
     from difflib import get_close_matches  # takes 3 ms: only for mistyped names

@@ -43,8 +43,9 @@ class ProgramRow:
     *part* is the path of the file, or the name of the
     runtime.  *text* and *huge* are bytes.  *windows_huge* windows are huge, *windows_possible* can be with the files as
     they are, and *windows_reachable* could be after the remedy of *diagnosis*, which says why not all is huge (None if
-    all is).  *cpu* is the share of one processor that the processes use.  *saving* is the share of their processor time
-    that the remedy saves, None if the costs of text are unknown.
+    all is).  *cpu* is the share of one processor that the processes use.  *files* tells which rows have the same text
+    in memory: path and inode of each file, without its device, which overlayfs has one of for each container.
+    *saving* is the share of their processor time that the remedy saves, None if the costs of text are unknown.
     """
 
     program: str
@@ -59,6 +60,7 @@ class ProgramRow:
     windows_possible: int
     windows_reachable: int
     diagnosis: Diagnosis | None = None
+    files: frozenset[tuple[str, int]] = frozenset()
     saving: Saving | None = None
 
     @property
@@ -300,5 +302,6 @@ def _row(entry: Group, huge: int, diagnosis: Diagnosis | None, page_size: int, c
         possible,
         max(huge, reachable),
         diagnosis,
+        frozenset((m.path, m.inode) for part in parts for m in part.mappings if part.kind != CodeKind.CODE),
         (saved(entry, page_size, costs) if reachable > huge else saving.NOTHING) if costs else None,
     )

@@ -3,33 +3,38 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import NamedTuple
 
 from hugealign.diagnosis import documents, render
-from hugealign.io.units import are, counted, format_size, printable
+from hugealign.io.units import are, counted, format_size, printable, wrapped
 from hugealign.machine.state import State
+from hugealign.system.saving import Saving
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.top import Machine, ProgramRow
 
 SCHEMA = "hugealign.top/1"
 
-_PROGRAM_WIDTH, _NARROWEST = 40, 12
-_SAME = "(the same)"  # action as that of the row above
+_TEXT = "text"
 _SAVES = "SAVES"  # a column if the costs of text are known
-_HEAD = ("PROCS", "CPU%", "PROGRAM", "PART", "TEXT", "HUGE", "CAN", "COULD", "ACTION")
+_HEAD = ("PROCS", "CPU%", "TEXT", "HUGE", "CAN", "COULD", _SAVES, "CONTAINER", "PROGRAM")
+_ENDS = ("low", "value", "high")  # of a saving
+_INDENT, _CONTINUED = " " * 7, " \\"
+_NARROWEST = 16  # columns of a program's name
+_MOST, _FEW = 4, 2  # parts to name beside a program, and commands below it
 
 
 def head(machine: Machine) -> list[str]:
-    """Return the lines above the table: the time, the processor's entries, and the processes that are not in it."""
-    clock = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(machine.time))
-    budget = machine.budget
-    lines = [f"{clock}  {budget.entries} entries for {format_size(machine.page_size)} pages ({budget.why})"]
-    huge, _, reachable = map(sum, zip(*map(_windows, machine.rows), strict=True)) if machine.rows else (0, 0, 0)
+    """Return the lines above the table: the sum, what was looked at, and the processes that are not in it."""
+    all_of_them = _counts(machine.rows)
     size = format_size(machine.page_size)
-    lines.append(
-        f"{_processes(machine.processes)} with {size} of text or more: {counted(huge, 'window')} {are(huge)} huge, "
-        f"{reachable} could be; "
-        f"{_processes(machine.others)} with less"
-    )
+    windows = f"{counted(all_of_them.huge, 'window')} {are(all_of_them.huge)} huge, {all_of_them.could} could be"
+    programs = counted(len(_programs(machine.rows)), "program")
+    where = f"{programs} in {_processes(machine.processes)} with {size} of text or more"
+    clock = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(machine.time))
+    lines = [
+        f"{windows}: {where}; {_processes(machine.others)} with less",
+        f"{clock}  {machine.budget.entries} entries for {size} pages ({machine.budget.why})",
+    ]
     if machine.hidden:
         more = "" if machine.privileged else "; root sees more"
         lines.append(f"{_processes(machine.hidden)} skipped: no permission{more}")
@@ -40,115 +45,183 @@ def head(machine: Machine) -> list[str]:
 
 
 def _processes(count: int) -> str:
-    return f"{count} {'process' if count == 1 else 'processes'}"
+    return counted(count, "process", "processes")
 
 
-def table(machine: Machine, *, width: int = 0, height: int = 0) -> list[str]:
-    """Return the lines for people: at most *height* of them, cut at *width* columns; 0 means no limit.
+def _programs(rows: Sequence[ProgramRow]) -> list[list[ProgramRow]]:
+    """Return *rows* by program, that with the most to gain first."""
+    programs: dict[tuple[str, str], list[ProgramRow]] = {}
+    for row in rows:
+        programs.setdefault((row.program, row.container), []).append(row)
+    return list(programs.values())
 
-    Rows with the same action follow the first of them, which has it.  If the rows are wider than that, each action has
-    a line of its own, below its row.
+
+def _parts(rows: Sequence[ProgramRow]) -> list[list[ProgramRow]]:
+    """Return the *rows* of a program by its parts, its own text first; it may have been started by several paths."""
+    parts: dict[tuple[CodeKind, str], list[ProgramRow]] = {}
+    for row in rows:
+        parts.setdefault((row.kind, row.part), []).append(row)
+    return sorted(parts.values(), key=lambda same: same[0].kind != CodeKind.PROGRAM)
+
+
+class _Counts(NamedTuple):
+    """Bytes of text, and windows that are huge, that can be with the files as they are, and that could be."""
+
+    text: int = 0
+    huge: int = 0
+    can: int = 0
+    could: int = 0
+
+
+def _counts(rows: Sequence[ProgramRow]) -> _Counts:
+    """Return what *rows* have together; the pages of a file count once, whichever processes share them.
+
+    Room for code that is not in use yet can become huge only with the code, so it does not count.
+    """
+    by_file: dict[object, _Counts] = {}
+    for row in rows:
+        code, processes = row.kind == CodeKind.CODE, len(row.pids)
+        can = min(row.windows_possible, row.windows_reachable) if code and row.remedy else row.windows_possible
+        counts = _Counts(row.text, row.windows_huge, can, row.windows_reachable)
+        if code:
+            by_file[id(row)] = counts
+            continue
+        shared = _Counts(counts.text // processes, *(-(-count // processes) for count in counts[1:]))
+        for file in row.files or ((row.part, 0),):
+            by_file[file] = _Counts(*map(max, by_file.get(file, _Counts()), shared))
+    return _Counts(*map(sum, zip(*by_file.values(), strict=True))) if by_file else _Counts()
+
+
+def table(machine: Machine, *, width: int = 0, height: int = 0, verbose: bool = False) -> list[str]:
+    """Return the lines for people: for *width* columns, at most *height* lines, cut at the width; 0 means no limit.
+
+    Each program has one row, and below it what to do, once; *verbose*: also a row for each of its parts.
     """
     contained = any(row.container for row in machine.rows)
-    names = ("CONTAINER", *_HEAD) if contained else _HEAD
-    if machine.budget.costs:
-        names = (*names[:-1], _SAVES, names[-1])
-    alike: dict[str | int, list[ProgramRow]] = {}
-    for at, row in enumerate(machine.rows):
-        alike.setdefault(_cells(row, contained)[-1] if row.remedy and row.remedy.argv else at, []).append(row)
-    ordered = [row for same in alike.values() for row in same]
-    again = {id(row) for same in alike.values() for row in same[1:]}
-    cells = [
-        (*cell[:-1], _SAME if id(row) in again else cell[-1]) for row in ordered for cell in [_cells(row, contained)]
-    ]
-    title, *rows = _aligned([names, *cells])
-    blocks = [[(row, cell[-1])] for row, cell in zip(rows, cells, strict=True)]
-    if width and max(map(len, (title, *rows))) > width:
-        title, *rows = _narrowed([cell[:-1] for cell in (names, *cells)], width)
-        actions = ([] if cell[-1] in ("-", _SAME) else [(f"       {cell[-1]}", cell[-1])] for cell in cells)
-        blocks = [[(row, ""), *action] for row, action in zip(rows, actions, strict=True)]
-    head_lines = [*head(machine), "", title]
-    shown = [(line, "", "") for line in head_lines]
-    for number, (block, row) in enumerate(zip(blocks, ordered, strict=True)):
+    programs = _programs(machine.rows)
+    cells: list[tuple[str, ...]] = [_HEAD]
+    short = [_HEAD[-1]]  # the last column where there is little room
+    for rows in programs:
+        parts = _parts(rows)
+        cells.append(_sum(rows, verbose))
+        short.append(
+            printable(rows[0].program) + f" ({counted(len(parts), 'part')})" * (len(parts) > 1 and not verbose)
+        )
+        cells += [_part(same) for same in parts] if verbose else []
+        short += [cell[-1] for cell in cells[len(short) :]]
+    left_out = {name for name, is_there in (("CONTAINER", contained), (_SAVES, machine.budget.costs)) if not is_there}
+    columns = [at for at, name in enumerate(_HEAD) if name not in left_out]
+    title, *lines = _aligned([tuple(cell[at] for at in columns) for cell in cells], short, width)
+    blocks: list[list[tuple[str, int, str]]] = []
+    done: set[str] = set()
+    for rows in programs:
+        many = 1 + verbose * len(_parts(rows))
+        blocks.append([(line, len(line), "") for line in lines[:many]] + _actions(rows, done, width, verbose))
+        lines = lines[many:]
+    shown = [(line, len(line), "") for line in (*head(machine), "", title)]
+    for number, block in enumerate(blocks):
         last = number == len(blocks) - 1
         if height and len(shown) + len(block) > height - (not last):
-            shown.append((f"… {len(blocks) - number} more", "", ""))
+            shown.append((f"… {len(blocks) - number} more", 0, ""))
             break
-        shown += [(line, action, "command" if row.remedy else "") for line, action in block]
+        shown += block
     shown = shown[:height] if height else shown
-    return [_painted(line[:width] if width else line, len(line) - len(action), how) for line, action, how in shown]
+    return [_painted(line[:width] if height else line, at, how) for line, at, how in shown]
 
 
 def _painted(line: str, at: int, meaning: str) -> str:
     return line[:at] + render.painted(line[at:], meaning) if meaning else line
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return *rows*, the first of which has the names of the columns, as lines."""
-    names = rows[0]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    words = [name in ("CONTAINER", "PROGRAM", "PART", "ACTION") for name in names]
-    lines = []
+def _actions(rows: Sequence[ProgramRow], done: set[str], width: int, verbose: bool) -> list[tuple[str, int, str]]:
+    """Return the lines below a program: what to do, unless that is *done*, or why nothing is to be done."""
+    result: list[tuple[str, int, str]] = []
+    actions: list[str] = []
+    reasons: list[str] = []
     for row in rows:
-        cells = [c.ljust(w) if word else c.rjust(w) for c, w, word in zip(row, widths, words, strict=True)]
+        if row.diagnosis and row.remedy:  # the columns have the windows before and after
+            action = render.remedy(row.remedy.changed(before=None, after=None), row.diagnosis.facts)
+            known = {*done, *actions}
+            if action not in known:
+                actions.append(action)
+        elif row.diagnosis:
+            of = f"{_name(row)}: " if len(rows) > 1 else ""
+            reasons.append(f"({of}{render.sentence(row.diagnosis)})")
+    done |= set(actions) if all(row.remedy and row.remedy.argv for row in rows if row.diagnosis) else set()
+    for action in actions if verbose else actions[:_FEW]:
+        result += [(line, len(_INDENT), "command") for line in wrapped(action, width, _INDENT, _CONTINUED)]
+    if not verbose and len(actions) > _FEW:
+        result.append((f"{_INDENT}… {len(actions) - _FEW} more with -v", 0, ""))
+    for reason in dict.fromkeys(reasons if verbose else reasons[: not any(row.remedy for row in rows)]):
+        result += [(line, len(line), "") for line in wrapped(reason, width, _INDENT)]
+    return result
+
+
+def _aligned(rows: Sequence[tuple[str, ...]], short: Sequence[str], width: int) -> list[str]:
+    """Return *rows*, the first of which has the names of the columns, as lines.
+
+    The last column takes what is left of *width*; *short* has what is in it where there is little room.
+    """
+    words = [name in ("CONTAINER", "PROGRAM") for name in rows[0]]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = max(_NARROWEST, width - sum(widths[:-1]) - 2 * len(widths[:-1])) if width else widths[-1]
+    lines = []
+    for row, instead in zip(rows, short, strict=True):
+        last = row[-1] if len(row[-1]) <= left else instead
+        fitting = (*row[:-1], last if len(last) <= left else f"…{last[1 - left :]}")
+        cells = [c.ljust(w) if word else c.rjust(w) for c, w, word in zip(fitting, widths, words, strict=True)]
         lines.append("  ".join(cells).rstrip())
     return lines
 
 
-def _narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
-    """Return *rows* as lines of *width* columns, if shorter names of programs can do that."""
-    at = rows[0].index("PROGRAM")
-    excess = max(map(len, _aligned(rows))) - width
-    most = max(_NARROWEST, max(len(row[at]) for row in rows) - max(excess, 0))
-    return _aligned([(*row[:at], _last(row[at], most), *row[at + 1 :]) for row in rows])
-
-
-def _cells(row: ProgramRow, contained: bool) -> tuple[str, ...]:
-    program = _last(printable(row.program), _PROGRAM_WIDTH)
-    part = {CodeKind.PROGRAM: "text", CodeKind.LIBRARY: printable(row.part.rpartition("/")[2])}.get(row.kind)
-    saves = () if row.saving is None else (_saves(row),)
-    action = f"({render.sentence(row.diagnosis)})" if row.diagnosis else "-"
-    if row.diagnosis and row.remedy:  # the columns have the windows before and after
-        action = render.remedy(row.remedy.changed(before=None, after=None), row.diagnosis.facts)
-    cells = (
-        str(len(row.pids)),
-        f"{100 * row.cpu:.1f}",
-        program,
-        part or f"{row.part} code".lstrip(),
-        format_size(row.text // _shares(row)),
-        *map(str, _windows(row)),
-        *saves,
-        action,
+def _sum(rows: Sequence[ProgramRow], verbose: bool) -> tuple[str, ...]:
+    """Return the cells of a program: of all of its parts together."""
+    first = rows[0]
+    names = [_name(same[0]) for same in _parts(rows)]
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    parts = f" ({', '.join(names[:_MOST])}{more})" if names != [_TEXT] and not verbose else ""
+    return (
+        str(len({pid for row in rows for pid in row.pids})),
+        f"{100 * _used(rows):.1f}",
+        *_cells(rows),
+        _saves(rows),
+        printable(first.container) or "-",
+        f"{printable(first.program)}{parts}",
     )
-    return (printable(row.container) or "-", *cells) if contained else cells
 
 
-def _saves(row: ProgramRow) -> str:
-    """Return the share of the processor time of *row* that its action saves."""
-    if row.saving is None or not row.gain[1]:
+def _saves(rows: Sequence[ProgramRow]) -> str:
+    """Return the share of the processor time of *rows*, parts of the same processes, that the actions save."""
+    most = max((row.cpu for row in rows), default=0.0)
+    shares = [(row.saving, row.cpu / most if most else 1.0) for row in rows if row.saving and row.gain[1]]
+    if not shares:
         return "-"
-    low, high = (round(100 * share) for share in (row.saving.low, row.saving.high))
-    return "<1%" if row.saving.worth is False else f"{low}%" if low == high else f"{low}-{high}%"
+    saving = Saving(*(min(1.0, sum(getattr(one, end) * share for one, share in shares)) for end in _ENDS))
+    low, high = (round(100 * end) for end in (saving.low, saving.high))
+    return "<1%" if saving.worth is False else f"{low}%" if low == high else f"{low}-{high}%"
 
 
-def _shares(row: ProgramRow) -> int:
-    """Return how many processes share the text of *row*: its file has the same pages in all."""
-    return 1 if row.kind == CodeKind.CODE else len(row.pids)
+def _used(rows: Sequence[ProgramRow]) -> float:
+    """Return the share of a processor that the processes of a program use, each of which can be in several *rows*."""
+    largest: dict[int, tuple[int, float]] = {}
+    for row in rows:
+        largest[row.pids[0]] = max(largest.get(row.pids[0], (0, 0.0)), (len(row.pids), row.cpu))
+    return sum(cpu for _, cpu in largest.values())
 
 
-def _windows(row: ProgramRow) -> tuple[int, int, int]:
-    """Return the windows that are huge, can be and could be, for people: those that processes share count once.
-
-    Room for code that is not in use yet can become huge only with the code, so it does not count.
-    """
-    huge, possible, reachable = (
-        -(-count // _shares(row)) for count in (row.windows_huge, row.windows_possible, row.windows_reachable)
-    )
-    return huge, min(possible, reachable) if row.kind == CodeKind.CODE and row.remedy else possible, reachable
+def _part(same: Sequence[ProgramRow]) -> tuple[str, ...]:
+    return ("", "", *_cells(same), "", "", f"  {_name(same[0])}")
 
 
-def _last(text: str, most: int) -> str:
-    return text if len(text) <= most else f"…{text[1 - most :]}"
+def _cells(rows: Sequence[ProgramRow]) -> tuple[str, ...]:
+    counts = _counts(rows)
+    return (format_size(counts.text), *map(str, counts[1:]))
+
+
+def _name(row: ProgramRow) -> str:
+    if row.kind == CodeKind.CODE:
+        return f"{printable(row.part)} code".lstrip()
+    return _TEXT if row.kind == CodeKind.PROGRAM else printable(row.part.rpartition("/")[2])
 
 
 def to_json(machine: Machine, *, line: bool = False) -> str:

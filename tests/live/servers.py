@@ -182,7 +182,13 @@ def _of_servers(text: str) -> list[str]:
     """Return the lines of the screen *text* about the servers, and what stands above."""
     lines = [line.rstrip() for line in text.splitlines()]
     head = next(at for at, line in enumerate(lines) if line.startswith("PROCS")) + 1
-    return lines[:head] + [line for line in lines[head:] if any(f"/{name} " in line for name in _SERVERS)]
+    shown = lines[:head]
+    of_server = False
+    for line in lines[head:]:
+        if not line.startswith("       "):  # what is below a row is about its program
+            of_server = any(f"/{name}" in line for name in _SERVERS)
+        shown += [line] if of_server else []
+    return shown
 
 
 def main() -> int:

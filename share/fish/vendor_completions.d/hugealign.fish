@@ -253,6 +253,7 @@ complete -c hugealign -n '_shtab_hugealign_using top' -s h -l help -d 'show this
 complete -c hugealign -n '_shtab_hugealign_using top' -l once -d 'print the table once, even on a terminal'
 complete -c hugealign -n '_shtab_hugealign_using top' -l watch -x -d 'repeat every SECONDS'
 complete -c hugealign -n '_shtab_hugealign_using top' -l seconds -x -d 'measure CPU% for SECONDS, then print the table once'
+complete -c hugealign -n '_shtab_hugealign_using top' -s v -l verbose -d 'show each part of a program: its text, libraries, code without a file'
 complete -c hugealign -n '_shtab_hugealign_using top' -l containers -d 'show containers and pods in rows of their own'
 complete -c hugealign -n '_shtab_hugealign_using top' -l json -d 'print JSON, schema hugealign.top/1; with --watch one line per table'
 complete -c hugealign -n '_shtab_hugealign_using top' -l format -xka "text prometheus json" -d 'format of the table (default: text); json: --json; prometheus: for the textfile collector of node_exporter'
