@@ -5,7 +5,7 @@ import mmap
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import TARGET, SplitParser, add_json, interval, percentage, seconds
+from hugealign.cli.arguments import TARGET, SplitParser, add_json, columns, interval, percentage, seconds
 from hugealign.cli.output import painted, plain, redrawn, write
 from hugealign.errors import STATUSES, UsageError
 from hugealign.io.units import counted, printable
@@ -40,7 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``ps`` to *parser*."""
     add = parser.add_argument
     add("targets", nargs="*", metavar=TARGET, help="a process, or all processes of a program or of a service")
-    add("-v", "--verbose", action="store_true", help="show each window, and why those that are small are not huge")
+    add(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="show each window, why it is not huge, and small libraries",
+    )
     add("--all", action="store_true", help="also count libraries and code without a file (JIT, remapped text)")
     add(
         "--min-coverage",
@@ -98,7 +103,9 @@ def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
     if args.json:
         write(report.to_json(seen.verdicts, seen.errors, page_size, line=bool(watching)), args.output, utf8=True)
     elif seen.verdicts:
-        text = "\n".join(report.text(seen.verdicts, page_size, args.verbose, mmap.PAGESIZE))
+        to_terminal = args.output in (None, "-") and sys.stdout.isatty()
+        width = columns() if to_terminal else 0
+        text = "\n".join(report.text(seen.verdicts, page_size, args.verbose, mmap.PAGESIZE, width=width))
         if args.output not in (None, "-"):
             text = f"{plain(text)}\n"
         elif watching and sys.stdout.isatty():

@@ -5,6 +5,7 @@ from typing import Any
 
 from hugealign.diagnosis import documents, render
 from hugealign.diagnosis.values import Diagnosis, Remedy
+from hugealign.elf.machines import least_text, native
 from hugealign.elf.windows import BASE_PAGE
 from hugealign.errors import HugealignError
 from hugealign.io.units import are, counted, format_size, printable
@@ -17,15 +18,27 @@ SCHEMA = "hugealign.ps/1"
 
 _SIGNS = {State.HUGE: "#", State.SMALL: ".", State.WRITTEN: "w", State.UNTOUCHED: "-"}
 _ROW = 64  # windows in a row of the strip
+_NARROWEST = 16  # columns of a name
 _ROWS = 64  # rows of strip or list per mapping; JSON has them all
 
 
-def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
-    """Return the lines of the table: one for each mapping, and for the same mapping of several processes."""
+def table(verdicts: Sequence[Verdict], page_size: int, *, width: int = 0, verbose: bool = True) -> list[str]:
+    """Return the lines of the table: one for each mapping, and for the same mapping of several processes.
+
+    Names are cut so that lines fit *width* columns, 0 for any.  Unless *verbose*, a line sums up what has too little
+    text to be worth a window.
+    """
     alike: dict[tuple[object, ...], list[tuple[Verdict, Mapping]]] = {}
+    little: dict[tuple[object, ...], int] = {}  # bytes
+    least = least_text(native())
     for verdict in verdicts:
+        parts = [part for part in verdict.parts if part.part.text < least and not part.windows]
+        small = {mapping.start for part in parts for mapping in part.part.mappings}
         for m in verdict.mappings:
-            how = m.how or ("small pages" if m.windows_possible(page_size) else "no whole window")
+            if m.start in small and not verbose and not verdict.process.is_program(m):
+                little[_shared(verdict, m)] = m.size
+                continue
+            how = _how(m) or ("small pages" if m.windows_possible(page_size) else "no whole window")
             how += ", staged" * (m.start in verdict.staged)
             key = (how, verdict.process.is_program(m), *_shared(verdict, m))
             alike.setdefault(key, []).append((verdict, m))
@@ -42,8 +55,30 @@ def table(verdicts: Sequence[Verdict], page_size: int) -> list[str]:
             pid += f" +{others}"
         rows.append((pid, label, format_size(m.size), windows, covered, str(state)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    over = sum(widths) + 2 * (len(widths) - 1) - width if width else 0
+    widths[1] = max(min(widths[1], _NARROWEST), widths[1] - max(over, 0))
     line = "  ".join(f"{{:{side}{width}}}" for side, width in zip("><>>><", widths, strict=True))
-    return [line.format(*row).rstrip() for row in rows]
+    result = [line.format(row[0], _last(row[1], widths[1]), *row[2:]).rstrip() for row in rows]
+    if little:
+        files = f"{counted(len(little), 'mapping')} with less than {format_size(least)} of text"
+        result.append(f"{'':{widths[0]}}  and {files}: {format_size(sum(little.values()))} in total; -v lists them")
+    return result
+
+
+def _how(mapping: Mapping) -> str:
+    """Return the kinds of its huge pages; empty without any."""
+    kinds = (
+        ("file", mapping.file_pmd),
+        ("tmpfs", mapping.shmem_pmd),
+        ("anonymous", mapping.anon_huge),
+        ("hugetlb", mapping.shared_hugetlb + mapping.private_hugetlb),
+    )
+    names = ", ".join(name for name, count in kinds if count)
+    return f"huge pages ({names})" if names else ""
+
+
+def _last(text: str, most: int) -> str:
+    return text if len(text) <= most else f"…{text[1 - most :]}"
 
 
 def _shared(verdict: Verdict, mapping: Mapping) -> tuple[object, ...]:
@@ -75,7 +110,12 @@ def summary(verdicts: Sequence[Verdict], page_size: int) -> str:
 
 def lines(verdict: Verdict) -> list[str]:
     """Return the verdict in words, with reasons and remedies on lines of their own."""
-    result = [_head(verdict)]
+    return [_head(verdict), *_why(verdict)]
+
+
+def _why(verdict: Verdict) -> list[str]:
+    """Return why not all is huge, with what helps."""
+    result: list[str] = []
     several = len(verdict.diagnoses) > 1
     shown: set[Remedy | None] = set()
     for diagnosis in verdict.diagnoses:
@@ -86,6 +126,14 @@ def lines(verdict: Verdict) -> list[str]:
     for other in verdict.others:
         result += _other_lines(other, shown)
     return result
+
+
+def _heads(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return the line for each process, those that differ in nothing but their PIDs together."""
+    alike: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        alike.setdefault((verdict.process.comm, _state(verdict)), []).append(verdict)
+    return [_head(same[0], len(same) - 1) for same in alike.values()]
 
 
 def reasons(verdicts: Sequence[Verdict]) -> list[str]:
@@ -105,8 +153,13 @@ def reasons(verdicts: Sequence[Verdict]) -> list[str]:
     return result
 
 
-def _head(verdict: Verdict) -> str:
-    name = f"{printable(verdict.process.comm)}[{verdict.process.pid}]"
+def _head(verdict: Verdict, more: int = 0) -> str:
+    """Return the verdict in one line, of *more* processes also."""
+    others = f" +{more}" if more else ""
+    return f"{printable(verdict.process.comm)}[{verdict.process.pid}]{others}: {_state(verdict)}"
+
+
+def _state(verdict: Verdict) -> str:
     held, wanted, possible = verdict.wanted_huge, verdict.wanted, verdict.possible
     if not possible:
         head = "no window can be huge"
@@ -118,7 +171,7 @@ def _head(verdict: Verdict) -> str:
             head = f"the one window that its build requests is huge{rest}" if some else "its one window is huge"
     if verdict.without:
         head += f"; {format_size(verdict.without)} of text have none"
-    return f"{name}: {render.painted(head, 'ok' if verdict.met else 'warning')}"
+    return render.painted(head, "ok" if verdict.met else "warning")
 
 
 def _indented(diagnosis: Diagnosis, prefix: str, indent: int, shown: set[Remedy | None]) -> list[str]:
@@ -164,19 +217,21 @@ def details(verdict: Verdict) -> list[str]:
     return result
 
 
-def text(verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: int = BASE_PAGE) -> list[str]:
-    """Return the lines for people: the table and the verdicts, with *verbose* each window; of several, a summary first.
+def text(
+    verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: int = BASE_PAGE, *, width: int = 0
+) -> list[str]:
+    """Return the lines for people, for *width* columns: a sum, the table, and reasons; with *verbose*, each window.
 
     *base_page* is the kernel's.  With pages of 64 KiB, text may lie in runs of contiguous entries
     (arch/arm64/mm/contpte.c), which neither smaps nor PAGEMAP_SCAN shows.
     """
     several = len(verdicts) > 1
-    result = [summary(verdicts, page_size), ""] if several else []
-    result += table(verdicts, page_size)
+    result = [summary(verdicts, page_size), *_heads(verdicts), ""] if several else [*map(_head, verdicts)]
+    result += table(verdicts, page_size, width=width, verbose=verbose)
     for verdict in verdicts:
-        result += [_head(verdict)] if several else lines(verdict)
-        if verbose:
-            result += details(verdict)
+        result += [_head(verdict)] if several and verbose else []
+        result += [] if several else _why(verdict)
+        result += details(verdict) if verbose else []
     if several:
         result += reasons(verdicts)
     if base_page != BASE_PAGE and verdicts:

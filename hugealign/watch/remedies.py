@@ -23,7 +23,7 @@ from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.records import Record
 from hugealign.run import store
-from hugealign.system import kernel
+from hugealign.system import kernel, libraries
 from hugealign.watch import staged
 from hugealign.watch.parts import CodeKind, CodePart
 
@@ -37,7 +37,7 @@ _LIBRARY = re.compile(r"\.so(\.[0-9.]+)?$")  # --libs finds these again
 _UNIT_LIMIT = 1 << 20  # bytes of a unit file
 _RESTART = ("process.text-written", "process.mapped-small", "file.replaced", "copy.outdated", "copy.in-memory")
 _ADAPT = ("runtime.small-pages", "process.text-copied")
-#: Directories of packages of Python and of Node, and how many files of one are a command too long to type.
+#: Directories of packages of Python and of Node, and how many files are a command too long to type.
 _PACKAGES, _SEVERAL = ("site-packages", "dist-packages", "node_modules"), 3
 _OF_FILE = ("cache.small-pages", "text.no-window")
 
@@ -102,8 +102,12 @@ class Start(Record):
         if not self.inside and which(name) != started:
             name = started
         # A library is named by its file: the program may be linked with it, or open it later.
-        files = [word for path in _gathered(self.files) for word in ("--file", path)]
-        argv = ("hugealign", "run", *fix, *files, "--", name)
+        named = _gathered(self.files)
+        libs = _linked(self.program) if len(named) >= _SEVERAL and not (self.inside or self.wrapper) else frozenset()
+        if len(libs.intersection(named)) < _SEVERAL:
+            libs = frozenset()
+        files = [word for path in named if path not in libs for word in ("--file", path)]
+        argv = ("hugealign", "run", *fix, *(("--libs",) if libs else ()), *files, "--", name)
         if self.inside:
             return Remedy("start-inside", argv, ARGUMENTS, before, after)
         return Remedy("start", argv, ARGUMENTS, before, after)
@@ -329,6 +333,13 @@ def _gathered(files: Sequence[str]) -> Sequence[str]:
         top, mark, _ = next((cut for name in _PACKAGES if (cut := path.partition(f"/{name}/"))[1]), ("", "", ""))
         places.setdefault(f"{top}{mark.rstrip('/')}" or path, []).append(path)
     return [word for place, same in places.items() for word in ([place] if len(same) >= _SEVERAL else same)]
+
+
+def _linked(program: str) -> frozenset[str]:
+    """Return the libraries that the *program* is linked with, as `hugealign run --libs` finds them."""
+    with suppress(HugealignError, OSError):
+        return frozenset(libraries.resolve(program).paths)
+    return frozenset()
 
 
 def _start(owner: Owner, part: CodePart, inside: bool, fix: bool, started: tuple[str, ...]) -> Start:

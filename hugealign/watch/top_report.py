@@ -138,16 +138,18 @@ def _actions(rows: Sequence[ProgramRow], done: set[str], width: int, verbose: bo
     result: list[tuple[str, int, str]] = []
     actions: list[str] = []
     reasons: list[str] = []
+    once: list[str] = []
     for row in rows:
         if row.diagnosis and row.remedy:  # the columns have the windows before and after
             action = render.remedy(row.remedy.changed(before=None, after=None), row.diagnosis.facts)
             known = {*done, *actions}
             if action not in known:
                 actions.append(action)
+            once += [action] if row.remedy.argv else []  # an act of a person is named for each program
         elif row.diagnosis:
             of = f"{_name(row)}: " if len(rows) > 1 else ""
             reasons.append(f"({of}{render.sentence(row.diagnosis)})")
-    done |= set(actions) if all(row.remedy and row.remedy.argv for row in rows if row.diagnosis) else set()
+    done |= set(once)
     for action in actions if verbose else actions[:_FEW]:
         result += [(line, len(_INDENT), "command") for line in wrapped(action, width, _INDENT, _CONTINUED)]
     if not verbose and len(actions) > _FEW:

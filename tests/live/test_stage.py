@@ -609,7 +609,7 @@ def test_ps_knows_copies(stock: Path, user: bool) -> None:
         return message(command("ps", str(pid))).stdout
 
     with running(command("run", "--", program, "5", user=user)) as child:
-        assert "shmem THP, staged\n" in ps(child.pid)
+        assert "huge pages (tmpfs), staged\n" in ps(child.pid)
         assert ps(child.pid).endswith(": all 3 windows are huge\n")
         # Changed in place, where only its copy is executed: no ETXTBSY keeps anybody from it.
         with program.open("r+b") as file:

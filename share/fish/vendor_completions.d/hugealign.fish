@@ -240,7 +240,7 @@ complete -c hugealign -n '_shtab_hugealign_using oci-hook' -l store -xka "(__fis
 complete -c hugealign -n '_shtab_hugealign_using oci-hook' -s v -l verbose -d 'also print what was staged'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a ps -d 'show which text of a process is on huge pages, and why the rest is not'
 complete -c hugealign -n '_shtab_hugealign_using ps' -s h -l help -d 'show this help message and exit'
-complete -c hugealign -n '_shtab_hugealign_using ps' -s v -l verbose -d 'show each window, and why those that are small are not huge'
+complete -c hugealign -n '_shtab_hugealign_using ps' -s v -l verbose -d 'show each window, why it is not huge, and small libraries'
 complete -c hugealign -n '_shtab_hugealign_using ps' -l all -d 'also count libraries and code without a file (JIT, remapped text)'
 complete -c hugealign -n '_shtab_hugealign_using ps' -l min-coverage -x -d 'require that PCT per cent of the text is huge (default: every window)'
 complete -c hugealign -n '_shtab_hugealign_using ps' -l wait -x -d 'wait up to SECONDS until enough is huge, and then end CMD'

@@ -8,6 +8,7 @@ from hugealign.diagnosis import render
 from hugealign.diagnosis.values import ARGUMENTS, Diagnosis, Remedy
 from hugealign.process.smaps import Mapping
 from hugealign.services.view import View
+from hugealign.system import libraries
 from hugealign.watch.parts import CodeKind, CodePart
 from hugealign.watch.remedies import Owner, Remedied, Remedies, Start, Unit, together
 
@@ -50,6 +51,16 @@ def test_many_libraries_of_packages_are_one_directory() -> None:
     assert argv(start) == ("hugealign", "run", *words, "--", "mariadbd")
     few = start.changed(files=libraries[:2])
     assert argv(few)[3:7] == ("--file", libraries[0], "--file", libraries[1])
+
+
+def test_many_libraries_that_a_program_is_linked_with_are_one_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    linked = tuple(f"/lib/{name}.so" for name in "abc")
+    monkeypatch.setattr(libraries, "resolve", lambda _program: libraries.Libraries(linked, ()))
+    start = SERVICE.changed(service="", fix=True, files=("/lib/opened.so", *linked))
+    words = ("hugealign", "run", "--fix", "--libs", "--file", "/lib/opened.so", "--", "/usr/sbin/mariadbd")
+    assert argv(start) == words
+    assert argv(start.changed(files=linked[:2]))[3:7] == ("--file", linked[0], "--file", linked[1])
+    assert "--libs" not in argv(start.changed(wrapper="/srv/start"))  # it is that which is linked with others
 
 
 def test_what_a_service_starts_is_named() -> None:

@@ -1,6 +1,7 @@
 """Judging a process: pure, on mappings made up here."""
 
 import json
+import re
 
 import pytest
 
@@ -274,14 +275,36 @@ def test_what_processes_share_is_shown_once() -> None:
     (row,) = [line for line in shown if "  /srv/app  " in line]
     assert row.split()[:3] == ["7", "+2", "/srv/app"]
     assert "2-3/3" in row
-    assert [line.split(":")[0] for line in shown if line.startswith("app[")] == ["app[7]", "app[8]", "app[9]"]
+    assert [line.split(":")[0] for line in shown if line.startswith("app[")] == ["app[7]", "app[8] +1"]
     reasons = [line for line in shown if "(2 processes)" in line]
     assert len(reasons) == len([line for line in shown if line.startswith("  app")]) == 1
 
 
+def test_small_libraries_are_summed_up_and_lines_fit() -> None:
+    """Those with less text than HUGEALIGN_MIN_TEXT; -v lists them, and the program's own text is always there."""
+    little = [
+        LIBRARY.changed(start=at << 30, end=(at << 30) + (64 << 10), path=f"/lib/libsmall{at}.so", inode=at, pages=())
+        for at in range(1, 4)
+    ]
+    mappings = (APP, LIBRARY, *little)
+    verdict = judge(process(*mappings), mappings, WINDOW)
+    both = [verdict, verdict.changed(process=verdict.process.changed(pid=8))]
+    shown = [plain(line) for line in text(both, WINDOW, verbose=False)]
+    assert not any("libsmall" in line for line in shown)
+    rest = "and 3 mappings with less than 256.0 KiB of text: 192.0 KiB in total; -v lists them"
+    assert any(line.strip() == rest for line in shown)
+    assert any("libc.so.6" in line for line in shown)
+    assert sum("libsmall" in line for line in text([verdict], WINDOW, verbose=True)) >= 3
+    named = APP.changed(path="/srv/a/long/way/to/the/program")
+    seen = process(named).changed(exe=named.path)
+    lines_of_70 = text([judge(seen, (named,), WINDOW)], WINDOW, verbose=False, width=70)
+    (row,) = [line for line in lines_of_70 if "MiB" in line]
+    assert (len(row) <= 70, re.search("…[a-z/]*/program ", row) is not None) == (True, True)
+
+
 def test_pages_of_64k_hide_their_runs() -> None:
     verdict = judge(process(APP), (APP,), WINDOW)
-    assert text([verdict], WINDOW, verbose=False)[-1].endswith("\x1b[32mall 3 windows are huge\x1b[0m")
+    assert text([verdict], WINDOW, verbose=False)[0].endswith("\x1b[32mall 3 windows are huge\x1b[0m")
     assert text([verdict], 512 * M, verbose=False, base_page=64 << 10)[-1] == (
         "pages are 64.0 KiB here: runs of contiguous page table entries, below 512.0 MiB, cannot be seen; "
         "see: hugealign verify --kernels"
