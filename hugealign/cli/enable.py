@@ -21,8 +21,9 @@ anything fails, UNIT starts as before.
 --file names programs and libraries that the service starts or opens later, by
 the paths that UNIT sees. From a directory, such as a Python virtual environment,
 enable takes the files that have a whole window, or get one with --fix. Run
-enable again after you have added a package there. If the unit names a shell or a
-script, start it first, or use --file.
+enable again after you have added a package there. If the unit names a shell,
+enable takes the programs that its command names; if it names a script, start it
+first, or use --file.
 
 --all takes the whole machine: it looks for ten seconds at what runs and starts,
 and makes that huge which saves processor time, the best first, within --max
@@ -37,9 +38,9 @@ others, and warns of one that may.
 
 examples:
   hugealign enable --dry-run mariadb     print what it would write
-  hugealign enable --fix mariadb && systemctl restart mariadb
-  hugealign ps mariadbd
-  hugealign disable mariadb && systemctl restart mariadb
+  hugealign enable --now --fix --libs mariadb
+  hugealign ps mariadb
+  hugealign disable --now mariadb
   hugealign enable --all --dry-run       print what it would make huge, and why not more
 """
 STATUS = {
@@ -53,6 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("units", nargs="*", metavar="UNIT", help="a service, with or without .service")
     add("--dry-run", action="store_true", help="only print the files that enable would write, or the plan of --all")
+    add("--now", action="store_true", help="also restart UNIT, or start it, so that it runs from huge text")
     add("--fix", action="store_true", help="run from fixed copies of the files that fix gives more windows")
     add("--libs", action="store_true", help="include shared libraries; for a running service, all that it has loaded")
     about = "include this program or library, or those below this directory; may be repeated"
@@ -107,7 +109,10 @@ def _units(args: argparse.Namespace) -> int:
         paths = list(done.texts)
         if args.dry_run:
             return paths, [f"# {printable(path)}\n{text}" for path, text in done.texts.items()]
-        now = render.remedy(Remedy("now", ("systemctl", "restart", done.name)))
-        return paths, [*(f"wrote {printable(path)}" for path in paths), now]
+        lines = [f"wrote {printable(path)}" for path in paths]
+        if args.now:
+            services.restart(done.name, Remedy("undo", ("hugealign", "disable", "--now", unit)))
+            return paths, [*lines, f"restarted {printable(done.name)}"]
+        return paths, [*lines, render.remedy(Remedy("now", ("systemctl", "restart", done.name)))]
 
     return services.each(args, renewed if args.renew else work)

@@ -51,8 +51,8 @@ def _check(args: argparse.Namespace) -> None:
     """Raise UsageError for options that are for a UNIT."""
     if args.units:
         raise UsageError("--all is the whole machine: leave UNIT out, or name it in include = [...] of the policy")
-    if args.libs or args.file:
-        raise UsageError("--libs and --file are for a UNIT: --all finds libraries itself")
+    if args.libs or args.file or args.now:
+        raise UsageError("--libs, --file and --now are for a UNIT: --all finds libraries itself, and restarts nothing")
 
 
 def _policy(args: argparse.Namespace, policy: "Policy") -> "tuple[Policy, list[str]]":

@@ -21,8 +21,8 @@ PARSER = SplitParser
 USAGE = "hugealign ps [OPTION]... PID|NAME|UNIT...\n       hugealign ps [OPTION]... -- CMD [ARG]..."
 EPILOG = """\
 A UNIT is a service as `hugealign enable` takes it, with or without .service: all
-of its processes.  A running service comes before programs of its name; name
-these by PID.
+of its processes, but for helpers with less text than a window.  A running service
+comes before programs of its name; name these by PID.
 
 With -- CMD, ps starts CMD, samples it every 20 ms and, when CMD ends, shows the
 last sample.  It does not show processes that CMD starts.  CMD also writes to
@@ -105,7 +105,9 @@ def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
     elif seen.verdicts:
         to_terminal = args.output in (None, "-") and sys.stdout.isatty()
         width = columns() if to_terminal else 0
-        text = "\n".join(report.text(seen.verdicts, page_size, args.verbose, mmap.PAGESIZE, width=width))
+        text = "\n".join(
+            report.text(seen.verdicts, page_size, args.verbose, mmap.PAGESIZE, width=width, little=seen.little)
+        )
         if args.output not in (None, "-"):
             text = f"{plain(text)}\n"
         elif watching and sys.stdout.isatty():

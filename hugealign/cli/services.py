@@ -9,6 +9,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hugealign.diagnosis.values import Remedy
+
+
+def restart(name: str, undo: "Remedy") -> None:
+    """Restart the service *name*, or say how to *undo* what was done to it.  Raises HugealignError."""
+    from hugealign.diagnosis.refusal import DiagnosedError
+    from hugealign.services import programs
+
+    try:
+        programs.restart(name)
+    except DiagnosedError as error:
+        error.diagnosis = error.diagnosis.changed(remedy=undo)
+        raise
+
 
 def each(args: argparse.Namespace, work: "Callable[[str], tuple[list[str], list[str]]]") -> int:
     """Do the *work* for each unit, which returns paths and lines; print the result, and return the exit status."""

@@ -2,15 +2,16 @@
 
 import contextlib
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.image import read_image
-from hugealign.errors import HugealignError, NotElfError, cause
-from hugealign.io.regular import FileError, opened
+from hugealign.errors import UNREADABLE, HugealignError, NotElfError
+from hugealign.io.regular import opened
 from hugealign.process import groups, processes, starts
 from hugealign.run import store
 from hugealign.services.programs import Service
@@ -26,6 +27,7 @@ _STARTERS = frozenset(
     "svscan systemd-inhibit taskset time timeout tini unshare".split()
 )
 _MOST_PROGRAMS = 16  # to name in a command
+_PATH = re.compile(r"""(?<![^\s"'`(;&|])/[A-Za-z0-9_./+@-]+""")  # a word of a command, in a script also
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,9 @@ def programs(service: Service, seen: View, paths: Sequence[str], *, loaded: bool
     below = [path for path in paths if is_directory(seen, path)]
     named = [os.path.abspath(path) for path in paths if path not in below]
     started = [path for program in service.programs if (path := _searched(program, service.path, seen))]
-    names = [(path, False, True) for path in named] + [(path, False, False) for path in started]
+    # A shell or the like runs what its words name; they are looked up again at each start, as the unit is.
+    behind = _named(service, seen) if any(os.path.basename(path) in _STARTERS for path in started) else []
+    names = [(path, False, True) for path in named] + [(path, False, False) for path in (*behind, *started)]
     if service.pid:
         running = processes.look(service.pid, libraries=loaded)
         mapped = [mapping.path for mapping in running.text(libraries=loaded) if not mapping.deleted]
@@ -97,10 +101,21 @@ def programs(service: Service, seen: View, paths: Sequence[str], *, loaded: bool
                 files[found.source] = File(_steady(name, found, seen) if library else name, found, library, given)
         except (OSError, HugealignError) as error:
             if not renewing and not library and (name in named or isinstance(error, RefusalError)):
-                if isinstance(error, OSError):
-                    raise FileError(cause(error)) from error
+                if isinstance(error, OSError):  # the unit is the subject
+                    raise DiagnosedError(UNREADABLE, file=name, error=error_name(error)) from error
                 raise
     return list(files.values())
+
+
+def _named(service: Service, seen: View) -> list[str]:
+    """Return the paths of programs among the words with which the *service* starts its own."""
+    paths = []
+    for path in dict.fromkeys(path for command in service.starts for path in _PATH.findall(command)):
+        with contextlib.suppress(OSError, HugealignError):
+            source = seen.find(path).source
+            if os.path.isfile(source) and os.access(source, os.X_OK):
+                paths.append(path)
+    return paths[:_MOST_PROGRAMS]
 
 
 def _searched(program: str, directories: Sequence[str], seen: View) -> str:

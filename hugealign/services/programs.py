@@ -49,7 +49,8 @@ class Service:
     *environment* is the environment that the unit sets.  *members* are the services that are part of it (PartOf=), as
     those of the clusters are of postgresql.service.  *path* are the directories where a program without one is searched
     for.  *settings* are those that decide which files it sees (`hugealign.services.view`), and as whom it runs.
-    *commands* are what it executes, with words and before and after its program, as text.
+    *commands* are what it executes, with words and before and after its program, as text, and *starts* those of them
+    that start its program.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Service:
     path: tuple[str, ...] = PROGRAM_DIRECTORIES
     settings: Mapping[str, str] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
 
 
 def full_name(unit: str) -> str:
@@ -111,7 +113,10 @@ def look(unit: str, named: bool = False) -> Service:
     variables = "\n".join(_values(text, "Environment"))
     commands = tuple(value for key in _COMMANDS for value in _values(text, key))
     programs = tuple(_programs(text, named))
-    return Service(name, programs, environment=variables, path=path, settings=settings, commands=commands)
+    starts = tuple(_values(text, "ExecStart"))
+    return Service(
+        name, programs, environment=variables, path=path, settings=settings, commands=commands, starts=starts
+    )
 
 
 def exists(name: str) -> bool:
@@ -151,6 +156,11 @@ def manager_runs() -> bool:
     return os.path.isdir("/run/systemd/system")
 
 
+def restart(name: str, *, only_running: bool = False) -> None:
+    """Restart the service *name*, or, unless *only_running*, start it.  Raises HugealignError."""
+    systemctl("try-restart" if only_running else "restart", "--", name)
+
+
 def systemctl(*words: str) -> str:
     """Return the output of systemctl.  Raises HugealignError."""
     try:
@@ -181,9 +191,14 @@ def _shown(name: str, unit: str) -> Service:
     path = tuple(" ".join(values.get("ExecSearchPath", ())).replace(":", " ").split()) or PROGRAM_DIRECTORIES
     settings = {key: " ".join(values.get(key, ())) for key in _SETTINGS}
     variables = " ".join(values.get("Environment", ()))
-    shown = [value for key in _COMMANDS for value in values.get(key, ())]
-    commands = tuple(value.partition(" ; argv[]=")[2].partition(" ; ignore_errors=")[0] for value in shown)
-    return Service(name, tuple(dict.fromkeys(paths)), pid, variables, members, path, settings, commands)
+
+    def words(key: str) -> Iterator[str]:
+        for value in values.get(key, ()):
+            yield value.partition(" ; argv[]=")[2].partition(" ; ignore_errors=")[0]
+
+    commands = tuple(command for key in _COMMANDS for command in words(key))
+    programs, starts = tuple(dict.fromkeys(paths)), tuple(words("ExecStart"))
+    return Service(name, programs, pid, variables, members, path, settings, commands, starts)
 
 
 def _files(name: str) -> Iterator[str]:

@@ -38,6 +38,11 @@ def stem(unit: str) -> str:
     return unit.removesuffix(_SERVICE)
 
 
+def short(unit: str) -> str:
+    """Return the shortest name by which commands find the service *unit*."""
+    return unit if refusal(stem(unit)) else stem(unit)
+
+
 def is_template(unit: str) -> bool:
     """Return whether *unit* is a template of services, not an instance."""
     return stem(unit).endswith("@")

@@ -41,10 +41,14 @@ class PsOptions(Record):
 
 
 class Seen(Record):
-    """The *verdicts* on the processes that were found, and in *errors* each target that failed, with the reason."""
+    """The *verdicts* on the processes that were found, and in *errors* each target that failed, with the reason.
+
+    *little* are the PIDs of a service's processes that do not count: they have less text than a window.
+    """
 
     verdicts: tuple[Verdict, ...]
     errors: Errors = ()
+    little: tuple[int, ...] = ()
 
     @property
     def met(self) -> bool:
@@ -66,12 +70,12 @@ def processes(targets: Sequence[str], options: PsOptions | None = None, wait: fl
     options = options or PsOptions()
     end = time.monotonic() + wait
     while True:
-        seen, errors, coming = _look(targets, options)
+        seen, errors, coming, little = _look(targets, options)
         left = end - time.monotonic()
         # Waiting helps with windows, and with names that no process has yet; with nothing else.
         hopeless = left <= 0 or (errors and not coming)
         if hopeless or (not errors and all(_judge(options, process).met for process in seen)):
-            return _explained(options, seen, errors)
+            return _explained(options, seen, errors, little)
         time.sleep(min(_PAUSE, left))
 
 
@@ -92,16 +96,16 @@ def watch(targets: Sequence[str], interval: float, options: PsOptions | None = N
     """Yield the state of *targets* every *interval* seconds until they have ended; at least once."""
     options = options or PsOptions()
     known: dict[int, float] = {}
-    seen, errors, _ = _look(targets, options)
-    yield _explained(options, seen, errors)
+    seen, errors, _, little = _look(targets, options)
+    yield _explained(options, seen, errors, little)
     while seen:
         known |= {process.pid: process.started for process in seen}
         time.sleep(interval)
-        processes, _, _ = _look(targets, options)
+        processes, _, _, little = _look(targets, options)
         # A PID in *targets* means the process that had it first.
         seen = [p for p in processes if known.get(p.pid, p.started) == p.started or str(p.pid) not in targets]
         if seen:
-            yield _explained(options, seen)
+            yield _explained(options, seen, little=little)
 
 
 def watch_command(words: Sequence[str], interval: float, options: PsOptions | None = None) -> Iterator[Seen]:
@@ -111,8 +115,11 @@ def watch_command(words: Sequence[str], interval: float, options: PsOptions | No
         yield _explained(options, [process])
 
 
-def _explained(options: PsOptions, seen: Sequence[Process], errors: Errors = ()) -> Seen:
-    return Seen(tuple(_judge(options, process, explain=True) for process in seen), errors)
+def _explained(
+    options: PsOptions, seen: Sequence[Process], errors: Errors = (), little: Sequence[Process] = ()
+) -> Seen:
+    verdicts = tuple(_judge(options, process, explain=True) for process in seen)
+    return Seen(verdicts, errors, tuple(process.pid for process in little))
 
 
 def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Verdict:
@@ -173,9 +180,13 @@ def _remedied(verdict: Verdict) -> Verdict:
     return verdict.changed(parts=tuple(parts[:count]), others=tuple(parts[count:]), general=general)
 
 
-def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool]:
-    """Return the processes, the errors, and whether all errors are names that no process has yet."""
+def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool, list[Process]]:
+    """Return the processes, the errors, whether all errors are names that no process has yet, and what does not count.
+
+    A service also has helpers, scripts mostly, whose interpreter has little text: they do not count beside its server.
+    """
     seen: dict[int, Process] = {}
+    little: dict[int, Process] = {}
     errors: list[tuple[str, HugealignError]] = []
     coming = True
     for target in targets:
@@ -198,4 +209,14 @@ def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Er
                 failed.append((target, error))
         coming &= not failed
         errors += failed
-    return list(seen.values()), tuple(errors), coming
+        if named:
+            of_service = [seen[pid] for pid in naming.of_service(target, pids) if pid in seen]
+            small = [process for process in of_service if _has_little(process, options)]
+            if len(small) < len(of_service):
+                little |= {process.pid: seen.pop(process.pid) for process in small}
+    return list(seen.values()), tuple(errors), coming, list(little.values())
+
+
+def _has_little(process: Process, options: PsOptions) -> bool:
+    text, window = process.text(options.all, options.all), kernel.huge_page_size()
+    return sum(m.size for m in text) < window and not any(m.windows_possible(window) for m in text)

@@ -19,6 +19,7 @@ SCHEMA = "hugealign.ps/1"
 _SIGNS = {State.HUGE: "#", State.SMALL: ".", State.WRITTEN: "w", State.UNTOUCHED: "-"}
 _ROW = 64  # windows in a row of the strip
 _NARROWEST = 16  # columns of a name
+_SHOWN = 8  # PIDs in a line
 _ROWS = 64  # rows of strip or list per mapping; JSON has them all
 
 
@@ -218,10 +219,17 @@ def details(verdict: Verdict) -> list[str]:
 
 
 def text(
-    verdicts: Sequence[Verdict], page_size: int, verbose: bool, base_page: int = BASE_PAGE, *, width: int = 0
+    verdicts: Sequence[Verdict],
+    page_size: int,
+    verbose: bool,
+    base_page: int = BASE_PAGE,
+    *,
+    width: int = 0,
+    little: Sequence[int] = (),
 ) -> list[str]:
     """Return the lines for people, for *width* columns: a sum, the table, and reasons; with *verbose*, each window.
 
+    *little* are the PIDs of what does not count.
     *base_page* is the kernel's.  With pages of 64 KiB, text may lie in runs of contiguous entries
     (arch/arm64/mm/contpte.c), which neither smaps nor PAGEMAP_SCAN shows.
     """
@@ -234,6 +242,10 @@ def text(
         result += details(verdict) if verbose else []
     if several:
         result += reasons(verdicts)
+    if little:
+        helpers = counted(len(little), "process", "processes")
+        pids = " ".join(map(str, little[:_SHOWN])) + " ..." * (len(little) > _SHOWN)
+        result.append(f"not counted: {helpers} of the service with less than {format_size(page_size)} of text ({pids})")
     if base_page != BASE_PAGE and verdicts:
         runs = f"runs of contiguous page table entries, below {format_size(page_size)}"
         result.append(

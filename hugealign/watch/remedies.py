@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
@@ -23,7 +22,7 @@ from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.records import Record
 from hugealign.run import store
-from hugealign.system import kernel, libraries
+from hugealign.system import kernel, libraries, unitnames
 from hugealign.watch import staged
 from hugealign.watch.parts import CodeKind, CodePart
 
@@ -94,9 +93,8 @@ class Start(Record):
         fix = ("--fix",) if self.fix else ()
         if self.unit:
             words = [*fix, *(("--libs",) if self.files else ()), *(f"--file={path}" for path in self.started)]
-            enable = shlex.join(("hugealign", "enable", *words, self.unit))
-            script = f"{enable} && {shlex.join(('systemctl', 'restart', self.unit))}"
-            return Remedy("run", ("sh", "-c", script), _root(), before, after)
+            argv = ("hugealign", "enable", "--now", *words, unitnames.short(self.unit))
+            return Remedy("run", argv, _root(), before, after)
         started = self.wrapper or self.program
         name = os.path.basename(started)
         if not self.inside and which(name) != started:

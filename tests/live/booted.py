@@ -86,10 +86,10 @@ class System:
 
 
 @contextlib.contextmanager
-def booted(directory: Path, packages: tuple[str, ...] = ()) -> Iterator[System]:
-    """Unpack Debian with *packages* into *directory*, if it is not there from the last time, and boot it."""
+def booted(directory: Path, packages: tuple[str, ...] = (), suite: str = "bookworm") -> Iterator[System]:
+    """Unpack the *suite* of Debian with *packages* into *directory*, if it is not there from last time, and boot it."""
     if not (directory / "etc").exists():
-        subprocess.run(["tar", "-xf", debian(packages), "-C", directory], check=True)
+        subprocess.run(["tar", "-xf", debian(packages, suite), "-C", directory], check=True)
         for name in _MASKED:
             (directory / "etc/systemd/system" / name).symlink_to("/dev/null")
     group = _cgroups() / f"hugealign-{os.getpid()}"
@@ -138,15 +138,15 @@ def _up(child: "subprocess.Popen[bytes]") -> int:
     raise MissingError("systemd does not boot in namespaces here")
 
 
-def debian(packages: tuple[str, ...]) -> Path:
-    """Return an archive of a Debian 12 with systemd, Python and *packages*; made with mmdebstrap, and kept."""
+def debian(packages: tuple[str, ...], suite: str = "bookworm") -> Path:
+    """Return an archive of a Debian with systemd, Python and *packages*; made with mmdebstrap, and kept."""
     names = ["systemd", "systemd-sysv", "dbus", "python3-minimal", "libpython3-stdlib", *packages]
     place = ROOT / "build" / "booted"
-    tar = place / f"{'-'.join(['debian', *packages])}.tar"
+    tar = place / f"{'-'.join(['debian', *([] if suite == 'bookworm' else [suite]), *packages])}.tar"
     if not tar.exists():
         place.mkdir(parents=True, exist_ok=True)
         half = tar.with_suffix(f".{os.getpid()}.tar")
-        words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(names)}", "bookworm", str(half)]
+        words = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(names)}", suite, str(half)]
         try:
             done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=900)
         except FileNotFoundError:

@@ -328,6 +328,14 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
     (units / "script.service").write_text("[Service]\nExecStart=/usr/bin/ldd x\n")
     assert f"script: {worded('service.script')}; " in offline(units, "enable", "script").stderr
     assert offline(units, "enable", "--file", f"{stock}/good", "script").returncode == 0
+    missing = offline(units, "enable", "--file", "/no/such", "demo").stderr
+    assert missing == f"hugealign: error: demo: {worded('file.unreadable', file='/no/such', error='ENOENT')}\n"
+    # What a shell runs, by its path in the script; and again what the unit says at each start.
+    script = f"if [ -e /etc/x ]; then A=1; fi; cd /usr && exec {stock}/good $A"
+    (units / "shell.service").write_text(f"[Service]\nExecStart=/bin/sh -c '{script}'\n")
+    shell = offline(units, "enable", "--dry-run", "shell").stdout
+    assert f"{stock}/good:{stock}/good\n" in shell
+    assert "enable --renew -- shell.service\n" in shell
     # Of a directory, what has a whole window.
     below = offline(units, "enable", "--dry-run", "--file", str(stock), "script").stdout
     assert f"{stock}/good:{stock}/good\n" in below
@@ -387,7 +395,7 @@ REFUSED = {
     "service.own-mount": ("[Service]\nReadOnlyPaths={good}\nExecStart={good}\n", "plan", "advice"),
     "service.script": ("[Service]\nExecStart=/usr/bin/ldd x\n", "plan", "name-program"),
     "service.start-unread": ("[Service]\nExecStart=%h/server\n", "plan", "name-program"),
-    "service.starter": ("[Service]\nExecStart=/bin/sh -c 'exec {good}'\n", "plan", "name-program"),
+    "service.starter": ("[Service]\nExecStart=/bin/sh -c 'cd {stock}; exec ./good'\n", "plan", "name-program"),
     "service.starts-early": ("[Unit]\nDefaultDependencies=no\n[Service]\nExecStart={good}\n", "plan", None),
     "service.unit-file": ("", "plan", None),
     "service.unknown": ("", "plan", None),
@@ -409,7 +417,7 @@ def test_what_a_refusal_recommends_helps(units: Path, stock: Path, code: str) ->
     unit = "refused.service"
     good = stock / "good"
     if text:
-        (units / unit).write_text(text.format(good=good, plain=stock / "plain"))
+        (units / unit).write_text(text.format(good=good, plain=stock / "plain", stock=stock))
     if code == "service.unit-file":
         (units / unit).mkdir()
     if code == "service.odd-name":

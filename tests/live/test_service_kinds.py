@@ -6,6 +6,7 @@ service, from huge pages, and other processes see the same mounts.
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from hugealign.diagnosis import catalogue
+from hugealign.system import unitnames
 from tests.live import filesystems
 from tests.live.booted import System, booted
 from tests.live.kinds import KINDS, ROOT_FILES, SAMPLE, Kind
@@ -306,7 +308,8 @@ def _wrong(kind: Kind, seen: dict[str, Any]) -> Iterator[str]:
         yield f"{kind.name}: enable: {status}: {said}"
     if kind.stopped:
         return
-    recommended = f"&& systemctl restart {shlex.quote(kind.service)}" in seen["ps"].replace("\\\\", "\\")
+    words = rf"hugealign enable --now .*{re.escape(shlex.quote(unitnames.short(kind.service)))}( |$)"
+    recommended = re.search(words, seen["ps"].replace("\\\\", "\\"), re.MULTILINE) is not None
     if recommended == bool(kind.refused):
         yield f"{kind.name}: ps {'recommends' if recommended else 'does not recommend'} to enable it"
     plain = seen["plain"][kind.service]

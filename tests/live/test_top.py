@@ -348,12 +348,7 @@ def test_service_is_enabled(program: Path) -> None:
     with running(program, "5") as child, in_group("system.slice/hugealign-test.service", child.pid):
         (row,) = rows(top(), child.pid)
         assert f"{program.name}[{child.pid}]: " in hugealign("ps", "hugealign-test.service").stdout
-    service = "hugealign-test.service"
-    assert row["diagnosis"]["remedy"]["argv"] == [
-        "sh",
-        "-c",
-        f"hugealign enable {service} && systemctl restart {service}",
-    ]
+    assert row["diagnosis"]["remedy"]["argv"] == ["hugealign", "enable", "--now", "hugealign-test"]
 
 
 def test_names_of_services(program: Path) -> None:
@@ -382,6 +377,15 @@ def test_names_of_services(program: Path) -> None:
         assert "hugealign run -- ha-unit [ARG]..." in hugealign("enable", "--dry-run", "ha-unit").stderr
         with in_group("system.slice/ha-unit.service", other.pid):
             assert shown("ha-unit") == {other.pid}
+        # So is a helper, which does not count: a script's shell has no window to gain.
+        group = "system.slice/ha-unit.service"
+        with subprocess.Popen(["/bin/sleep", "5"]) as helper:
+            with in_group(group, server.pid), in_group(group, helper.pid):
+                assert shown("ha-unit") == {server.pid}
+                line = f"not counted: 1 process of the service with less than 2.0 MiB of text ({helper.pid})\n"
+                assert line in hugealign("ps", "ha-unit").stdout
+                assert shown(str(helper.pid)) == {helper.pid}
+            helper.kill()
         # A helper of another name is part of the service, too, with and without the suffix.
         both = "system.slice/ha-unit.service"
         with in_group(both, server.pid), in_group(both, other.pid):

@@ -217,7 +217,12 @@ complete -c hugealign -n '_shtab_hugealign_using stage' -l json -d 'print JSON, 
 complete -c hugealign -n '_shtab_hugealign_using stage; and test $_shtab_hugealign_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a program or shared library; with -r also DIR'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a enable -d 'run a systemd service with its text on huge pages, also after upgrades'
 complete -c hugealign -n '_shtab_hugealign_using enable' -s h -l help -d 'show this help message and exit'
+<<<<<<< HEAD
 complete -c hugealign -n '_shtab_hugealign_using enable' -l dry-run -d 'only print the files that enable would write, or the plan of --all'
+=======
+complete -c hugealign -n '_shtab_hugealign_using enable' -l dry-run -d 'only print the files that enable would write'
+complete -c hugealign -n '_shtab_hugealign_using enable' -l now -d 'also restart UNIT, or start it, so that it runs from huge text'
+>>>>>>> 08537f8e (Enable a service whether it runs or not, and restart it)
 complete -c hugealign -n '_shtab_hugealign_using enable' -l fix -d 'run from fixed copies of the files that fix gives more windows'
 complete -c hugealign -n '_shtab_hugealign_using enable' -l libs -d 'include shared libraries; for a running service, all that it has loaded'
 complete -c hugealign -n '_shtab_hugealign_using enable' -l file -xka "(__fish_complete_directories)" -d 'include this program or library, or those below this directory; may be repeated'
@@ -232,7 +237,11 @@ complete -c hugealign -n '_shtab_hugealign_using enable' -l hold -d 'for the ser
 complete -c hugealign -n '_shtab_hugealign_using enable' -l json -d 'print JSON, schema hugealign.enable/1; with --all, hugealign.machine-plan/1'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a disable -d 'undo enable: run a systemd service from its own files again'
 complete -c hugealign -n '_shtab_hugealign_using disable' -s h -l help -d 'show this help message and exit'
+<<<<<<< HEAD
 complete -c hugealign -n '_shtab_hugealign_using disable' -l all -d 'undo enable --all, instead of UNIT'
+=======
+complete -c hugealign -n '_shtab_hugealign_using disable' -l now -d 'also restart UNIT if it runs, so that it runs from its own files'
+>>>>>>> 08537f8e (Enable a service whether it runs or not, and restart it)
 complete -c hugealign -n '_shtab_hugealign_using disable' -l json -d 'print JSON, schema hugealign.enable/1'
 complete -c hugealign -n '_shtab_hugealign_using; and test $_shtab_hugealign_npos -eq 0' -a oci-hook -d 'run a container'"'"'s programs from huge copies (a hook for container engines)'
 complete -c hugealign -n '_shtab_hugealign_using oci-hook' -s h -l help -d 'show this help message and exit'

@@ -46,3 +46,4 @@ def test_units_that_are_not_services(place: Path) -> None:
         assert (refused.code, refused.facts["example"]) == ("service.template", "getty@NAME")
     for name in ("ssh", "ssh.service", "getty@tty1", "php8.2-fpm", ".socket", "a.b"):
         assert unitnames.refusal(name) is None, name
+    assert [unitnames.short(name) for name in ("a.service", "a.socket.service")] == ["a", "a.socket.service"]

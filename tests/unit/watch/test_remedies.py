@@ -23,10 +23,9 @@ def argv(start: Start) -> tuple[str, ...]:
 
 def test_start_is_a_command_that_a_shell_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    restart = "systemctl restart mariadb.service"
-    assert argv(SERVICE) == ("sh", "-c", f"hugealign enable --fix mariadb.service && {restart}")
+    assert argv(SERVICE) == ("hugealign", "enable", "--now", "--fix", "mariadb")
     escaped = SERVICE.changed(service=r"a\x2db.service", fix=False)  # a-b, as systemd-escape(1) writes it
-    assert argv(escaped)[2] == r"hugealign enable 'a\x2db.service' && systemctl restart 'a\x2db.service'"
+    assert argv(escaped) == ("hugealign", "enable", "--now", r"a\x2db")
     start = SERVICE.changed(service="", fix=False, files=("/lib/a b.so",))
     front = ("hugealign", "run", "--file", "/lib/a b.so", "--")
     assert start.remedy(0, 3) == Remedy("start", (*front, "/usr/sbin/mariadbd"), ARGUMENTS, 0, 3)
@@ -65,11 +64,10 @@ def test_many_libraries_that_a_program_is_linked_with_are_one_option(monkeypatch
 
 def test_what_a_service_starts_is_named() -> None:
     start = SERVICE.changed(started=("/usr/lib/app/a b",), files=("/lib/x.so",))
-    words = "hugealign enable --fix --libs '--file=/usr/lib/app/a b' mariadb.service"
-    assert argv(start)[2] == f"{words} && systemctl restart mariadb.service"
+    assert argv(start)[2:] == ("--now", "--fix", "--libs", "--file=/usr/lib/app/a b", "mariadb")
     (first, second) = together([remedied(start), remedied(SERVICE.changed(started=("/srv/b",)))])
     assert first.diagnosis.remedy == second.diagnosis.remedy
-    assert "--file=/srv/b" in argv(start.changed(started=("/srv/b",)))[2]
+    assert "--file=/srv/b" in argv(start.changed(started=("/srv/b",)))
 
 
 def remedied(start: Start) -> Remedied:
