@@ -254,7 +254,7 @@ def main_page() -> str:
     body += terms((str(status), what) for status, what in STATUSES.items())
     body += [".SH EXAMPLES", *literal(_EXAMPLES.splitlines()), ".SH SEE ALSO"]
     body += ["\\fBld\\fR(1), \\fBperf\\-record\\fR(1), \\fBmadvise\\fR(2)"]
-    return page("hugealign", 1, "put a program's text on huge pages, and prove it", body)
+    return page("hugealign", 1, "put a program's text on huge pages, and show it", body)
 
 
 _EXAMPLES = """\

@@ -16,7 +16,7 @@ SCHEMA = "hugealign.status/1"
 def lines(changes: Sequence[Change]) -> list[str]:
     """Return the lines for people: each change, and what undoes it."""
     if not changes:
-        return ["no change of hugealign's was found"]
+        return ["nothing to undo: no change by hugealign is left on this machine"]
     return [line for change in changes for line in (_head(change), *_parts(change), f"  {_undo(change)}")]
 
 

@@ -118,7 +118,7 @@ def parser() -> "argparse.ArgumentParser":
 
     made = argparse.ArgumentParser(
         prog="hugealign",
-        description="Put a program's text on huge pages, and prove it.",
+        description="Put a program's text on huge pages, and show what the kernel mapped.",
         epilog=_epilog(),
         formatter_class=HelpFormatter,
     )

@@ -66,6 +66,8 @@ REMEDIES = {
     "fix-or-relink-go": f"{_FIX}; or {_RELINK_GO}",
     "fix-program": "fix the program; --debug-file-of moves its debug file",
     "frequency": "use --frequency {most}",
+    "install-compiler": "install one; Debian: apt install gcc libc6-dev",
+    "install-perf": "install it; Debian: apt install linux-perf",
     "install-zstd": "install zstd; Debian: apt install zstd",
     "level": "use --level={higher}",
     "link": "link it first",

@@ -12,6 +12,8 @@ from hugealign.system.textcosts import TextCosts
 
 #: The statuses of a check: fine; prevents huge text; missing but not needed; unknown.
 OK, OBSTACLE, NOTE, UNKNOWN = "ok", "obstacle", "note", "unknown"
+#: Programs that some commands need: any C compiler, and perf.
+COMPILER, PERF = "cc", "perf"
 _FEW = 4  # huge pages: a control group with less memory holds hardly any
 
 
@@ -48,8 +50,9 @@ class MachineFacts:
     executes have no huge pages; *no_mounts* says why it may not mount copies, None if it may.  *limit* is that
     of our control group, *free* the free memory in blocks that can hold a huge page, both in bytes.  *loader* is the
     name and version of a dynamic linker that does not place libraries by their alignment.  *variables* are those
-    that begin with ``HUGEALIGN_``.  *costs* are those of text, None if they were not measured.  *unread_hooks* are our
-    hooks for containers outside of *hook_places*, where podman looks.
+    that begin with ``HUGEALIGN_``.  *costs* are those of text, None if they were not measured.  *missing* are programs
+    that some commands need, by name; *filtered*: seccomp filters our system calls.  *unread_hooks* are our hooks for
+    containers outside of *hook_places*, where podman looks.
     """
 
     release: str
@@ -67,6 +70,8 @@ class MachineFacts:
     variables: dict[str, str] = field(default_factory=dict)
     unread_hooks: tuple[str, ...] = ()
     hook_places: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    filtered: bool = False
 
 
 def check(facts: MachineFacts) -> list[Check]:
@@ -95,6 +100,10 @@ def _machine(facts: MachineFacts) -> Iterator[Check]:
         yield Check(OK, Diagnosis("machine.processor", "", itlb))
     if facts.costs:
         yield _costs(facts.costs)
+    if COMPILER in facts.missing:
+        yield Check(NOTE, Diagnosis("machine.no-compiler", "", {}, Remedy("install-compiler")))
+    if PERF in facts.missing:
+        yield Check(NOTE, Diagnosis("machine.no-perf", "", {}, Remedy("install-perf")))
 
 
 def _costs(costs: TextCosts) -> Check:
@@ -114,6 +123,8 @@ def _process(facts: MachineFacts) -> Iterator[Check]:
         yield Check(OK, Diagnosis("process.thp-allowed", "", {}))
     if facts.no_mounts:
         yield Check(NOTE, facts.no_mounts)
+        if facts.filtered:
+            yield Check(NOTE, Diagnosis("process.filtered", "", {}))
     else:
         yield Check(OK, Diagnosis("process.may-mount", "", {}))
 

@@ -10,9 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from hugealign.diagnosis.values import unpacked
-from hugealign.doctor.checks import Check, MachineFacts, Place, check
+from hugealign.doctor.checks import COMPILER, PERF, Check, MachineFacts, Place, check
 from hugealign.errors import HugealignError
+from hugealign.io import native
+from hugealign.io.execution import which
 from hugealign.pagecache import measure, warming
+from hugealign.process import procfs
 from hugealign.system import budget, children, hooks, kernel, memory, namespace, textcosts
 
 #: Seconds to mount something, and for all experiments.
@@ -20,6 +23,8 @@ MOUNTING_LIMIT, TRIALS_LIMIT = 3.0, 10.0
 _BY_ALIGNMENT = (2, 35)  # of glibc: 163f625cf9 "elf: Remove excessive p_align check on PT_LOAD segments"
 _LARGEST_EXPERIMENT = 32 << 20
 _WINDOWS = 2
+_TOOLS = {COMPILER: native.COMPILERS, PERF: ("perf",)}
+_FILTER = "2"  # SECCOMP_MODE_FILTER in include/uapi/linux/seccomp.h
 _NO_ANSWER = {"error": "ETIMEDOUT"}
 
 
@@ -52,8 +57,17 @@ def look(paths: Sequence[str]) -> MachineFacts:
         places=tuple(Place(path, **(trial.value or _NO_ANSWER)) for path, trial in zip(paths, trials, strict=True)),
         unread_hooks=tuple(_unread_hooks(hook_places := tuple(hooks.looked_in()))),
         hook_places=hook_places,
+        missing=tuple(name for name, names in _TOOLS.items() if not any(map(which, names))),
+        filtered=_filtered(),
         variables={name: value for name, value in os.environ.items() if name.startswith("HUGEALIGN_")},
     )
+
+
+def _filtered() -> bool:
+    """Return whether seccomp filters our system calls; not if /proc cannot be seen."""
+    with suppress(OSError):
+        return procfs.status(f"{procfs.PROC}/self/status").get("Seccomp") == _FILTER
+    return False
 
 
 def _unread_hooks(places: Sequence[str]) -> Iterator[str]:

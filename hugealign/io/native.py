@@ -18,7 +18,7 @@ from hugealign.io.execution import finished
 from hugealign.io.resources import check
 from hugealign.io.units import printable
 
-_COMPILERS = ("cc", "gcc", "clang")
+COMPILERS = ("cc", "gcc", "clang")
 # No contraction: a fused multiply-add rounds once where Python rounds twice.
 _FLAGS = (
     *("-std=gnu11", "-O2", "-ffp-contract=off", "-fPIC", "-shared"),
@@ -34,7 +34,7 @@ def library(source: str, *definitions: str) -> str:
     The path is that of a descriptor that stays open (proc(5), /proc/PID/fd), so the file that was checked is the file
     that is loaded.  Raises HugealignError without a C compiler, and if compiling or keeping the result fails.
     """
-    compiler = next((path for word in _COMPILERS if (path := shutil.which(word))), None)
+    compiler = next((path for word in COMPILERS if (path := shutil.which(word))), None)
     if compiler is None:
         raise HugealignError("no C compiler found (cc, gcc, clang); on Debian: apt-get install gcc libc6-dev")
     command = [compiler, *_FLAGS, *(f"-D{word}" for word in definitions)]

@@ -6,6 +6,7 @@ import platform
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,45 @@ def test_a_state_needs_no_remedy(programs: Programs) -> None:
     states = {code: item for code, item in result.items() if code in STATES}
     assert {"file-system.huge-pages", "machine.kernel", "machine.processor", "machine.thp"} <= states.keys()
     assert {item["remedy"] and item["remedy"]["kind"] for item in states.values()} == {None}
+
+
+def test_programs_that_are_missing(programs: Programs, tmp_path: Path) -> None:
+    def found() -> set[str]:
+        words = [sys.executable, "-m", "hugealign", "doctor", "--json", str(programs.directory)]
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": str(tmp_path)}
+        done = by_code(subprocess.run(words, capture_output=True, text=True, check=False, env=env))
+        lacking = {"machine.no-compiler", "machine.no-perf"} & done.keys()
+        assert all(done[code]["status"] == "note" and done[code]["remedy"]["message"] for code in lacking)
+        return lacking
+
+    assert found() == {"machine.no-compiler", "machine.no-perf"}
+    (tmp_path / "perf").symlink_to("/bin/true")
+    assert found() == {"machine.no-compiler"}
+    (tmp_path / "gcc").symlink_to("/bin/true")
+    assert found() == set()
+
+
+#: Refuses unshare(2), as Docker's default filter does, and becomes a command.
+_FILTERED = """
+import ctypes, os, struct, sys
+number = {"x86_64": 272, "aarch64": 97}[os.uname().machine]
+load, equal, ret = 0x20, 0x15, 0x06
+lines = ((load, 0, 0, 0), (equal, 0, 1, number), (ret, 0, 0, 0x00050001), (ret, 0, 0, 0x7FFF0000))
+code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *line) for line in lines))
+program = ctypes.create_string_buffer(struct.pack("=HxxxxxxQ", len(lines), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_a_filter_of_system_calls(programs: Programs) -> None:
+    around = (sys.executable, "-c", _FILTERED)
+    result = by_code(hugealign("doctor", "--json", programs.directory, prefix=around))
+    assert (result["process.filtered"]["status"], result["process.filtered"]["remedy"]) == ("note", None)
+    assert {"process.no-mounts", "process.would-lose-privileges"} & result.keys()
+    assert "process.filtered" not in by_code(hugealign("doctor", "--json", programs.directory))
 
 
 def test_text_has_a_mark_for_each_line_and_fits_json(programs: Programs) -> None:

@@ -123,7 +123,7 @@ def changed(system: System) -> System:
 
 def nothing_is_left(system: System) -> None:
     assert listed(system) == set()
-    assert ours(system, "status").stdout == "no change of hugealign's was found\n"
+    assert ours(system, "status").stdout == "nothing to undo: no change by hugealign is left on this machine\n"
     assert " hugealign " not in system.run("cat", "/proc/self/mountinfo").stdout
     here = system.run("find", "/run", "/etc", "/var/lib", "/usr/local", "/root", "-name", "*hugealign*").stdout.split()
     assert here == ["/etc/containerd/hugealign.json"]

@@ -160,6 +160,13 @@ def test_catalogue(code: str) -> None:
     assert max(map(len, page.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("code", catalogue.codes())
+def test_one_thing_has_one_name(code: str) -> None:
+    """Huge pages: not folios, which only the kernel's sources say, nor THP."""
+    row = catalogue.row(code)
+    assert not re.search(r"folio|\bTHP\b", f"{row.title} {row.sentence} {row.fix}")
+
+
 @pytest.mark.parametrize("code", catalogue.rules())
 def test_a_rule_says_on_what_it_rests(code: str) -> None:
     page, source = catalogue.page(code), catalogue.row(code).source

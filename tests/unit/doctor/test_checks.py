@@ -61,6 +61,9 @@ def test_nothing_in_the_way() -> None:
         ({"disabled": True}, "process.thp-disabled", OBSTACLE, "hugealign run --"),
         ({"disabled": False}, "process.thp-allowed", OK, None),
         ({"no_mounts": REFUSED}, "process.no-mounts", NOTE, None),
+        ({"no_mounts": REFUSED, "filtered": True}, "process.filtered", NOTE, None),
+        ({"missing": ("cc",)}, "machine.no-compiler", NOTE, ""),
+        ({"missing": ("perf",)}, "machine.no-perf", NOTE, ""),
         ({"places": (NO_FOLIOS,)}, "file-system.no-huge-pages", OBSTACLE, "hugealign run --"),
         ({"places": (NO_FOLIOS,), "no_mounts": REFUSED}, "file-system.no-huge-pages", OBSTACLE, "run --how=copy --"),
         ({"places": (dataclasses.replace(NO_FOLIOS, huge=1),)}, "thp.partial", OBSTACLE, ""),
@@ -96,10 +99,20 @@ def test_check(changes: dict[str, Any], code: str, status: str, argv: str | None
 
 @pytest.mark.parametrize(
     "changes",
-    [{"modes": None}, {"free": None}, {"processor": None}, {"limit": 1 << 30}, {"variables": {"HUGEALIGN_ONLY": "a"}}],
+    [
+        {"modes": None},
+        {"free": None},
+        {"processor": None},
+        {"limit": 1 << 30},
+        {"variables": {"HUGEALIGN_ONLY": "a"}},
+    ],
 )
 def test_what_cannot_be_seen_or_does_not_matter_is_in_nobody_s_way(changes: dict[str, Any]) -> None:
     assert {item.status for item in result(**changes).values()} == {OK}
+
+
+def test_a_filter_that_prevents_nothing_is_not_mentioned() -> None:
+    assert {item.status for item in result(filtered=True).values()} == {OK}
 
 
 def test_exit_status() -> None:
