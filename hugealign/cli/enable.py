@@ -6,7 +6,7 @@ import os
 from hugealign.cli import messages, services
 from hugealign.cli.arguments import add_json, percentage, seconds
 from hugealign.errors import UsageError
-from hugealign.io.units import printable
+from hugealign.io.units import counted, format_size, printable
 
 EPILOG = """\
 enable writes units into /etc/systemd/system for each UNIT: a service that puts
@@ -56,7 +56,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="only print the files that enable would write, or the plan of --all")
     add("--now", action="store_true", help="also restart UNIT, or start it, so that it runs from huge text")
     add("--fix", action="store_true", help="run from fixed copies of the files that fix gives more windows")
-    add("--libs", action="store_true", help="include shared libraries; for a running service, all that it has loaded")
+    add(
+        "--libs",
+        action="store_true",
+        help="include shared libraries with 1 MiB of text; if UNIT runs, all that it loaded",
+    )
     about = "include this program or library, or those below this directory; may be repeated"
     add("--file", metavar="PATH", action="append", default=[], help=about)
     about = "for the service that enable writes: look UNIT's files up again and prepare them, before UNIT starts"
@@ -107,9 +111,10 @@ def _units(args: argparse.Namespace) -> int:
         for diagnosis in done.left:
             messages.warning(f"{printable(diagnosis.subject)}: {render.text(diagnosis)}")
         paths = list(done.texts)
+        copies = f"{counted(len(done.staged), 'copy', 'copies')} in memory, {format_size(done.memory)} in huge pages"
         if args.dry_run:
-            return paths, [f"# {printable(path)}\n{text}" for path, text in done.texts.items()]
-        lines = [f"wrote {printable(path)}" for path in paths]
+            return paths, [*(f"# {printable(path)}\n{text}" for path, text in done.texts.items()), f"# {copies}"]
+        lines = [*(f"wrote {printable(path)}" for path in paths), *([copies] if done.staged else [])]
         if args.now:
             services.restart(done.name, Remedy("undo", ("hugealign", "disable", "--now", unit)))
             return paths, [*lines, f"restarted {printable(done.name)}"]

@@ -23,6 +23,7 @@ from hugealign.services import programs as services
 from hugealign.services.files import File
 from hugealign.services.programs import Service
 from hugealign.services.view import View
+from hugealign.system import kernel
 
 SCHEMA = "hugealign.enable/1"
 _MODE = 0o644  # of units
@@ -46,7 +47,8 @@ class EnableOptions:
 class Enabled:
     """The service *name*: *texts* are the files to write, by path; *staged* and *warmed* are the files it runs from.
 
-    *left* tells of each file below a directory that no unit can name, and of what others will not see.
+    *left* tells of each file below a directory that no unit can name, and of what others will not see.  *memory*: bytes
+    that the copies take, in whole huge pages.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Enabled:
     staged: Sequence[str]
     warmed: Sequence[str]
     left: Sequence[Diagnosis] = ()
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,18 @@ def plan(unit: str, options: EnableOptions, fixes: copies.Fixes | None = None) -
         store.DEFAULT,
         sum(os.stat(file.found.source).st_size for file in kept),
     )
-    return Enabled(service.name, dropins.texts(setup, command()), [file.found.source for file in staged], warmed, left)
+    paths, texts = [file.found.source for file in staged], dropins.texts(setup, command())
+    return Enabled(service.name, texts, paths, warmed, left, memory(paths, fixes))
+
+
+def memory(paths: Sequence[str], fixes: copies.Fixes | None) -> int:
+    """Return the bytes that copies of the files at *paths* take: whole huge pages of each, once on the machine."""
+    page_size, total = kernel.huge_page_size(), 0
+    for path in paths:
+        with opened(path) as fd:
+            origin = copies.source(path, fd, fixes)
+            total += -(-origin.size // page_size) * page_size if origin else 0
+    return total
 
 
 def _coverable(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
+from hugealign.elf.coverage import text_size
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.image import read_image
 from hugealign.errors import UNREADABLE, HugealignError, NotElfError
@@ -16,7 +17,7 @@ from hugealign.process import groups, processes, starts
 from hugealign.run import store
 from hugealign.services.programs import Service
 from hugealign.services.view import Found, View
-from hugealign.system import libraries
+from hugealign.system import kernel, libraries
 from hugealign.verification import inputs
 
 #: Programs that start others: what a unit with one of them runs is seen only when it runs.
@@ -76,7 +77,7 @@ def programs(service: Service, seen: View, paths: Sequence[str], *, loaded: bool
     """Return the ELF files that the *service* runs from, those at *paths* first, also below directories.
 
     Of a running service they include its program and, if *loaded*, the libraries that it has loaded; not those that a
-    program is linked with.  When *renewing*, files that are missing are left out.  Raises HugealignError.
+    program is linked with, nor small ones.  When *renewing*, missing files are left out.  Raises HugealignError.
     """
     below = [path for path in paths if is_directory(seen, path)]
     named = [os.path.abspath(path) for path in paths if path not in below]
@@ -88,7 +89,7 @@ def programs(service: Service, seen: View, paths: Sequence[str], *, loaded: bool
         running = processes.look(service.pid, libraries=loaded)
         mapped = [mapping.path for mapping in running.text(libraries=loaded) if not mapping.deleted]
         names += [(starts.called(service.pid, running.exe_id, running.exe) or running.exe, False, True)]
-        names += [(path, True, True) for path in mapped if path != running.exe]
+        names += [(path, True, True) for path in mapped if path != running.exe and not _is_small(path, seen)]
     for path in below:
         top = seen.find(os.path.abspath(path))
         inside = [os.path.relpath(place.path, top.source) for place in inputs.programs([top.source])]
@@ -130,7 +131,7 @@ def _searched(program: str, directories: Sequence[str], seen: View) -> str:
 
 
 def with_libraries(files: Sequence[File], service: Service, seen: View) -> list[File]:
-    """Return *files* with the libraries that they are linked with, as the loader of the service finds them."""
+    """Return *files* with the libraries that they are linked with, as its loader finds them; not small ones."""
 
     def find(path: str) -> tuple[str, str]:
         found = seen.find(path)
@@ -145,6 +146,8 @@ def with_libraries(files: Sequence[File], service: Service, seen: View) -> list[
         with contextlib.suppress(HugealignError, OSError):
             for path in libraries.resolve(file.found.target, environment, find).paths:
                 found = seen.find(path)
+                if _is_small(path, seen):
+                    continue
                 result.setdefault(found.source, File(_steady(path, found, seen), found, library=True))
     return list(result.values())
 
@@ -159,6 +162,13 @@ def started_by(unit: str, seen: View) -> list[str]:
                 seen.find(name)
                 names[name] = None
     return list(names)[:_MOST_PROGRAMS]
+
+
+def _is_small(path: str, seen: View) -> bool:
+    """Return whether the library at *path* has less than half a window of text: its copy would take some windows."""
+    with contextlib.suppress(OSError, HugealignError), opened(seen.find(path).source) as fd:
+        return text_size(read_image(fd)) < kernel.huge_page_size() // 2
+    return False
 
 
 def _steady(path: str, found: Found, seen: View) -> str:

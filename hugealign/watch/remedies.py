@@ -92,7 +92,8 @@ class Start(Record):
         """Return the command that makes the text huge; for a service, now and after each upgrade."""
         fix = ("--fix",) if self.fix else ()
         if self.unit:
-            words = [*fix, *(("--libs",) if self.files else ()), *(f"--file={path}" for path in self.started)]
+            loaded = ("--libs",) if self.fix or self.files else ()  # as README's first way has it
+            words = [*fix, *loaded, *(f"--file={path}" for path in self.started)]
             argv = ("hugealign", "enable", "--now", *words, unitnames.short(self.unit))
             return Remedy("run", argv, _root(), before, after)
         started = self.wrapper or self.program

@@ -350,6 +350,28 @@ def test_without_a_manager(units: Path, stock: Path) -> None:
     assert done.stderr == f"hugealign: warning: {odd}: {worded('service.odd-name', file=str(odd))}\n"
 
 
+@needs_root
+def test_small_libraries_are_left_and_the_plan_says_what_copies_take(units: Path, stock: Path) -> None:
+    """A copy takes whole huge pages, some of them for less text than half of one."""
+    need("gcc")
+    for name, size in (("small", 300 << 10), ("large", 3 << 19)):
+        text = f".text; .globl {name}; .type {name},@function; {name}: ret; .fill {size}, 1, 0x90; "
+        (stock / "lib.s").write_text(f'{text} .section .note.GNU-stack,"",%progbits\n')
+        words = ["gcc", "-shared", "-Wl,-z,max-page-size=0x1000", f"{stock}/lib.s", "-o", f"{stock}/lib{name}.so"]
+        subprocess.run(words, check=True)
+    (stock / "user.c").write_text("void small(void), large(void); int main(void) { small(); large(); return 0; }\n")
+    words = ["gcc", f"{stock}/user.c", "-o", f"{stock}/user", f"-L{stock}", "-lsmall", "-llarge", f"-Wl,-rpath,{stock}"]
+    subprocess.run(words, check=True)
+    shown = offline(units, "enable", "--dry-run", "--fix", "--libs", "--file", f"{stock}/user", "demo").stdout
+    covered = re.findall(rf":{stock}/(\S+)\n", shown)
+    assert ("liblarge.so" in covered, "libsmall.so" in covered) == (True, False)
+    named = f"--file={stock}/libsmall.so"
+    assert f":{stock}/libsmall.so\n" in offline(units, "enable", "--dry-run", "--fix", named, "demo").stdout
+    done = offline(units, "enable", "demo")
+    pages = -(-(stock / "good").stat().st_size // (2 << 20))
+    assert done.stdout.splitlines()[-2] == f"1 copy in memory, {2 * pages}.0 MiB in huge pages"
+
+
 #: What version 1.0.0 wrote.
 _FORMER = {
     HELPER: f"{dropins.MARK}\n[Service]\nType=oneshot\nExecStart=-/bin/hugealign stage --owner demo.service -- /x\n",

@@ -228,7 +228,7 @@ complete -c hugealign -n '_shtab_hugealign_using enable' -l dry-run -d 'only pri
 complete -c hugealign -n '_shtab_hugealign_using enable' -l now -d 'also restart UNIT, or start it, so that it runs from huge text'
 >>>>>>> 08537f8e (Enable a service whether it runs or not, and restart it)
 complete -c hugealign -n '_shtab_hugealign_using enable' -l fix -d 'run from fixed copies of the files that fix gives more windows'
-complete -c hugealign -n '_shtab_hugealign_using enable' -l libs -d 'include shared libraries; for a running service, all that it has loaded'
+complete -c hugealign -n '_shtab_hugealign_using enable' -l libs -d 'include shared libraries with 1 MiB of text; if UNIT runs, all that it loaded'
 complete -c hugealign -n '_shtab_hugealign_using enable' -l file -xka "(__fish_complete_directories)" -d 'include this program or library, or those below this directory; may be repeated'
 complete -c hugealign -n '_shtab_hugealign_using enable' -l renew -d 'for the service that enable writes: look UNIT'"'"'s files up again and prepare them, before UNIT starts'
 complete -c hugealign -n '_shtab_hugealign_using enable' -l all -d 'take what gains on the whole machine, instead of UNIT'

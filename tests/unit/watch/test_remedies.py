@@ -23,7 +23,7 @@ def argv(start: Start) -> tuple[str, ...]:
 
 def test_start_is_a_command_that_a_shell_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert argv(SERVICE) == ("hugealign", "enable", "--now", "--fix", "mariadb")
+    assert argv(SERVICE) == ("hugealign", "enable", "--now", "--fix", "--libs", "mariadb")
     escaped = SERVICE.changed(service=r"a\x2db.service", fix=False)  # a-b, as systemd-escape(1) writes it
     assert argv(escaped) == ("hugealign", "enable", "--now", r"a\x2db")
     start = SERVICE.changed(service="", fix=False, files=("/lib/a b.so",))
