@@ -91,6 +91,10 @@ def worded(code: str, **facts: int | str) -> str:
     return sentence(Diagnosis(code, "", facts))
 
 
+#: At the end of the line about a link that was left alone.
+MORE_OF_A_LINK = "; HUGEALIGN_DEBUG=1 shows what the link did"
+
+
 def advised(kind: str, *argv: object, facts: dict[str, int | str] | None = None, **fields: Any) -> str:
     """Return what is printed of a remedy: tests of text name its kind, its command and its fields."""
     return remedy(Remedy(kind, tuple(map(str, argv)), **fields), facts)

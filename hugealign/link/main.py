@@ -14,6 +14,10 @@ from hugealign.link.job import Job, LeftAlone, state, understand
 from hugealign.records import Record
 from hugealign.settings import Settings, from_environ
 
+#: What is said of a link that got no layout, and where more is said of it.
+_PLAINLY = "linked without huge-page layout"
+_MORE = "; HUGEALIGN_DEBUG=1 shows what the link did"
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,7 +149,7 @@ def _left_alone(
         from hugealign.link.check import lacks_windows
 
         if lacks_windows(job.output, settings):
-            progress.shortfall = f"linked without huge-page layout: {reason}"
+            progress.shortfall = f"{_PLAINLY}: {reason}{_MORE}"
     return status
 
 
@@ -196,7 +200,7 @@ def _with_less(
     job: Job, recipe: Recipe, progress: LinkProgress, voice: Voice, quiet: bool, why: "Callable[[], str]"
 ) -> int:
     """Link with less than *recipe*, in the end plainly, and then warn: with it, *why* happened."""
-    what = "linked without an order" if recipe.order else "linked without huge-page layout"
+    what = "linked without an order" if recipe.order else _PLAINLY
     if recipe.order:
         status = _laid_out(job, recipe.changed(order=None), progress, voice, quiet)
     else:
@@ -208,7 +212,7 @@ def _with_less(
     if status == 0 and recipe.order:
         voice.warn(f"{what}, because with it {why()}")
     elif status == 0:
-        progress.shortfall = f"{what}, because with it {why()}"
+        progress.shortfall = f"{what}, because with it {why()}{_MORE}"
     return status
 
 
@@ -233,7 +237,7 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress,
     if not quiet:
         run.forward()
     loss = LOSSES.get(reason, "it would be guarded less")
-    progress.shortfall = f"linked without huge-page layout, because with it {loss}"
+    progress.shortfall = f"{_PLAINLY}, because with it {loss}{_MORE}"
     return run.status
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hugealign.link import options
 from tests.link.bulk import MAIN
-from tests.support import HUGEALIGN, LLVM, Elf, environment, need, need_compiler, run
+from tests.support import HUGEALIGN, LLVM, MORE_OF_A_LINK, Elf, environment, need, need_compiler, run
 
 LINKERS = {
     "bfd": "gcc -fuse-ld=bfd",
@@ -296,7 +296,7 @@ def test_why_is_said_if_asked_for(words: str, reason: str, work: Path) -> None:
     # Without that, a line for what has text enough for windows.
     printed = run(*command, cwd=work).stderr
     assert [line for line in printed.splitlines() if line.startswith("hugealign: ")] == (
-        [f"hugealign: warning: ours: linked without huge-page layout: --no-rosegment: {options.PLACES}"]
+        [f"hugealign: warning: ours: linked without huge-page layout: --no-rosegment: {options.PLACES}{MORE_OF_A_LINK}"]
         if "rosegment" in words
         else []
     )
