@@ -112,6 +112,7 @@ def _units(args: argparse.Namespace) -> int:
             messages.warning(f"{printable(diagnosis.subject)}: {render.text(diagnosis)}")
         paths = list(done.texts)
         copies = f"{counted(len(done.staged), 'copy', 'copies')} in memory, {format_size(done.memory)} in huge pages"
+        copies += f", {format_size(done.executable)} of read-only data executable" if done.executable else ""
         if args.dry_run:
             return paths, [*(f"# {printable(path)}\n{text}" for path, text in done.texts.items()), f"# {copies}"]
         lines = [*(f"wrote {printable(path)}" for path in paths), *([copies] if done.staged else [])]

@@ -48,7 +48,7 @@ class Enabled:
     """The service *name*: *texts* are the files to write, by path; *staged* and *warmed* are the files it runs from.
 
     *left* tells of each file below a directory that no unit can name, and of what others will not see.  *memory*: bytes
-    that the copies take, in whole huge pages.
+    that the copies take, in whole huge pages; *executable*: bytes of read-only data that their fixes make executable.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Enabled:
     warmed: Sequence[str]
     left: Sequence[Diagnosis] = ()
     memory: int = 0
+    executable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +113,21 @@ def plan(unit: str, options: EnableOptions, fixes: copies.Fixes | None = None) -
         sum(os.stat(file.found.source).st_size for file in kept),
     )
     paths, texts = [file.found.source for file in staged], dropins.texts(setup, command())
-    return Enabled(service.name, texts, paths, warmed, left, memory(paths, fixes))
+    return Enabled(service.name, texts, paths, warmed, left, *costs(paths, fixes))
 
 
-def memory(paths: Sequence[str], fixes: copies.Fixes | None) -> int:
-    """Return the bytes that copies of the files at *paths* take: whole huge pages of each, once on the machine."""
-    page_size, total = kernel.huge_page_size(), 0
+def costs(paths: Sequence[str], fixes: copies.Fixes | None) -> tuple[int, int]:
+    """Return the bytes that copies of the files at *paths* take, whole huge pages of each, once on the machine.
+
+    And how many bytes of data their fixes make executable.
+    """
+    page_size, memory, executable = kernel.huge_page_size(), 0, 0
     for path in paths:
         with opened(path) as fd:
-            origin = copies.source(path, fd, fixes)
-            total += -(-origin.size // page_size) * page_size if origin else 0
-    return total
+            if origin := copies.source(path, fd, fixes):
+                memory += -(-origin.size // page_size) * page_size
+                executable += origin.executable
+    return memory, executable
 
 
 def _coverable(

@@ -367,6 +367,21 @@ def test_small_libraries_are_left_and_the_plan_says_what_copies_take(units: Path
     assert ("liblarge.so" in covered, "libsmall.so" in covered) == (True, False)
     named = f"--file={stock}/libsmall.so"
     assert f":{stock}/libsmall.so\n" in offline(units, "enable", "--dry-run", "--fix", named, "demo").stdout
+    # At a fixed address nothing moves: data beside the text becomes text.
+    (stock / "lib.s").write_text(text.replace(str(size), str(5 << 20)) + '.section .note.GNU-stack,"",%progbits\n')
+    (stock / "user.c").write_text("void large(void); int main(void) { large(); return 0; }\n")
+    words = [
+        "gcc",
+        "-no-pie",
+        "-Wl,-z,max-page-size=0x1000",
+        f"{stock}/user.c",
+        f"{stock}/lib.s",
+        "-o",
+        f"{stock}/fixed",
+    ]
+    subprocess.run(words, check=True)
+    fixed = offline(units, "enable", "--dry-run", "--fix", "--file", f"{stock}/fixed", "demo").stdout.splitlines()[-1]
+    assert re.fullmatch(r"# 2 copies in memory, \d+\.0 MiB in huge pages, \d.* of read-only data executable", fixed)
     done = offline(units, "enable", "demo")
     pages = -(-(stock / "good").stat().st_size // (2 << 20))
     assert done.stdout.splitlines()[-2] == f"1 copy in memory, {2 * pages}.0 MiB in huge pages"
