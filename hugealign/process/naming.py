@@ -31,13 +31,15 @@ def find(target: str) -> list[int]:
     members = of_service(target, every)
     if members:
         return members
-    if target.endswith(".service") and not unitnames.is_template(target):
-        raise GoneError.of(Diagnosis("service.no-process", target, {}))
-    matching = named(target, every)
+    is_full = target.endswith(".service") and not unitnames.is_template(target)
+    matching = [] if is_full else named(target, every)
     if matching:
         return matching
+    instance = _instance(target, every)
     if refusal := unitnames.refusal(target):
-        raise ProcessError.of(refusal)
+        raise ProcessError.of(refusal.changed(facts={**refusal.facts, **({"example": instance} if instance else {})}))
+    if is_full or unitnames.exists(target):
+        raise GoneError.of(Diagnosis("service.no-process", target, {"near": instance}))
     raise GoneError.of(Diagnosis("process.unknown-name", target, {"near": nearest(target, _names(every))}))
 
 
@@ -64,6 +66,12 @@ def near_service(word: str) -> str:
     every = [int(word)] if is_number(word) and len(word) < 20 else named(word, pids())
     services = Counter(filter(None, map(_service, every)))
     return next((name for name, _ in services.most_common(1)), "")
+
+
+def _instance(unit: str, every: Sequence[int]) -> str:
+    """Return a running instance of the template *unit*, or of that which *unit* only groups, without ``.service``."""
+    start = f"{unitnames.stem(unit).removesuffix('@')}@"
+    return next((unitnames.stem(name) for name in map(_service, every) if name.startswith(start)), "")
 
 
 def is_number(word: str) -> bool:

@@ -33,6 +33,13 @@ def service(unit: str) -> str:
     return name
 
 
+def exists(unit: str) -> bool:
+    """Return whether there is a file of the service *unit*, or of the template that it is an instance of."""
+    first, at, _ = stem(unit).partition("@")
+    names = {f"{stem(unit)}{_SERVICE}", f"{first}{at}{_SERVICE}"}
+    return set(unit) <= set(_NAME) and any(os.path.exists(f"{place}/{name}") for place in DIRECTORIES for name in names)
+
+
 def stem(unit: str) -> str:
     """Return the name of the service *unit* without ``.service``."""
     return unit.removesuffix(_SERVICE)

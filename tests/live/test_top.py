@@ -22,7 +22,7 @@ from tests.live import filesystems
 from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.test_hung import Hung, hung  # noqa: F401 - a fixture
 from tests.strace import faulty
-from tests.support import advised, need
+from tests.support import advised, need, worded
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "top-1.schema.json").read_text(encoding="utf-8"))
 # An arena of 8 MiB of code, written to, and argv[1] more mappings that are executable, every second one.
@@ -363,6 +363,10 @@ def test_names_of_services(program: Path) -> None:
         assert shown("ha-unit") == {other.pid}
         with in_group("system.slice/system-ha.slice/ha@15-main.service", server.pid):
             assert shown("ha@15-main") == shown("ha@15-main.service") == {server.pid}
+            # What is only a template, or only groups its instances, names one that runs.
+            assert hugealign("ps", "ha@").stderr.endswith("name an instance: ha@15-main\n")
+            wanted = f"ha.service: {worded('service.no-process', near='ha@15-main')}\n"
+            assert hugealign("ps", "ha.service").stderr.endswith(wanted)
         with in_group("system.slice/ha-unit.service", server.pid):
             assert shown("ha-unit") == {server.pid}
             others = f"1 process of this name outside the service; for these: hugealign ps {other.pid}"

@@ -46,4 +46,7 @@ def test_units_that_are_not_services(place: Path) -> None:
         assert (refused.code, refused.facts["example"]) == ("service.template", "getty@NAME")
     for name in ("ssh", "ssh.service", "getty@tty1", "php8.2-fpm", ".socket", "a.b"):
         assert unitnames.refusal(name) is None, name
+    (place / "lib/getty@.service").write_text("")
+    assert [unitnames.exists(name) for name in ("ssh", "ssh.service", "getty@tty1", "a")] == [True, True, True, False]
+    assert not unitnames.exists("../lib/ssh")
     assert [unitnames.short(name) for name in ("a.service", "a.socket.service")] == ["a", "a.socket.service"]
