@@ -287,13 +287,13 @@ case $name in
                 case ${1%%=*} in
                     # <<< options: written by make tables
                     --all | --allow-empty | --baseline | --binary | --blocks | --build | --cap | --check | --containers | \
-                        --copies | --cpu | --debug-file-of | --debuginfo | --dry-run | --emit | --fail-on | --file | --fix | \
-                        --for | --force | --format | --frequency | --how | --ignore | --in-place | --jobs | --json | \
-                        --keep-going | --kernels | --level | --libs | --load | --max | --max-executable | --max-unpacked | \
-                        --min-coverage | --min-text | --min-windows | --now | --null | --old-binary | --once | --order | \
-                        --outdated | --owner | --place | --quiet | --recursive | --renew | --replace | --rounds | --seconds | \
-                        --select | --store | --threshold | --type | --undo | --vs | --wait | --watch | --weight | --windows | \
-                        --within)
+                        --copies | --cpu | --debug-file-of | --debuginfo | --dry-run | --emit | --everything | --fail-on | \
+                        --file | --fix | --for | --force | --format | --frequency | --hold | --how | --ignore | --in-place | \
+                        --install | --jobs | --json | --keep-going | --kernels | --least | --level | --libs | --load | --max | \
+                        --max-executable | --max-unpacked | --min-coverage | --min-text | --min-windows | --now | --null | \
+                        --old-binary | --once | --order | --outdated | --owner | --place | --quiet | --recursive | --renew | \
+                        --replace | --rounds | --seconds | --select | --store | --threshold | --type | --undo | --uninstall | \
+                        --vs | --wait | --watch | --weight | --windows | --within)
                     # >>> options
                         fail 2 "$1: an option follows its command: hugealign COMMAND $1 ..." ;;
                 esac
