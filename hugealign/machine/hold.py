@@ -13,8 +13,10 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError
 from hugealign.io.regular import opened
 from hugealign.machine import state
+from hugealign.machine.state import Held
 from hugealign.pagecache import measure
 from hugealign.pagecache.warm import WarmOptions, warm
+from hugealign.run import copies
 
 _FIRST, _LAST = 0.25, 3600.0  # seconds between attempts
 _FAILED = (1 << 64) - 1  # MAP_FAILED
@@ -30,10 +32,10 @@ def hold(tell: Callable[[Diagnosis], None]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     known = state.read()
     held: set[tuple[str, int]] = set()
-    missing = list(known.in_place() if known else ())
+    missing = [(path, one) for one in (known.in_place() if known else ()) for path in one.part.files]
     pause = _FIRST
     while True:
-        missing = [path for path in missing if not locked(path, held, tell)]
+        missing = [(path, one) for path, one in missing if not locked(path, one, held, tell)]
         notify(b"READY=1")
         if not missing:
             signal.sigwait(signals)
@@ -43,15 +45,18 @@ def hold(tell: Callable[[Diagnosis], None]) -> None:
         pause = min(2 * pause, _LAST)
 
 
-def locked(path: str, held: set[tuple[str, int]], tell: Callable[[Diagnosis], None]) -> bool:
+def locked(path: str, one: Held, held: set[tuple[str, int]], tell: Callable[[Diagnosis], None]) -> bool:
     """Make the text of the file at *path* huge, and lock what is huge in memory as long as this process lives.
 
-    *held* are the files and offsets of the windows that are locked already.  Return whether nothing is left to do: all
-    is huge, or it cannot be, which *tell* is called with.
+    That is for a file that is still as it was for *one*, which says how much it may take: `renew` looks at another
+    first.  *held* are the files and offsets of the windows that are locked already.  Return whether nothing is left to
+    do: all is huge, or it cannot be, which *tell* is called with.
     """
     try:
-        done = warm(path, WarmOptions(explain=False))
         with opened(path) as fd:
+            if copies.identity(os.fstat(fd), fixed=False) not in one.identities:
+                return True
+            done = warm(f"/proc/self/fd/{fd}", WarmOptions(windows=one.part.windows, explain=False))
             for offset in done.offsets:
                 if offset not in done.small and (path, offset) not in held:
                     _lock(fd, offset, done.page_size)

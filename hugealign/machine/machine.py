@@ -11,16 +11,18 @@ from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed,
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError
 from hugealign.io import replacing
+from hugealign.io.regular import opened
 from hugealign.machine import state, units
 from hugealign.machine.candidates import Candidates
 from hugealign.machine.machine_policy import Policy
 from hugealign.machine.plan import COPIES, IN_PLACE, MachinePlan, Part, choose, kept
 from hugealign.machine.state import Held, State
+from hugealign.pagecache import measure
 from hugealign.process.machine_samples import MachineSamples, sample_machine
 from hugealign.run import copies
 from hugealign.services import dropins, enable, programs
 from hugealign.services.enable import EnableOptions
-from hugealign.system import faultcosts, textcosts
+from hugealign.system import faultcosts, kernel, textcosts
 
 #: How long to look at the machine, in seconds.
 SECONDS = 10.0
@@ -124,7 +126,8 @@ def _looked(policy: Policy, before: State, seconds: float, sampler: Sampler) -> 
     now = int(time.time())
     in_use = {path for use in samples.uses for path in use.files} | {use.owner for use in samples.uses}
     held = [replace(one, used=now if one.part.name in in_use else min(_used(one), now)) for one in before.held]
-    stay = [one for one in held if now - one.used < _UNUSED and _is_there(one.part)]
+    stay = [_as_now(one) for one in held if now - one.used < _UNUSED and _is_there(one.part)]
+    stay = [one for one in stay if one.part.windows]
     wanted = {part.name for part in kept([one.part for one in stay], policy)}
     stay = [one for one in stay if one.part.name in wanted]
     found = Candidates(samples, costs, policy, [one.part.name for one in stay]).find()
@@ -144,9 +147,9 @@ def _applied(outcome: Outcome, before: State, policy: Policy) -> Outcome:
             with suppress(HugealignError):
                 enable.disable(part.name)
     now = int(time.time())
-    held, failed = [replace(one, identities=_identities(one.part)) for one in outcome.state.held], []
+    held, failed = list(outcome.state.held), []
     # Written before it is done: what a killed run has begun is found by `disable --all`.
-    intended = [*held, *(Held(part, now, now) for part in outcome.plan.take)]
+    intended = [*held, *(Held(part, now, now, _identities(part)) for part in outcome.plan.take)]
     state.write(replace(outcome.state, held=tuple(intended)))
     for part in outcome.plan.take:
         try:
@@ -157,7 +160,7 @@ def _applied(outcome: Outcome, before: State, policy: Policy) -> Outcome:
             failed.append(diagnosed(part.name, error))
     after = replace(outcome.state, held=tuple(held))
     state.write(after)
-    changed = after.in_place() != before.in_place() or _changed(before)
+    changed = _held_in_place(after) != _held_in_place(before)
     if programs.manager_runs():
         programs.systemctl("daemon-reload")
         programs.systemctl("start", "--no-block", "--", *(name for name in units.WANTED if os.path.exists(_path(name))))
@@ -190,9 +193,21 @@ def _identities(part: Part) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _changed(before: State) -> bool:
-    """Return whether a file that is held in place is another one now."""
-    return any(one.identities != _identities(one.part) for one in before.held if one.part.how == IN_PLACE)
+def _as_now(one: Held) -> Held:
+    """Return a part with what its files are now; one in place has as many windows as they have, 0 if none is left."""
+    now = _identities(one.part)
+    if now == one.identities or one.part.how != IN_PLACE:
+        return replace(one, identities=now)
+    windows, page_size = 0, kernel.huge_page_size()
+    for path in one.part.files:
+        with suppress(HugealignError, OSError), opened(path) as fd:
+            windows += len(measure.text_windows(fd, page_size))
+    return replace(one, part=replace(one.part, windows=windows, memory=windows * page_size), identities=now)
+
+
+def _held_in_place(known: State) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Return the files that are held in place, and their states."""
+    return [(one.part.files, one.identities) for one in known.in_place()]
 
 
 def _path(name: str) -> str:

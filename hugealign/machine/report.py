@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hugealign.diagnosis import documents, render
+from hugealign.diagnosis import catalogue, documents, render
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io.units import counted, format_size, printable
 from hugealign.machine.machine import Outcome
@@ -75,11 +75,15 @@ def status_lines(state: State) -> list[str]:
         for one in state.held
     ]
     if state.looked:
-        how = render.sentence(Diagnosis(state.failure, "", {})) if state.failure else "well"
+        how = f"failed: {_title(state.failure)}" if state.failure else "well"
         result.append(
             f"  last look: {_day(state.looked)} {time.strftime('%H:%M', time.localtime(state.looked))}, {how}"
         )
     return result
+
+
+def _title(code: str) -> str:
+    return f"{catalogue.row(code).title} [{code}]" if code in catalogue.codes() else printable(code)
 
 
 def status(state: State) -> dict[str, Any]:

@@ -58,10 +58,9 @@ class State:
         """The share of one processor that all parts save, by the model."""
         return sum(held.part.saved for held in self.held)
 
-    def in_place(self) -> list[str]:
-        """Return the files that are huge in place."""
-        files = (file for held in self.held if held.part.how == IN_PLACE for file in held.part.files)
-        return list(dict.fromkeys(files))
+    def in_place(self) -> list[Held]:
+        """Return the parts that are huge in place."""
+        return [held for held in self.held if held.part.how == IN_PLACE]
 
     def services(self) -> list[str]:
         """Return the services that run from copies."""

@@ -13,7 +13,7 @@ import pytest
 
 from tests.live import filesystems
 from tests.live.booted import HUGEALIGN, System, booted
-from tests.live.programs import WINDOW, WINDOWS, Programs
+from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs
 from tests.support import worded
 
 _FLAGS = ("-fuse-ld=bfd", "-Wl,-T,pad.ld", "-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code")
@@ -41,7 +41,7 @@ _CONTAINER = "0123456789abcdef" * 4
 _LOOP = "ExecStart=/bin/sh -c 'while :; do {}; done'\n"
 _UNITS = {
     "tools.service": "[Service]\nUser=nobody\n" + _LOOP.format("/srv/tool"),
-    "roots.service": "[Service]\n" + _LOOP.format("/srv/roots"),
+    "roots.service": "[Service]\nExecStart=/bin/sh /srv/roots.sh\n",
     "outside.service": "[Service]\nSlice=user.slice\n" + _LOOP.format("/srv/outside"),
     "plain.service": "[Service]\nSlice=user.slice\n" + _LOOP.format("/srv/plain"),
     "sessions.service": "[Service]\nExecStart=/srv/sessions\n",
@@ -71,6 +71,7 @@ class Machine:
         for name, what in _NAMES.items():
             self.put(name, what)
         (system.root / "srv/contained.sh").write_text(_CONTAINED)
+        (system.root / "srv/roots.sh").write_text("while :; do /srv/roots; done\n")
         for name, text in _UNITS.items():
             system.write_unit(name, text)
         assert not system.run("systemctl", "start", *_UNITS).returncode
@@ -202,7 +203,8 @@ def test_in_place_for_all_that_start_it(in_place: Machine) -> None:
     assert int(_field(system, "hugealign-hold.service", "Locked")) >= 4 * WINDOWS * WINDOW >> 10
 
     machine.put("tool", version="VERSION2")
-    assert machine.huge("tool") == 0
+    system.run("systemctl", "restart", "hugealign-hold.service")
+    assert machine.huge("tool") == 0  # another file may take more than was planned for: the next look says
     machine.enable("--renew")
     assert _wait(lambda: machine.huge("tool") == WINDOWS)
 
@@ -246,3 +248,36 @@ def _keeps(machine: Machine) -> bool:
 def _field(system: System, unit: str, name: str) -> str:
     shown = system.run("sh", "-c", f"cat /proc/{system.pid(unit)}/smaps").stdout.splitlines()
     return str(sum(int(line.split()[1]) for line in shown if line.startswith(f"{name}:")))
+
+
+_IN_IMAGE = r"""
+set -e
+mount --make-rprivate /
+mkdir -p "$1/opt/hugealign"
+mount --bind "$2" "$1/opt/hugealign"
+mount -t proc proc "$1/proc"
+exec chroot "$1" "$3" enable --all
+"""
+
+
+@pytest.mark.timeout(600)
+def test_switched_on_in_an_image_it_begins_with_the_first_boot(built: Programs) -> None:
+    if os.geteuid():
+        pytest.skip("root is needed to boot a system")
+    work = built.directory / "machine-image"
+    work.mkdir()
+    with filesystems.mounted("btrfs", work, size=4 << 30) as at:
+        with booted(at):
+            pass
+        (at / "etc/hugealign.toml").write_text('max = "1%"\n')
+        words = ("unshare", "--mount", "sh", "-c", _IN_IMAGE, "sh", str(at), str(ROOT), HUGEALIGN)
+        done = subprocess.run(words, check=False, capture_output=True, text=True)
+        assert not done.returncode, done.stderr
+        with booted(at) as system:
+            units = ("hugealign-all.timer", "hugealign-all.path", "hugealign-hold.service")
+            assert system.run("systemctl", "is-active", *units).stdout.split() == ["active"] * 3
+            system.run("systemctl", "start", "hugealign-all.service")  # what the timer starts
+            shown = system.run("systemctl", "show", "-p", "Result", "--value", "hugealign-all.service").stdout
+            assert shown.strip() == "success"
+            assert "last look: " in system.hugealign("status").stdout
+            assert not system.hugealign("disable", "--all").returncode

@@ -11,6 +11,7 @@ import pytest
 from hugealign.cli.output import plain
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.io.units import printable
+from hugealign.machine.state import Held, State
 from hugealign.system.budget import Budget
 from hugealign.system.saving import NOTHING, Saving
 from hugealign.watch import adapt_report
@@ -20,6 +21,7 @@ from hugealign.watch.parts import CodeKind
 from hugealign.watch.top import Machine, ProgramRow
 from tests.costs import COSTS
 from tests.support import ROOT, advised
+from tests.unit.machine.test_plan import part
 
 M = 1 << 20
 HOSTILE = 'x"\\\n\x1b[2J{y="\udcff"} 1'
@@ -204,6 +206,22 @@ def test_metrics_escape_what_the_format_and_a_terminal_need() -> None:
     sample = re.compile(r'[a-z_]+(\{([a-z]+="([^"\\\n]|\\\\|\\")*"(,|(?=\})))+\})? -?[0-9.]+')
     for line in text.splitlines():
         assert line.startswith("# ") or sample.fullmatch(line), line
+
+
+def test_metrics_of_the_whole_machine() -> None:
+    whole = State(100, (Held(part("a", 4), 100, 200),), 300, "policy.not-toml")
+    wanted = {
+        "parts": "1",
+        "bytes": str(4 * M),
+        "saved_ratio": "0.05",
+        "look_timestamp_seconds": "300",
+        "look_failed": "1",
+    }
+    lines = report.metrics(MACHINE, whole).splitlines()
+    assert {line for line in lines if line.startswith("hugealign_all_")} == {
+        f"hugealign_all_{name} {value}" for name, value in wanted.items()
+    }
+    assert not any("hugealign_all_" in line for line in report.metrics(MACHINE).splitlines())
 
 
 def test_metrics_have_help_and_type_once_and_no_sample_twice() -> None:
