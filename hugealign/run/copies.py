@@ -2,10 +2,12 @@
 
 import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 
 from hugealign.diagnosis.refusal import RefusalError, error_name
+from hugealign.elf.image import read_image
+from hugealign.elf.windows import joined
 from hugealign.io import copying
 from hugealign.io.caches import cached
 from hugealign.io.descriptors import using
@@ -103,19 +105,33 @@ def source(path: str, fd: int, fixes: Fixes | None = None) -> StagedFile | None:
 
 
 def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
-    """Return for each of *offsets* of the original whether the byte there is in a window of the copy's text."""
+    """Return for each of *offsets* of the original whether the byte there is in a window of the copy.
+
+    All of a copy is huge, so windows of a segment with code count even if they hold none.
+    """
     page_size = kernel.huge_page_size()
     if origin.output is None:
-        windows = {offset // page_size for offset in measure.text_windows(origin.fd, page_size)}
-        return [offset // page_size in windows for offset in offsets]
+        windows = _windows(origin.fd, page_size)
+        return [any(offset // page_size in some for some in windows) for offset in offsets]
     from hugealign.fixing.moves import moved
 
     with using(os.memfd_create("headers", os.MFD_CLOEXEC)) as headers:  # they say where the text is
         os.ftruncate(headers, origin.output.size)
         for at, data in origin.output.writes:
             os.pwrite(headers, data, at)
-        windows = {offset // page_size for offset in measure.text_windows(headers, page_size)}
-    return [moved(origin.output.pieces, offset) // page_size in windows for offset in offsets]
+        windows = _windows(headers, page_size)
+    numbers = (moved(origin.output.pieces, offset) // page_size for offset in offsets)
+    return [any(number in some for some in windows) for number in numbers]
+
+
+def _windows(fd: int, page_size: int) -> list[Container[int]]:
+    """Return the numbers of the windows of the open file that hold code, and of all of each segment with such."""
+    code = {offset // page_size for offset in measure.text_windows(fd, page_size)}
+    wholes = [
+        range(-(-segment.p_offset // page_size), (segment.p_offset + segment.p_filesz) // page_size)
+        for segment in joined(read_image(fd).text_segments)
+    ]
+    return [code, *(whole for whole in wholes if any(number in whole for number in code))]
 
 
 def pages_inside(origin: StagedFile, pages: Iterable[int]) -> set[int]:

@@ -17,7 +17,7 @@ import hugealign as api
 from hugealign.diagnosis.catalogue import REMEDIES
 from hugealign.process.command_samples import sample_command
 from tests.live.programs import NOBODY, ROOT, chill, hugealign
-from tests.support import worded
+from tests.support import need, worded
 
 SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "advise-1.schema.json").read_text(encoding="utf-8"))
 # argv[1] functions, each on a page of its own, are called in turn for argv[2] milliseconds.
@@ -79,6 +79,22 @@ def test_starts_and_a_loop(spread: Path) -> None:
     no = advise("--frequency", "2000", "--", str(spread), "10", "1500", status=1)
     assert (no["answer"], no["diagnosis"]["code"], no["diagnosis"]["remedy"]) == ("no", "saving.no", None)
     assert 5 <= no["pages"]["0.9"] <= 20
+
+
+def test_data_beside_the_code_count(tmp_path: Path) -> None:
+    """In one segment with code, as of LLVM's own libraries, all of a copy is huge: 128 faults of a table are spared."""
+    need("clang-19", "ld.lld-19")
+    source = """
+        __asm__(".section .rodata\\n .p2align 12\\n .globl table\\n table: .zero 8388608\\n"
+                " .text\\n .zero 4194304, 0x90");
+        extern const volatile char table[];
+        int main(void) { int sum = 0; for (int at = 0; at < 8388608; at += 65536) sum += table[at]; return sum; }
+    """
+    path = tmp_path / "data"
+    words = ["clang-19", "-O1", "-no-pie", "-fuse-ld=lld", "-Wl,--no-rosegment", "-xc", "-", "-o", str(path)]
+    subprocess.run(words, input=source, text=True, check=True)
+    chill(path)
+    assert advise("--", str(path), status=0)["diagnosis"]["facts"]["faults"] >= 100
 
 
 def test_a_processor_that_is_not_here_has_no_costs(spread: Path) -> None:
