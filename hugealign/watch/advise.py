@@ -357,7 +357,8 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
     size = kernel.huge_page_size()
     with suppress(OSError, HugealignError):
         seen = processes.look_large(pid, size)
-        rows = top.ranked(top.group([seen], {}), Remedies(size), size, budget_of().windows) if seen else ()
+        budget = budget_of()
+        rows = top.ranked(top.group([seen], {}), Remedies(size), size, budget.windows, budget.costs) if seen else ()
         # The hottest part first; another one if that cannot be helped.
         first = sorted(rows, key=lambda row: ("" if row.kind == CodeKind.CODE else row.part) != hottest)
         return next((row.diagnosis for row in (*(row for row in first if row.remedy), *first)), None)
