@@ -53,12 +53,17 @@ class Parser(argparse.ArgumentParser):
         if rest:
             from hugealign.cli import mistakes
 
-            self.refuse(mistakes.no_option(self._command(), rest, self._option_string_actions))
+            self.refuse(mistakes.no_option(self._command(), rest, self.options()))
         return found
+
+    def options(self) -> "set[str]":
+        """Return all options, also those of actions, such as those of `hugealign profile`."""
+        below = [action.choices.values() for action in self._actions if isinstance(action.choices, dict)]
+        return set(self._option_string_actions).union(*(parser.options() for parsers in below for parser in parsers))
 
     def error(self, message: str) -> "NoReturn":
         """Print *message*, argparse's own, and exit."""
-        self.refuse(f"{message}; hugealign help {self._command()} says more")
+        self.refuse(f"{message}; hugealign {self._command()} --help says more")
 
     def refuse(self, message: str) -> "NoReturn":
         """Print *message*, and exit."""

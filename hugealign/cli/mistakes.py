@@ -23,7 +23,7 @@ def no_option(command: str, rest: "Sequence[str]", options: "Collection[str]") -
     """Return the message about the words *rest*, which *command* with these *options* does not take."""
     word = next((word for word in rest if word.startswith("-")), "")
     if not word:
-        return f"{rest[0]}: one word too many; hugealign help {command} says more"
+        return f"{rest[0]}: one word too many; hugealign {command} --help says more"
     name = word.partition("=")[0] if word.startswith("--") else word[:2]
     return f"no option {name}; {_meant(command, name, options)}"
 
@@ -42,4 +42,4 @@ def _meant(command: str, name: str, options: "Collection[str]") -> str:
         near = [_ALIKE[name]]
     if len(near) == 1 and near[0]:
         return f"did you mean {near[0]}?"
-    return f"hugealign help {command} lists them"
+    return f"hugealign {command} --help lists them"

@@ -168,21 +168,22 @@ def test_a_name_with_escapes_reaches_no_terminal() -> None:
         ("doctor --jsn", "doctor: no option --jsn; did you mean --json?"),
         ("verify --windows=3 x", "verify: no option --windows; did you mean --min-windows?"),
         ("verify --fix x", "verify: no option --fix; hugealign fix FILE -o OUT changes a copy"),
-        ("verify -w x", "verify: no option -w; hugealign help verify lists them"),
+        ("verify -w x", "verify: no option -w; hugealign verify --help lists them"),
         ("ps -a 1", "ps: no option -a; did you mean --all?"),
         ("ps --version", "ps: no option --version; hugealign --version prints it"),
         ("status --undo --dry-run", "status: no option --dry-run; without --undo, status only lists"),
         ("top -n1", "top: no option -n; --once prints the table once"),
         ("diff --format json a b", "diff: no option --format; did you mean --json?"),
-        ("path cmake more", "path: more: one word too many; hugealign help path says more"),
-        ("ps --\x1b[2J x", "ps: no option --\\x1b[2J; hugealign help ps lists them"),
-        ("enable", "enable: the following arguments are required: UNIT; hugealign help enable says more"),
+        ("path cmake more", "path: more: one word too many; hugealign path --help says more"),
+        ("ps --\x1b[2J x", "ps: no option --\\x1b[2J; hugealign ps --help lists them"),
+        ("profile merge", "profile merge: the following arguments are required: FILE; {help}"),
         ("profile merge --wait 1 x", "profile: no option --wait; did you mean --weight?"),
     ],
 )
 def test_an_option_that_a_command_lacks_is_answered_in_one_line(typed: str, wanted: str) -> None:
     done = run(HUGEALIGN, *typed.split())
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"hugealign: error: {wanted}\n")
+    line = wanted.format(help="hugealign profile merge --help says more")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"hugealign: error: {line}\n")
 
 
 def test_every_report_has_json_and_few_have_other_formats() -> None:
