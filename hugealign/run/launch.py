@@ -9,6 +9,7 @@ from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy, unpacked
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import PT_INTERP, read_image
 from hugealign.elf.machines import least_text, native
+from hugealign.environment import as_given
 from hugealign.errors import HugealignError
 from hugealign.io import copying, resources
 from hugealign.io.descriptors import using
@@ -33,6 +34,7 @@ _TUNABLE = SETTING.partition("=")[0]
 #: What a program contains that looks up where it lies, and one whose libraries are found from there (ld.so(8)).
 _OWN_PATH = tuple(b"/proc/%s/exe" % pid for pid in (b"self", b"%d", b"%i", b"%u", b"%ld", b"%lu"))
 _OWN_DIRECTORY = (b"$ORIGIN", b"${ORIGIN}")
+_OF_LOADER = (b"LD_LIBRARY_PATH", b"LD_PRELOAD", b"LD_AUDIT")
 #: What a Dockerfile's CMD without brackets starts.
 _SHELLS = ("sh", "dash", "bash", "busybox")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a directory of our own in it, whose owner is checked
@@ -482,10 +484,14 @@ def _copied(
 
 
 def _looks_for_itself(path: str) -> bool:
-    """Return whether the program at *path*, or a library that it is linked with, may look up where the program lies."""
+    """Return whether the program at *path*, its loader, or a library it is linked with may look up where it lies."""
     from hugealign.system.libraries import resolve
 
-    # The loader does so only for $ORIGIN in the program.
+    environ = as_given()
+    if any(word in environ.get(name, b"") for name in _OF_LOADER for word in _OWN_DIRECTORY):
+        return True
+
+    # The loader does so only for $ORIGIN in the program or in a variable.
     loader = os.path.realpath(_loader(path))
     libraries = [file for file in resolve(path).paths if file != loader]
     return contains(path, (*_OWN_PATH, *_OWN_DIRECTORY)) or any(contains(file, _OWN_PATH) for file in libraries)

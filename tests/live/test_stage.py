@@ -448,6 +448,10 @@ def test_a_program_that_looks_for_itself_is_not_copied_without_a_path(stock: Pat
     plain, done = (message([*prefix, *words]) for words in ([stock / "state"], command("run", "--", stock / "state")))
     assert state(done.stdout) == state(plain.stdout)
     assert done.stderr.endswith(f"0 of 3 windows huge: {worded('copy.own-path')}; {look}\n")
+    for name in ("LD_LIBRARY_PATH", "LD_PRELOAD"):
+        env = environment(**{name: "${ORIGIN}/lib"})
+        done = message([*prefix, *command("run", "--", stock / "good")], env=env)
+        assert worded("copy.own-path") in done.stderr, name
     done = message([*prefix, *command("run", "--how=copy", "--", stock / "state")])
     assert ("/proc/self/exe -> /memfd:state (deleted)" in done.stdout, done.stderr) == (True, "")
 
