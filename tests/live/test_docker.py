@@ -17,7 +17,7 @@ import pytest
 
 from tests.live import filesystems
 from tests.live import stock as stocks
-from tests.live.booted import debian
+from tests.live.booted import HUGEALIGN, booted, debian
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
 from tests.live.test_trees import linked
 from tests.support import MissingError, need, worded
@@ -198,3 +198,27 @@ def test_volume_after_a_boot(docker: Docker, built: Programs, staged: str) -> No
                 docker.run("restart", name)
             time.sleep(1)
             assert huge_kib(docker.pid(name)) == ALL
+
+
+_DOCKER = """[Service]
+Type=oneshot
+ExecStart=cp /run/hugealign/path/srv/server /run/at-the-start-of-docker
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def test_the_example_stages_before_docker_starts(built: Programs) -> None:
+    """At a boot of systemd, with a unit of docker's name that looks whether the copy is there."""
+    if os.geteuid():
+        pytest.skip("root is needed")
+    root = built.directory / "boots"
+    root.mkdir()
+    unit = (ROOT / "examples/systemd/hugealign-stage.service").read_text(encoding="utf-8")
+    with booted(root) as system:
+        shutil.copy(built.good, root / "srv/server")
+        system.write_unit("hugealign-stage.service", unit.replace("/usr/bin/hugealign", HUGEALIGN))
+        system.write_unit("docker.service", _DOCKER)
+        assert system.run("systemctl", "enable", "docker", "hugealign-stage").returncode == 0
+    with booted(root) as system:
+        assert system.run("cmp", "/srv/server", "/run/at-the-start-of-docker").returncode == 0
