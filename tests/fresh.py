@@ -161,7 +161,7 @@ _PAGE = """\
 `make test-fresh` writes this page: it types commands of the manual in a freshly unpacked Debian. Only pytest and the
 packages that [Install](../guides/install.md) names are installed. The kernel and file system are those of the host.
 `tests/prebuilt/test_debian.py` runs [Finished programs](../guides/fix.md) in a separate Debian,
-`tests/live/test_servers.py` the first way of the README and the finished server in a booted one. The comment before a
+`tests/live/test_servers.py` the second way of the README and the finished server in a booted one. The comment before a
 block that is not run says why.
 
 {machines}

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.live import filesystems
+from tests.build.manual import blocks
+from tests.live import filesystems, servers
 from tests.live.booted import HUGEALIGN, System, booted
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs
 from tests.support import worded
@@ -280,4 +281,11 @@ def test_switched_on_in_an_image_it_begins_with_the_first_boot(built: Programs) 
             shown = system.run("systemctl", "show", "-p", "Result", "--value", "hugealign-all.service").stdout
             assert shown.strip() == "success"
             assert "last look: " in system.hugealign("status").stdout
+            typed = [
+                block.commands for block in blocks(ROOT / "README.md") if block.what == "tests/live/test_machine.py"
+            ]
+            assert (
+                servers.done(system, "sh", "-ec", f"PATH=/opt/hugealign/bin:$PATH; {''.join(typed)}").count(" part")
+                == 2
+            )
             assert not system.hugealign("disable", "--all").returncode

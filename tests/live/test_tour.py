@@ -43,7 +43,7 @@ clean:
 
 def tour() -> list[str]:
     """The commands of the README's tour."""
-    section = (ROOT / "README.md").read_text().split("### 3. A profile\n", 1)[1].split("\n### ", 1)[0]
+    section = (ROOT / "README.md").read_text().split("### 4. A profile\n", 1)[1].split("\n### ", 1)[0]
     block = re.findall(r"(?ms)^```sh\n(.*?)^```$", section)[0]
     return [line for line in block.splitlines() if line.strip()]
 
