@@ -409,6 +409,23 @@ def _enable(ground: Ground) -> int:
     return hugealign_main(["enable", "--file", str(ground.user / PROGRAM), "gaps"])
 
 
+def _hold(ground: Ground) -> int:
+    """Hold the program in memory, as the service of `enable --all` does."""
+    from hugealign.machine import hold
+    from hugealign.machine.plan import IN_PLACE, Part
+    from hugealign.machine.state import Held
+    from hugealign.run import copies
+    from hugealign.system.saving import NOTHING
+
+    path = str(ground.user / PROGRAM)
+    part = Part(path, IN_PLACE, (path,), 1, 2 << 20, 0.0, NOTHING)
+    one = Held(part, 0, 0, (copies.identity(os.stat(path), fixed=False),))
+    held: set[tuple[str, int]] = set()
+    hold.locked(path, one, held, print)
+    print(f"windows held: {len(held)}")
+    return 0
+
+
 def _hook(ground: Ground) -> int:
     from hugealign.services import oci
     from hugealign.system import namespace
@@ -450,6 +467,7 @@ ROWS = {
     ),
     "enable": Row("wrote ", kind="good", work=_enable),
     "oci-hook": Row("windows=1", kind="good", work=_hook, after=_drop),
+    "enable --all": Row("windows held: ", kind="good", work=_hold),
     "fix": Row("0 -> 1 window", (*_FIX, "--in-place", "{program}"), leads=True),
     "fix of what confers privileges": Row(
         "0 -> 1 window",
