@@ -24,7 +24,7 @@ from hugealign.io import mounts, places, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened
 from hugealign.machine import machine, state
-from hugealign.machine.state import State
+from hugealign.machine.machine import InForce
 from hugealign.pagecache import measure
 from hugealign.pagecache.warm import cool
 from hugealign.records import Record
@@ -54,7 +54,7 @@ class Change(Record):
     diagnosis: Diagnosis
     time: int = 0
     copies: Sequence[StoredCopy] = ()
-    machine: State | None = None
+    machine: InForce | None = None
 
     @property
     def subject(self) -> str:
@@ -140,7 +140,7 @@ _Fields = (
     tuple[str, Mapping[str, int | str], Remedy]
     | tuple[str, Mapping[str, int | str], Remedy, int]
     | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy]]
-    | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy], State]
+    | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy], InForce]
 )
 
 
@@ -150,10 +150,10 @@ def _run(*words: str) -> Remedy:
 
 
 def _machine() -> Iterator[_Fields]:
-    known = state.read()
-    if known is not None:
-        facts = {"parts": len(known.held), "size": known.memory}
-        yield state.path(), facts, _run("hugealign", "disable", "--all"), known.since, (), known
+    there = machine.in_force()
+    if there is not None:
+        facts = {"parts": len(there.state.held), "size": there.state.memory}
+        yield state.path(), facts, _run("hugealign", "disable", "--all"), there.state.since, (), there
 
 
 def _disable_all(_: Change) -> None:

@@ -63,7 +63,7 @@ def _policy(args: argparse.Namespace, policy: "Policy") -> "tuple[Policy, list[s
     if args.max is not None:
         try:
             policy = replace(policy, max=size(args.max))
-        except ValueError:
+        except (ValueError, UsageError):
             raise UsageError("--max: not a size (examples: 512M, 2%)") from None
         given.append("max")
     if args.least is not None:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -18,6 +18,7 @@ from hugealign.machine.machine_policy import Policy
 from hugealign.machine.plan import COPIES, IN_PLACE, MachinePlan, Part, choose, kept
 from hugealign.machine.state import Held, State
 from hugealign.pagecache import measure
+from hugealign.pagecache.warm import WarmOptions, warm
 from hugealign.process.machine_samples import MachineSamples, sample_machine
 from hugealign.run import copies
 from hugealign.services import dropins, enable, programs
@@ -44,6 +45,28 @@ class Outcome:
     plan: MachinePlan
     dropped: tuple[Part, ...] = ()
     failed: tuple[Diagnosis, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The *state* of the machine, and how many windows are *huge* now, by the name of each part that is so in place."""
+
+    state: State
+    huge: Mapping[str, int]
+
+
+def in_force() -> InForce | None:
+    """Return what is in force; None if the machine is not enabled.  Raises HugealignError."""
+    known = state.read()
+    if known is None:
+        return None
+    huge = {}
+    for one in known.in_place():
+        huge[one.part.name] = 0
+        for path in one.part.files:
+            with suppress(HugealignError, OSError):
+                huge[one.part.name] += warm(path, WarmOptions(check=True, explain=False)).huge
+    return InForce(known, huge)
 
 
 def look(policy: Policy, seconds: float = SECONDS, sampler: Sampler = sample_machine) -> Outcome:

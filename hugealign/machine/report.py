@@ -8,9 +8,9 @@ from typing import Any
 from hugealign.diagnosis import catalogue, documents, render
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io.units import counted, format_size, printable
-from hugealign.machine.machine import Outcome
+from hugealign.machine.machine import InForce, Outcome
 from hugealign.machine.plan import BOOT, COPIES, IN_PLACE, NOW, RESTART, Part
-from hugealign.machine.state import Held, State
+from hugealign.machine.state import Held
 from hugealign.system.saving import Saving
 
 SCHEMA = "hugealign.machine-plan/1"
@@ -67,10 +67,11 @@ def percent(saving: Saving) -> str:
     return f"{100 * saving.value:.1f} % ({100 * saving.low:.1f} to {100 * saving.high:.1f})"
 
 
-def status_lines(state: State) -> list[str]:
+def status_lines(there: InForce) -> list[str]:
     """Return the parts that are in force, and how the last look ended."""
+    state = there.state
     result = [
-        f"  {printable(one.part.name)}: {_HOW[one.part.how]}, {counted(one.part.windows, 'window')}, "
+        f"  {printable(one.part.name)}: {_HOW[one.part.how]}, {_windows(one.part, there)}, "
         f"{format_size(one.part.memory)}, saves {percent(one.part.saving)} by the model, since {_day(one.since)}"
         for one in state.held
     ]
@@ -86,13 +87,19 @@ def _title(code: str) -> str:
     return f"{catalogue.row(code).title} [{code}]" if code in catalogue.codes() else printable(code)
 
 
-def status(state: State) -> dict[str, Any]:
+def _windows(part: Part, there: InForce) -> str:
+    windows = counted(part.windows, "window")
+    return f"{there.huge[part.name]} of {windows} huge" if part.name in there.huge else windows
+
+
+def status(there: InForce) -> dict[str, Any]:
     """Return the JSON form of what is in force."""
+    state = there.state
     return {
         "since": state.since,
         "looked": state.looked or None,
         "failure": state.failure or None,
-        "held": [held(one) for one in state.held],
+        "held": [{**held(one), "windows_huge": there.huge.get(one.part.name)} for one in state.held],
         "left": dict(state.left),
     }
 

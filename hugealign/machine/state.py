@@ -97,12 +97,15 @@ def path() -> str:
 
 
 def read() -> State | None:
-    """Return what is in force; None if the machine is not enabled.  Raises HugealignError."""
+    """Return what is in force; None if the machine is not enabled, or for a user who may not see it.
+
+    Raises HugealignError.
+    """
     try:
         with open(path(), "rb") as file:
             resources.check(os.fstat(file.fileno()), path())
             return State.from_json(json.loads(file.read(_LIMIT)))
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):  # the directory is root's alone
         return None
     except OSError as error:
         raise DiagnosedError("machine.state", file=path(), error=error_name(error)) from error

@@ -203,6 +203,7 @@ def test_in_place_for_all_that_start_it(in_place: Machine) -> None:
         assert machine.huge(name) == WINDOWS
     assert int(_field(system, "hugealign-hold.service", "Locked")) >= 4 * WINDOWS * WINDOW >> 10
 
+    assert "/srv/tool: in place, 3 of 3 windows huge" in system.hugealign("status").stdout
     machine.put("tool", version="VERSION2")
     system.run("systemctl", "restart", "hugealign-hold.service")
     assert machine.huge("tool") == 0  # another file may take more than was planned for: the next look says
