@@ -41,7 +41,7 @@ step fix, undo
 hugealign fix plain -o fixed >out
 ./fixed
 hugealign verify --fail-on=never fixed >out
-grep -q ' in 2 windows' out
+grep -q ' in 3 windows' out
 hugealign fix --undo fixed -o back >out
 cmp plain back
 
