@@ -157,7 +157,8 @@ KINDS = (
         extra=(("{d}/script", _SUPERVISOR),),
     ),
     # What cannot be covered.
-    Kind("shell-stopped", "ExecStart=/bin/sh -c 'exec {d}/server'\n", refused="service.starter", stopped=True),
+    # Where a shell names its program by a path, that is enough: tests/live/test_enable.py, and README's first way.
+    Kind("shell-stopped", "ExecStart=/bin/sh -c 'cd {d}; exec ./server'\n", refused="service.starter", stopped=True),
     Kind(
         "script-stopped",
         "ExecStart={d}/script\n",
