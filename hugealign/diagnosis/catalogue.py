@@ -74,7 +74,7 @@ REMEDIES = {
     "look": "see: {command}",
     "make-again": "fix the program that it was made from, then make it again",
     "more-executable": "--max-executable={data} lets {data:size} of data become executable",
-    "name-files": "find it with: {command}",
+    "name-files": "to find these: {command}",
     "name-program": "start it first, or name what it runs: --file FILE",
     "newer-kernel": "use Linux 6.1 or newer",
     "none": "",

@@ -107,7 +107,7 @@ def _elsewhere(matched: Matched) -> str:
 
 
 def _missed(missed: unseen.Missed, matched: Matched) -> str:
-    more = "" if missed.times is None else f"; {missed.times:.1f} times the samples would halve that"
+    more = "" if missed.times is None else f"; with {missed.times:.1f} times as many samples it would be half of that"
     where = "in functions that no sample hit"
     if matched.nameless:
         where += f" or that have no name ({_percent(matched.nameless, matched.hits)} of the samples)"
