@@ -101,7 +101,9 @@ def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
     """Print what was *seen* and return the exit status; *watching*: empty, ``first`` or ``again``."""
     page_size = kernel.huge_page_size()
     if args.json:
-        write(report.to_json(seen.verdicts, seen.errors, page_size, line=bool(watching)), args.output, utf8=True)
+        line = bool(watching)
+        text = report.to_json(seen.verdicts, seen.errors, page_size, line=line, little=seen.little)
+        write(text, args.output, utf8=True)
     elif seen.verdicts:
         to_terminal = args.output in (None, "-") and sys.stdout.isatty()
         width = columns() if to_terminal else 0

@@ -18,7 +18,7 @@ from hugealign.io.numbers import decimal
 from hugealign.io.units import nearest
 from hugealign.process import naming
 from hugealign.process.processes import pids
-from hugealign.services import view
+from hugealign.services import dropins, view
 from hugealign.system import unitnames
 
 UNIT_DIRECTORIES = unitnames.DIRECTORIES
@@ -65,10 +65,15 @@ class Service:
 
 
 def full_name(unit: str) -> str:
-    """Return the full name of the service *unit*, without aliases.  Raises UsageError, RefusalError."""
+    """Return the full name of the service *unit*: of an alias, that of the service itself, unless the alias is enabled.
+
+    Version 1.0 enabled aliases by their own names.  Raises UsageError, RefusalError.
+    """
     if refusal := unitnames.refusal(unit):
         raise RefusalError.of(refusal)
-    name = unitnames.service(unit)
+    name, typed = unitnames.service(unit), f"{unitnames.stem(unit)}.service"
+    if name != typed and any(map(os.path.lexists, dropins.paths(typed))):
+        name = typed
     if not _NAME.fullmatch(name) or len(name) > _LONGEST:
         raise UsageError("not the name of a service")
     return name

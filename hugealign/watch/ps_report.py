@@ -263,9 +263,17 @@ def ends(mapping: Mapping, page_size: int) -> tuple[int, int]:
 
 
 def to_json(
-    verdicts: Sequence[Verdict], errors: Sequence[tuple[str, HugealignError]], page_size: int, *, line: bool = False
+    verdicts: Sequence[Verdict],
+    errors: Sequence[tuple[str, HugealignError]],
+    page_size: int,
+    *,
+    line: bool = False,
+    little: Sequence[int] = (),
 ) -> str:
-    """Return the JSON document ``hugealign.ps/1``, which ps-1.schema.json beside this file describes."""
+    """Return the JSON document ``hugealign.ps/1``, which ps-1.schema.json beside this file describes.
+
+    *little* are the PIDs of what does not count.
+    """
     body = {
         "page_size": page_size,
         "processes": [
@@ -293,6 +301,7 @@ def to_json(
             }
             for v in verdicts
         ],
+        "not_counted": list(little),
         "errors": documents.errors(errors),
     }
     return documents.to_json(SCHEMA, body, line=line)

@@ -388,6 +388,7 @@ def test_names_of_services(program: Path) -> None:
                 assert shown("ha-unit") == {server.pid}
                 line = f"not counted: 1 process of the service with less than 2.0 MiB of text ({helper.pid})\n"
                 assert line in hugealign("ps", "ha-unit").stdout
+                assert json.loads(hugealign("ps", "--json", "ha-unit").stdout)["not_counted"] == [helper.pid]
                 assert shown(str(helper.pid)) == {helper.pid}
             helper.kill()
         # A helper of another name is part of the service, too, with and without the suffix.

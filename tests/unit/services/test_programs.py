@@ -6,7 +6,9 @@ import pytest
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.errors import UsageError
+from hugealign.services import dropins
 from hugealign.services import programs as services
+from hugealign.system import unitnames
 
 
 @pytest.fixture
@@ -33,6 +35,21 @@ def test_programs_of_a_unit_and_its_drop_ins(places: tuple[Path, Path]) -> None:
     (first / "demo.service").write_text("[Service]\nExecStart=/bin/fourth\n")
     (first / "demo.service.d" / "more.conf").unlink()
     assert services.look("demo").programs == ("/bin/fourth",)
+
+
+def test_an_alias_is_the_service_itself(
+    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But what version 1.0 has enabled by the alias is renewed and undone by it."""
+    monkeypatch.setattr(unitnames, "DIRECTORIES", (str(places[0]), str(places[1])))
+    monkeypatch.setattr(dropins, "PLACE", str(tmp_path))
+    (places[1] / "mariadb.service").write_text("[Service]\nExecStart=/bin/demo\n")
+    (places[0] / "mysql.service").symlink_to(places[1] / "mariadb.service")
+    assert services.full_name("mysql") == services.look("mysql.service").name == "mariadb.service"
+    (tmp_path / "mysql.service.d").mkdir()
+    (tmp_path / "mysql.service.d" / "hugealign.conf").write_text("")
+    assert services.full_name("mysql") == services.full_name("mysql.service") == "mysql.service"
+    assert services.full_name("mariadb") == "mariadb.service"
 
 
 def test_instance_of_a_template(places: tuple[Path, Path]) -> None:
