@@ -1,4 +1,4 @@
-"""``make tables``: what sh has to know of Python's tables, regions of launch.sh and shim.sh.
+"""``make tables``: what sh has to know of Python's tables, regions of the scripts in hugealign/sh.
 
 A loop of case patterns cannot take them from variables, and a link of a thousand words has no time for functions.
 """
@@ -24,7 +24,8 @@ _FIRST = "HUGEALIGN_DISABLE"  # looked at before all others, and acted on
 def regions() -> dict[str, dict[str, str]]:
     """Return for each script its generated regions by name, each whole lines without the marks around them."""
     return {
-        "launch.sh": {"commands": _commands(), "options": _options(), "variables": _variables()},
+        "launch.sh": {"commands": _commands(), "variables": _variables()},
+        "mistakes.sh": {"options": _options()},
         "shim.sh": {"arguments": _arguments(), "settings": _settings(), "usual": _usual()},
     }
 
