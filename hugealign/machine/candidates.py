@@ -130,10 +130,11 @@ class Candidates:
         except (HugealignError, OSError) as error:
             return diagnosed(file.path, error)
         seconds = sum(use.seconds for use in file.uses)
-        saved = self._saving(file.uses, {file.path: inside}, seconds)
+        saved, most = self._saving(file.uses, {file.path: inside}, seconds)
         memory = len(offsets) * self._page_size
         share = seconds / self._samples.seconds
-        return Part(file.path, IN_PLACE, (file.path,), len(offsets), memory, share, saved, BOOT if mapped else NOW)
+        when = BOOT if mapped else NOW
+        return Part(file.path, IN_PLACE, (file.path,), len(offsets), memory, share, saved, when, most)
 
     def _service(self, unit: str, uses: Sequence[Use]) -> Part | Diagnosis | None:
         """Return the part that the service *unit* is, from copies; or why it is left, None if nothing is to be said."""
@@ -147,8 +148,9 @@ class Candidates:
         if not chosen:
             return None
         seconds = sum(use.seconds for use in uses)
-        share, saved = seconds / self._samples.seconds, self._saving(uses, inside, seconds)
-        part = Part(unit, COPIES, tuple(chosen), sum(windows.values()), 0, share, saved, RESTART)
+        share = seconds / self._samples.seconds
+        saved, most = self._saving(uses, inside, seconds)
+        part = Part(unit, COPIES, tuple(chosen), sum(windows.values()), 0, share, saved, RESTART, most)
         if not plan.gains(share, saved, self._policy) and not included:
             return plan.little(part, self._policy)
         try:
@@ -193,13 +195,13 @@ class Candidates:
                 self._keeping[info.st_dev] = warming.trial(os.path.dirname(path), self._page_size) == 1
         return self._keeping[info.st_dev]
 
-    def _saving(self, uses: Sequence[Use], inside: dict[str, set[int]], seconds: float) -> Saving:
-        """Return what *uses*, which take *seconds*, save if the pages *inside* windows of each file become huge.
+    def _saving(self, uses: Sequence[Use], inside: dict[str, set[int]], seconds: float) -> tuple[Saving, float]:
+        """Return what *uses*, which take *seconds*, save of page faults if the pages *inside* windows become huge.
 
-        Of what page walks take nothing is certain, so only its bound grows.
+        And the most that they can save with page walks, of which nothing is certain; 1 if that is not known.
         """
         if self._costs is None:
-            return saving.NOTHING
+            return saving.NOTHING, 1.0
         small = huge = 0
         for path, pages in inside.items():
             concerned = [use for use in uses if path in use.files]
@@ -216,7 +218,8 @@ class Candidates:
         touched = len({key for use in uses for key in use.pages})
         beyond = sampled / total if total and touched > self._costs.reach > 0 else 0.0
         walks = saving.of_samples(self._costs, sampled / total if total else 0.0, beyond)
-        return saving.of_faults(self._costs, Faults(small, min(huge, small), seconds, 0)) + walks
+        faults = saving.of_faults(self._costs, Faults(small, min(huge, small), seconds, 0))
+        return faults, (faults + walks).high if self._costs.points else 1.0
 
     def _size(self, path: str) -> int:
         """Return the bytes that a copy of the file at *path* takes: whole huge pages."""

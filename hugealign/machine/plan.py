@@ -20,7 +20,7 @@ class Part:
     """A part of the machine: the file or the service *name*, from *files*, made huge as *how* says, from *when* on.
 
     Its *windows* take so many bytes of *memory*.  Its programs use *share* of one processor, and huge text saves
-    *saving* of that.
+    *saving* of that by page faults, and *most* with page walks; 1 if that is not known.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Part:
     share: float
     saving: Saving
     when: str = NOW
+    most: float = 1.0
 
     @property
     def saved(self) -> float:
@@ -79,8 +80,9 @@ def choose(parts: Iterable[Part], policy: Policy, taken: Sequence[Part] = ()) ->
 
 def little(part: Part, policy: Policy) -> Diagnosis:
     """Return that *part* saves too little, as far as that is known."""
-    most = f"{100 * part.saving.high:.1f}"
-    facts = {"percent": f"{100 * part.saving.value:.1f}", "least": f"{policy.least:g}", "most": most}
+    facts = {"percent": f"{100 * part.saving.value:.1f}", "least": f"{policy.least:g}"}
+    if part.most < 1:
+        facts["most"] = f"{100 * part.most:.1f}"
     return Diagnosis("policy.little-saved", part.name, facts)
 
 

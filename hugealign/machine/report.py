@@ -140,5 +140,6 @@ def _part(part: Part) -> dict[str, Any]:
         "memory": part.memory,
         "share": part.share,
         "saving": asdict(part.saving),
+        "most": part.most,
         "when": part.when,
     }
