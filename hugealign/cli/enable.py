@@ -45,7 +45,7 @@ examples:
 """
 STATUS = {
     0: "done",
-    1: "a UNIT was left unchanged; the message says why",
+    1: "a UNIT was left unchanged, or a part of --all could not be made huge; the message says why",
 }
 
 

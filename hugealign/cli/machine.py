@@ -44,7 +44,7 @@ def enable(args: argparse.Namespace) -> int:
         print(report.to_json(outcome, bound), end="")
     else:
         output.show(report.lines(outcome, bound, every=args.verbose))
-    return 0
+    return 1 if outcome.failed else 0
 
 
 def _check(args: argparse.Namespace) -> None:

@@ -181,7 +181,7 @@ def _applied(outcome: Outcome, before: State, policy: Policy) -> Outcome:
             held.append(Held(part, now, now, _identities(part)))
         except HugealignError as error:
             failed.append(diagnosed(part.name, error))
-    after = replace(outcome.state, held=tuple(held))
+    after = replace(outcome.state, held=tuple(held), failure=failed[0].code if failed else "")
     state.write(after)
     changed = _held_in_place(after) != _held_in_place(before)
     if programs.manager_runs():

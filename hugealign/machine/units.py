@@ -33,11 +33,13 @@ def texts(command: str, words: Sequence[str], databases: Sequence[str], state: s
     *command* is the path of hugealign, *words* are options of `hugealign enable --all`; *databases* are those that are
     there, and *state* is the directory where what is in force is kept.
     """
+    there = f"ConditionPathExists={command}"  # nothing fails once the package is removed
     again = " ".join((command, "enable", "--all", "--renew", *words))
     result = {
         LOOK: [
             "[Unit]",
             "Description=Huge text for the whole machine",
+            there,
             "StartLimitIntervalSec=0",
             "",
             "[Service]",
@@ -62,6 +64,7 @@ def texts(command: str, words: Sequence[str], databases: Sequence[str], state: s
         HOLD: [
             "[Unit]",
             "Description=Text that stays huge",
+            there,
             "DefaultDependencies=no",
             "After=local-fs.target",
             "Before=basic.target shutdown.target",

@@ -13,4 +13,7 @@ def test_what_is_written_depends_on_what_is_there() -> None:
     assert {Path(path).name for path in without} == set(units.NAMES) - {units.PACKAGES}
     look = with_packages[f"{PLACE}/{units.LOOK}"]
     assert "ExecStart=/opt/hugealign enable --all --renew --fix\n" in look
+    starting = [text for text in with_packages.values() if "ExecStart=" in text]
+    assert len(starting) == 2
+    assert all("\nConditionPathExists=/opt/hugealign\n" in text for text in starting)
     assert all(text.startswith(units.MARK) for text in with_packages.values())
