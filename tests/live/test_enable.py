@@ -359,22 +359,31 @@ def test_small_libraries_are_left_and_the_plan_says_what_copies_take(units: Path
         (stock / "lib.s").write_text(f'{text} .section .note.GNU-stack,"",%progbits\n')
         words = ["gcc", "-shared", "-Wl,-z,max-page-size=0x1000", f"{stock}/lib.s", "-o", f"{stock}/lib{name}.so"]
         subprocess.run(words, check=True)
-    (stock / "user.c").write_text("void small(void), large(void); int main(void) { small(); large(); return 0; }\n")
-    words = ["gcc", f"{stock}/user.c", "-o", f"{stock}/user", f"-L{stock}", "-lsmall", "-llarge", f"-Wl,-rpath,{stock}"]
+    (stock / "needing.c").write_text("void small(void), large(void); int main(void) { small(); large(); return 0; }\n")
+    words = [
+        "gcc",
+        f"{stock}/needing.c",
+        "-o",
+        f"{stock}/needing",
+        f"-L{stock}",
+        "-lsmall",
+        "-llarge",
+        f"-Wl,-rpath,{stock}",
+    ]
     subprocess.run(words, check=True)
-    shown = offline(units, "enable", "--dry-run", "--fix", "--libs", "--file", f"{stock}/user", "demo").stdout
+    shown = offline(units, "enable", "--dry-run", "--fix", "--libs", "--file", f"{stock}/needing", "demo").stdout
     covered = re.findall(rf":{stock}/(\S+)\n", shown)
     assert ("liblarge.so" in covered, "libsmall.so" in covered) == (True, False)
     named = f"--file={stock}/libsmall.so"
     assert f":{stock}/libsmall.so\n" in offline(units, "enable", "--dry-run", "--fix", named, "demo").stdout
     # At a fixed address nothing moves: data beside the text becomes text.
     (stock / "lib.s").write_text(text.replace(str(size), str(5 << 20)) + '.section .note.GNU-stack,"",%progbits\n')
-    (stock / "user.c").write_text("void large(void); int main(void) { large(); return 0; }\n")
+    (stock / "needing.c").write_text("void large(void); int main(void) { large(); return 0; }\n")
     words = [
         "gcc",
         "-no-pie",
         "-Wl,-z,max-page-size=0x1000",
-        f"{stock}/user.c",
+        f"{stock}/needing.c",
         f"{stock}/lib.s",
         "-o",
         f"{stock}/fixed",

@@ -76,6 +76,8 @@ class Machine:
         for name, text in _UNITS.items():
             system.write_unit(name, text)
         assert not system.run("systemctl", "start", *_UNITS).returncode
+        group = f"/sys/fs/cgroup/docker/{_CONTAINER}/cgroup.procs"
+        system.run("sh", "-c", f"until grep -q . {group}; do sleep 0.1; done; sleep 0.5")
 
     def put(self, name: str, what: str = "tool", version: str = "VERSION1") -> None:
         """Install a version of a program as a package manager does, by renaming."""
