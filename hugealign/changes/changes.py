@@ -24,7 +24,7 @@ from hugealign.io import mounts, places, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened
 from hugealign.machine import machine, state
-from hugealign.machine.machine import InForce
+from hugealign.machine.machine import MachineNow
 from hugealign.pagecache import measure
 from hugealign.pagecache.warm import cool
 from hugealign.records import Record
@@ -54,7 +54,7 @@ class Change(Record):
     diagnosis: Diagnosis
     time: int = 0
     copies: Sequence[StoredCopy] = ()
-    machine: InForce | None = None
+    machine: MachineNow | None = None
 
     @property
     def subject(self) -> str:
@@ -140,7 +140,7 @@ _Fields = (
     tuple[str, Mapping[str, int | str], Remedy]
     | tuple[str, Mapping[str, int | str], Remedy, int]
     | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy]]
-    | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy], InForce]
+    | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy], MachineNow]
 )
 
 

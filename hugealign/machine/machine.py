@@ -48,14 +48,14 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class MachineNow:
     """The *state* of the machine, and how many windows are *huge* now, by the name of each part that is so in place."""
 
     state: State
     huge: Mapping[str, int]
 
 
-def in_force() -> InForce | None:
+def in_force() -> MachineNow | None:
     """Return what is in force; None if the machine is not enabled.  Raises HugealignError."""
     known = state.read()
     if known is None:
@@ -66,7 +66,7 @@ def in_force() -> InForce | None:
         for path in one.part.files:
             with suppress(HugealignError, OSError):
                 huge[one.part.name] += warm(path, WarmOptions(check=True, explain=False)).huge
-    return InForce(known, huge)
+    return MachineNow(known, huge)
 
 
 def look(policy: Policy, seconds: float = SECONDS, sampler: Sampler = sample_machine) -> Outcome:

@@ -8,7 +8,7 @@ from typing import Any
 from hugealign.diagnosis import catalogue, documents, render
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io.units import counted, format_size, printable
-from hugealign.machine.machine import InForce, Outcome
+from hugealign.machine.machine import MachineNow, Outcome
 from hugealign.machine.plan import BOOT, COPIES, IN_PLACE, NOW, RESTART, Part
 from hugealign.machine.state import Held
 from hugealign.system.saving import Saving
@@ -67,7 +67,7 @@ def percent(saving: Saving) -> str:
     return f"{100 * saving.value:.1f} % ({100 * saving.low:.1f} to {100 * saving.high:.1f})"
 
 
-def status_lines(there: InForce) -> list[str]:
+def status_lines(there: MachineNow) -> list[str]:
     """Return the parts that are in force, and how the last look ended."""
     state = there.state
     result = [
@@ -87,12 +87,12 @@ def _title(code: str) -> str:
     return f"{catalogue.row(code).title} [{code}]" if code in catalogue.codes() else printable(code)
 
 
-def _windows(part: Part, there: InForce) -> str:
+def _windows(part: Part, there: MachineNow) -> str:
     windows = counted(part.windows, "window")
     return f"{there.huge[part.name]} of {windows} huge" if part.name in there.huge else windows
 
 
-def status(there: InForce) -> dict[str, Any]:
+def status(there: MachineNow) -> dict[str, Any]:
     """Return the JSON form of what is in force."""
     state = there.state
     return {

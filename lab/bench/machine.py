@@ -1,7 +1,7 @@
 """A machine that builds: what `enable --all` would make huge there, and what that saves of real builds.
 
-Run by ``python -m lab.bench.machine --write FILE``, as root, on a quiet machine, some forty minutes.  The builds are a C
-program with its configure script, a C++ program by CMake, and a page by Node.
+Run by ``python -m lab.bench.machine --write FILE``, as root, on a quiet machine, some forty minutes.  The builds are a
+C program with its configure script, a C++ program by CMake, and a page by Node.
 """
 
 import argparse

@@ -10,7 +10,7 @@ from hugealign.diagnosis import catalogue
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.io.regular import FileError
 from hugealign.machine import report
-from hugealign.machine.machine import InForce, Outcome
+from hugealign.machine.machine import MachineNow, Outcome
 from hugealign.machine.plan import COPIES, MachinePlan
 from hugealign.machine.state import Held, State
 from tests.support import ROOT, worded
@@ -67,7 +67,7 @@ def test_status_has_the_parts_and_how_the_last_look_ended() -> None:
         (failed, f", failed: {title} [policy.not-toml]"),
         (other, ", failed: ../\\x1b"),
     ):
-        lines = report.status_lines(InForce(state, {"old": 0}))
+        lines = report.status_lines(MachineNow(state, {"old": 0}))
         assert lines[0].startswith(
             "  old: in place, 0 of 1 window huge, 2.0 MiB, saves 10.0 % (5.0 to 20.0) by the model, since "
         )
@@ -75,7 +75,7 @@ def test_status_has_the_parts_and_how_the_last_look_ended() -> None:
         assert lines[-1].endswith(ending)
     change = Change(
         Diagnosis("change.machine", "/x", {"parts": 1, "size": 2}, Remedy("undo", ("hugealign", "disable", "--all"))),
-        machine=InForce(failed, {"old": 1}),
+        machine=MachineNow(failed, {"old": 1}),
     )
     document = json.loads(changes.to_json([change], None, ()))
     jsonschema.validate(document, _schema("changes/status-1.schema.json"), cls=jsonschema.Draft202012Validator)
