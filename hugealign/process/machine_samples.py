@@ -138,6 +138,8 @@ class _Everything(Records):
 def _owner(pid: int) -> tuple[str, bool]:
     """Return what has started *pid*, and whether root runs it.  Raises OSError."""
     text = groups.of_process(pid)
+    if not text:
+        raise ProcessLookupError  # it is about to be gone, and its directory is still there
     root = os.stat(f"{procfs.PROC}/{pid}").st_uid == 0
     if container := groups.container(text):
         return CONTAINER + container, root
