@@ -137,11 +137,13 @@ def _left(document: dict[str, Any]) -> dict[str, str]:
     return {one["subject"]: one["code"] for one in document["left"]}
 
 
-def _wait(check: Callable[[], bool]) -> bool:
+def _wait(check: Callable[[], bool], pause: float = 0.5) -> bool:
     end = time.monotonic() + 30
-    while not check() and time.monotonic() < end:
-        time.sleep(0.5)
-    return check()
+    while time.monotonic() < end:
+        time.sleep(pause)
+        if check():
+            return True
+    return False
 
 
 @pytest.mark.timeout(600)
@@ -211,7 +213,7 @@ def test_in_place_for_all_that_start_it(in_place: Machine) -> None:
     system.run("systemctl", "restart", "hugealign-hold.service")
     assert machine.huge("tool") == 0  # another file may take more than was planned for: the next look says
     machine.enable("--renew")
-    assert _wait(lambda: machine.huge("tool") == WINDOWS)
+    assert _wait(lambda: machine.huge("tool") == WINDOWS, pause=4)  # while it is looked at, it cannot become huge
 
     held = machine.system.root / "var/lib/hugealign/machine.json"
     kept = json.loads(held.read_text())
