@@ -161,7 +161,7 @@ class Candidates:
             return diagnosed(unit, error)
         if planned.left and not included:
             return planned.left[0]
-        return replace(part, memory=sum(map(self._size, planned.staged)))
+        return replace(part, memory=planned.memory)
 
     def _worth_copies(
         self, uses: Sequence[Use], paths: Iterable[str]
@@ -170,9 +170,11 @@ class Candidates:
 
         With the pages of each that are in windows, and the number of its windows.
         """
-        faults = Counter(
-            {path: sum(n for use in uses for (at, _), n in use.faults.items() if at == path) for path in paths}
-        )
+        faults = Counter(dict.fromkeys(paths, 0))
+        for use in uses:
+            for (path, _), count in use.faults.items():
+                if path in faults:
+                    faults[path] += count
         most = faults.total()
         chosen, inside, windows = [], {}, {}
         for path, count in sorted(faults.items(), key=lambda item: (-item[1], item[0])):
@@ -220,13 +222,6 @@ class Candidates:
         walks = saving.of_samples(self._costs, sampled / total if total else 0.0, beyond)
         faults = saving.of_faults(self._costs, Faults(small, min(huge, small), seconds, 0))
         return faults, (faults + walks).high if self._costs.points else 1.0
-
-    def _size(self, path: str) -> int:
-        """Return the bytes that a copy of the file at *path* takes: whole huge pages."""
-        with opened(path) as fd:
-            origin = copies.source(path, fd, self._fixes if self._policy.fix else None)
-            size = origin.size if origin else os.fstat(fd).st_size
-        return -(-size // self._page_size) * self._page_size
 
 
 def _pages(uses: Iterable[Use], path: str) -> Iterator[int]:
