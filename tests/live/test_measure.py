@@ -1,4 +1,8 @@
-"""``hugealign measure`` on this kernel: real commands, from copies on small and on huge pages."""
+"""``hugealign measure`` on this kernel: real commands, from copies on small and on huge pages.
+
+What takes less time is judged on a quiet machine alone (``matrix``): beside other tests identical copies differ by a
+third. The other tests hold the verdict to the interval, and count what does not depend on the load: faults and windows.
+"""
 
 import json
 import os
@@ -47,42 +51,47 @@ def touches(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def measure(*words: object, status: int | None = 0, **options: Any) -> dict[str, Any]:
+def measure(*words: object, **options: Any) -> dict[str, Any]:
+    """Return what ``measure`` finds; what it says, and its status, follow from the interval."""
     done = hugealign("measure", "--json", *map(str, words), **options)
-    assert status is None or done.returncode == status, done
     assert done.stderr == "", done
     document: dict[str, Any] = json.loads(done.stdout)
     jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    ratios = [side["cpu_of_first"] for side in document["sides"][1:]]
+    faster = any(ratio is not None and ratio["high"] < 1 for ratio in ratios)
+    assert (document["faster"], done.returncode) == (faster, int(not faster)), done
     return document
 
 
 def test_faults_of_a_start_are_saved(touches: Path) -> None:
-    """128 faults of text become 4: the sides differ, in faults and in time."""
-    result = measure("--fix", "--rounds", "8", "--", touches)
-    small, huge = result["sides"]
+    """128 faults of text become 4."""
+    small, huge = measure("--fix", "--rounds", "4", "--", touches)["sides"]
     assert (small["windows"], small["huge"], huge["windows"]) == (huge["huge"], 0, huge["huge"])
     assert small["faults"] - huge["faults"] > 100
-    assert huge["cpu_of_first"]["high"] < 1
-    assert result["faster"]
 
 
-def test_a_command_without_text_shows_no_gain(touches: Path) -> None:
+def test_a_command_without_text_has_the_same_faults(touches: Path) -> None:
     """It touches 1 of its 2,048 pages."""
-    result = measure("--fix", "--rounds", "8", "--", touches, 1, status=1)
-    small, huge = result["sides"]
+    small, huge = measure("--fix", "--rounds", "4", "--", touches, 1)["sides"]
     assert abs(small["faults"] - huge["faults"]) < 5
-    assert not huge["cpu_of_first"]["high"] < 1
+
+
+@pytest.mark.matrix
+def test_saved_faults_take_less_time(touches: Path) -> None:
+    result = measure("--fix", "--rounds", "8", "--", touches)
+    assert result["faster"]
+    assert result["sides"][1]["cpu_of_first"]["value"] < 0.95
 
 
 def test_both_sides_have_the_same_bytes_at_the_same_path(touches: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     script = f"sha256sum {touches} >>{out}; readlink -f {touches} >>{out}; {touches} 1"
-    measure(*_SHORT, "--fix", "--file", touches, "--", "sh", "-c", script, status=None)
+    measure(*_SHORT, "--fix", "--file", touches, "--", "sh", "-c", script)
     assert len(set(out.read_text().splitlines())) == 2
 
 
 def test_windows_are_seen_in_the_process(touches: Path) -> None:
-    result = measure(*_SHORT, "--fix", "--", touches, 2048, 300, status=None)
+    result = measure(*_SHORT, "--fix", "--", touches, 2048, 300)
     small, huge = result["sides"]
     assert (small["huge_seen"], huge["huge_seen"]) == (0, huge["huge"])
     assert huge["huge"] >= 3
@@ -93,9 +102,9 @@ def test_another_build_takes_the_place_of_the_program(touches: Path, tmp_path: P
     source = _SOURCE.replace("page < count", "page < count / 8")
     subprocess.run(["gcc", "-O1", "-xc", "-", "-o", less], input=source, text=True, check=True)
     shutil.copy(less, other := tmp_path / "other")
-    result = measure("--rounds", "5", "--vs", less, other, "--", touches)
-    assert [side["name"] for side in result["sides"]] == ["small pages", str(less)]
-    assert result["sides"][1]["cpu_of_first"]["high"] < 1
+    small, vs = measure("--rounds", "5", "--vs", less, other, "--", touches)["sides"]
+    assert (small["name"], vs["name"]) == ("small pages", str(less))
+    assert small["faults"] - vs["faults"] > 100  # it touches an eighth of the pages
 
 
 @pytest.mark.parametrize(
@@ -133,7 +142,7 @@ def test_what_cannot_be_measured_is_said_in_one_line(
 
 
 def test_a_command_that_reads_gets_no_input(touches: Path) -> None:
-    measure(*_SHORT, "--fix", "--file", touches, "--", "sh", "-c", "cat; cat </dev/tty; true", status=None)
+    measure(*_SHORT, "--fix", "--file", touches, "--", "sh", "-c", "cat; cat </dev/tty; true")
 
 
 def test_nothing_is_left_after_a_kill(touches: Path) -> None:
@@ -193,7 +202,7 @@ def test_a_server_is_measured_by_what_its_load_takes(tmp_path: Path) -> None:
     client = "import socket, sys; [(s := socket.socket(1)).connect(sys.argv[1]) or s.recv(1) for _ in range(50)]"
     load = f"{sys.executable} -c '{client}' {tmp_path}/socket"
     options = ("--copies", "2", "--rounds", "2", "--fix", "--load", load)
-    result = measure(*options, "--", server, tmp_path / "socket", status=None)
+    result = measure(*options, "--", server, tmp_path / "socket")
     small, huge = result["sides"]
     assert small["faults"] - huge["faults"] > 50 * 100
     assert huge["cpu"] < small["cpu"]
@@ -225,7 +234,7 @@ def test_both_sides_have_the_same_windows(touches: Path) -> None:
     fixed, library = touches.with_name("aligned"), touches.with_name("libpages.so")
     hugealign("fix", touches, "-o", fixed)
     subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", library], input=_SOURCE, text=True, check=True)
-    small, huge = measure(*_SHORT, "--file", library, "--", fixed, status=None)["sides"]
+    small, huge = measure(*_SHORT, "--file", library, "--", fixed)["sides"]
     assert (small["huge"], small["windows"], huge["huge"]) == (0, huge["windows"], huge["windows"])
 
 
@@ -236,13 +245,13 @@ def test_without_mounts_the_files_themselves_are_made_huge_and_small(touches: Pa
     if hugealign("warm", fixed).returncode:
         pytest.skip("the file system keeps no huge pages")
     prefix = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin")
-    result = measure("--rounds", "4", "--", fixed, status=None, prefix=prefix)
+    result = measure("--rounds", "4", "--", fixed, prefix=prefix)
     small, huge = result["sides"]
     assert (result["in_place"], huge["huge"], small["huge"]) == (True, huge["windows"], 0)
     assert small["faults"] - huge["faults"] > 100
     assert hugealign("warm", "--check", fixed).returncode == 0  # as it was
     hugealign("warm", "--undo", fixed)
-    measure(*_SHORT, "--", fixed, status=None, prefix=prefix)
+    measure(*_SHORT, "--", fixed, prefix=prefix)
     assert hugealign("warm", "--check", fixed).returncode == 1
     done = hugealign("measure", "--fix", "--", touches, prefix=prefix)
     assert (done.returncode, done.stdout) == (1, "")
