@@ -1,0 +1,1 @@
+"""Orders, PGO and BOLT in processor time: ``python -m lab.bench.times``."""
