@@ -13,6 +13,8 @@ sys.path.append(generated.ROOT)
 
 from hugealign import settings
 from hugealign.cli import COMMANDS, LABORATORY, command_parser
+from hugealign.elf.machines import X86_64, page_size_of
+from hugealign.link import linkers
 from hugealign.link.options import EARLY, NEXT_IS_ARGUMENT, UNUSUAL, USUAL
 
 _WIDTH = 108
@@ -26,7 +28,7 @@ def regions() -> dict[str, dict[str, str]]:
     return {
         "launch.sh": {"commands": _commands(), "variables": _variables()},
         "mistakes.sh": {"options": _options()},
-        "shim.sh": {"arguments": _arguments(), "settings": _settings(), "usual": _usual()},
+        "shim.sh": {"arguments": _arguments(), "link": _link(), "settings": _settings(), "usual": _usual()},
     }
 
 
@@ -102,6 +104,19 @@ def _usual() -> str:
     following = [word for word in NEXT_IS_ARGUMENT if word not in ("-L", "-T")]
     clauses = ((following, " previous=$word && continue ;;"), (UNUSUAL, " dialect= ;;"), (USUAL, " ;;"))
     return "\n".join(_patterns(words, action) for words, action in clauses)
+
+
+def _link() -> str:
+    """Return the command of a large link that starts before Python has loaded: that of `link/linkers.py`."""
+    page_size = page_size_of(X86_64, settings.OWN)
+    scripts = "$scripts/$dialect-x86_64.ld", "$scripts/pad-x86_64.o"
+    commands = {
+        tuple(linkers.named(name).arguments(['"$@"'], page_size, f'"{scripts[1]}"', f'"{scripts[0]}"'))
+        for name in ("bfd", "lld")
+    }
+    (words,) = commands  # one command for both
+    at = words.index(f'"{scripts[1]}"') + 1
+    return f'"$real" {" ".join(words[:at])} \\\n    {" ".join(words[at:])} 2>&1'
 
 
 def scripts() -> dict[str, str]:

@@ -412,7 +412,10 @@ if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
 fi
 if [ -n "$dialect" ] && [ -e /proc/self/fd ]; then
     {
-        "$real" -T "$scripts/$dialect-x86_64.ld" "$@" "$scripts/pad-x86_64.o" -z max-page-size=0x200000 -z separate-code 2>&1
+        # <<< link: written by make tables
+        "$real" -T "$scripts/$dialect-x86_64.ld" "$@" "$scripts/pad-x86_64.o" \
+            -z max-page-size=0x200000 -z separate-code 2>&1
+        # >>> link
         printf '\n%s' "$?" # 2>/dev/null below: the shell itself has nothing to say about a killed linker
     } 2>/dev/null | run_python "$dialect" "$real" "$@"
     status=$?

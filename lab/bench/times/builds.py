@@ -82,7 +82,12 @@ class Builder:
         trained = self._objects("pgo", self._pgo())
         first = self._symbols("pgo", trained)
         yield self._build("PGO", "PGO", lambda pad, path: self._link(path, pad, trained, *self._listed(path, first)))
-        yield self._build("PGO, huge", "PGO", lambda pad, path: self._ours(path, pad, trained))
+        ours = (str(HUGEALIGN),)
+        yield self._build(
+            "PGO, huge",
+            "PGO",
+            lambda pad, path: self._link(path, pad, trained, *self._listed(path, first), wrapper=ours),
+        )
         yield from self._ordered("PGO, ", trained)
         yield from self._bolted("PGO, ", trained)
 

@@ -6,7 +6,6 @@ import pytest
 
 from hugealign.elf.machines import MACHINES
 from hugealign.link import linkers
-from hugealign.settings import PAGE_SIZE
 from tests.support import ROOT
 
 
@@ -57,14 +56,6 @@ def test_order_of_arguments() -> None:
     assert words[:2] == ["-T", "/ours.ld"]
     assert words[2:7] == ["-T", "user.ld", "x.o", "-z", "now"]
     assert words[7:] == ["/pad.o", "-z", "max-page-size=0x200000", "-z", "separate-code"]
-
-
-@pytest.mark.parametrize("kind", ["bfd", "lld"])
-def test_shim_starts_a_large_link_by_the_same_recipe(kind: str) -> None:
-    linker = linkers.named(kind)
-    words = linker.arguments(['"$@"'], PAGE_SIZE, '"$scripts/pad-x86_64.o"', f'"$scripts/{kind}-x86_64.ld"')
-    shim = (ROOT / "hugealign" / "sh" / "shim.sh").read_text()
-    assert f'"$real" {" ".join(words)} 2>&1\n' in shim.replace("$dialect-", f"{kind}-")
 
 
 def test_each_linker_links_for_a_processor() -> None:
