@@ -20,7 +20,7 @@ KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs
 	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc zstd \
 	qemu-system-misc qemu-system-ppc opensbi qemu-slof gcc-powerpc64le-linux-gnu
 
-.PHONY: help count demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench rules docs manual docs-live tables share pad install uninstall man deb rpm wheel setup clean
+.PHONY: help count demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench rules docs manual docs-live tables schemas share pad install uninstall man deb rpm wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -121,6 +121,9 @@ docs-live: setup ## write docs/measured/huge.md: what this kernel does, by file 
 
 tables: ## write what hugealign/sh has of Python's tables
 	@$(FIND_PYTHON); exec "$$python" packaging/tables.py
+
+schemas: ## write the JSON schemas of the reports
+	@$(FIND_PYTHON); exec "$$python" packaging/schemas.py
 
 share: setup ## write the completions in share/, and docs/reference/commands.md
 	$(PYTHON) packaging/completions.py

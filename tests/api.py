@@ -7,6 +7,7 @@ import ast
 import inspect
 import re
 from importlib import import_module
+from itertools import pairwise
 from types import ModuleType
 
 import hugealign
@@ -116,11 +117,19 @@ def _entry(module: ModuleType, name: str) -> str:
         returns = f" -> {_annotation(node.returns)}" if node.returns else ""
         return f"### {name}\n\n```python\n{_call(name, _parameters(module, node))}{returns}\n```\n\n{_text(node)}\n"
     methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+    described = [
+        (ast.unparse(part.target), ast.get_docstring(ast.Module([after], [])))
+        for part, after in pairwise(node.body)
+        if isinstance(part, ast.AnnAssign)
+    ]
     maker = next((part for part in methods if part.name == "__init__"), None)
     parameters = _parameters(module, maker) if maker else _fields(module, node)
     lines = [f"### {name}\n\n```python\n{_call(name, parameters)}\n```\n", _text(node)]
     if maker and ast.get_docstring(maker):
         lines.append(f"\n{_text(maker)}")
+    if any(words for _, words in described):
+        lines.append("\n**Attributes:**\n")
+        lines += [f"- `{field}`: {' '.join(words.split())}" for field, words in described if words]
     shown = [part for part in methods if not part.name.startswith("_")]
     if shown:
         lines.append("")

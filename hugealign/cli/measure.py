@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from hugealign.cli import launching, output
 from hugealign.cli.arguments import SplitParser, add_json, count, interval, percentage
+from hugealign.diagnosis import documents
 from hugealign.errors import STATUSES, UsageError
 from hugealign.io.progress import Progress
 from hugealign.measuring import report
-from hugealign.measuring.measure import COPIES, SECONDS, WITHIN, MeasureOptions, measure
+from hugealign.measuring.measure import COPIES, SECONDS, WITHIN, Measurement, MeasureOptions, measure
 from hugealign.run.launch import LaunchOptions
 
 TYPE_CHECKING = False
@@ -65,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "repeated",
     )
     add_measuring(add)
-    add_json(add, f"schema {report.SCHEMA}")
+    add_json(add, f"schema {Measurement.SCHEMA}")
     add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
 
 
@@ -108,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     with Progress("hugealign: measure", patience=0.0) as progress:
         result = measure(args.after, options, progress.say)
     if args.json:
-        output.write(report.to_json(result), args.output, utf8=True)
+        output.write(documents.text(result), args.output, utf8=True)
     else:
         output.write_report("".join(f"{line}\n" for line in report.lines(result)), args.output)
     return 0 if result.faster else 1

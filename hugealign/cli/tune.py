@@ -5,10 +5,12 @@ import argparse
 from hugealign.cli import output
 from hugealign.cli.arguments import SplitParser, add_json
 from hugealign.cli.measure import add_measuring, measuring
+from hugealign.diagnosis import documents
 from hugealign.errors import STATUSES, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import printable
 from hugealign.measuring import report
+from hugealign.measuring.measure import Measurement
 from hugealign.measuring.tune import PLAIN, TuneOptions, tune
 
 PARSER = SplitParser
@@ -41,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--build", metavar="BUILD", required=True, help="the shell command that builds the program")
     add("--place", metavar="DIR", default="hugealign-tune", help="keep the builds in DIR (default: %(default)s)")
     add_measuring(add)
-    add_json(add, f"schema {report.SCHEMA}")
+    add_json(add, f"schema {Measurement.SCHEMA}")
     add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
 
 
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     with Progress("hugealign: tune", patience=0.0) as progress:
         tuned = tune(args.after, options, progress.say)
     if args.json:
-        output.write(report.to_json(tuned.measurement), args.output, utf8=True)
+        output.write(documents.text(tuned.measurement), args.output, utf8=True)
     else:
         lines = [*report.lines(tuned.measurement), f"kept: the {tuned.kept} build; order: {printable(tuned.order)}"]
         output.write_report("".join(f"{line}\n" for line in lines), args.output)

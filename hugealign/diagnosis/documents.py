@@ -1,19 +1,75 @@
-"""The frame of every JSON report: its schema, the tool that wrote it, and the errors in it."""
+"""The JSON reports: how records become one, and the errors in it.
+
+A record lists what its JSON has in `JSON`, in words: ``key``, or ``key=path`` where the record has another name for it
+(``huge_seen=seen``, ``pid=process.pid``).  None on the path is null.  With ``?`` at its end, an empty value is null;
+with ``??`` it is left out.  The record of a whole report also has the name of its `SCHEMA`.
+
+packaging/schemas.py makes the schemas, from the types and docstrings of these fields and properties.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import diagnosis_of
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.io.units import printable
+from hugealign.records import Record
 from hugealign.version import __version__
 
 
+class Failure(Record):
+    """Why something failed: a message, or else a diagnosis."""
+
+    subject: str
+    error: Exception
+
+    JSON = "message diagnosis"
+
+    @property
+    def diagnosis(self) -> Diagnosis | None:
+        """What prevents it; None if it only failed."""
+        return diagnosis_of(self.subject, self.error)
+
+    @property
+    def message(self) -> str | None:
+        """What failed; None if there is a diagnosis."""
+        return None if self.diagnosis else str(self.error)
+
+
+class Failed(Record):
+    """A target that failed, and why."""
+
+    target: str
+    """As the user named it."""
+    failure: Failure
+
+    JSON = "target message=failure.message diagnosis=failure.diagnosis"
+
+
+def text(report: Any, *, line: bool = False, names: Callable[[str], str] = printable) -> str:
+    """Return the text of a *report*, a record; on one *line* for reports that go on.  Strings go through *names*."""
+    return to_json(report.SCHEMA, _plain(report, names), line=line)
+
+
 def to_json(schema: str, body: Mapping[str, Any], *, line: bool = False) -> str:
-    """Return the text of a report: *body* after the name of its *schema*; on one *line* for reports that go on."""
+    """Return the text of a report: *body* after the name of its *schema*."""
     document = {"schema": schema, "tool": {"name": "hugealign", "version": __version__}, **body}
     return json.dumps(document, indent=None if line else 1) + "\n"
+
+
+def parts(form: str) -> Iterator[tuple[str, list[str], str]]:
+    """Yield the key, the path and the question marks of each word of a `JSON`."""
+    for word in form.split():
+        named = word.rstrip("?")
+        key, _, path = named.partition("=")
+        yield key, (path or key).split("."), word[len(named) :]
+
+
+def failed(errors: Iterable[tuple[str, Exception]]) -> tuple[Failed, ...]:
+    """Return the entries of *errors*: targets, as the user named them, with the error of each."""
+    return tuple(Failed(target, Failure(target, error)) for target, error in errors)
 
 
 def errors(failed: Iterable[tuple[str, Exception]]) -> list[dict[str, Any]]:
@@ -23,5 +79,26 @@ def errors(failed: Iterable[tuple[str, Exception]]) -> list[dict[str, Any]]:
 
 def failure(path: str, error: Exception) -> dict[str, Any]:
     """Return an *error* about the file at *path*: a diagnosis, or else a message."""
-    diagnosis = diagnosis_of(path, error)
-    return {"message": None if diagnosis else printable(str(error)), "diagnosis": render.document(diagnosis)}
+    document: dict[str, Any] = _plain(Failure(path, error), printable)
+    return document
+
+
+def _plain(value: Any, names: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return names(value)
+    if isinstance(value, Diagnosis):
+        return render.document(value)
+    if isinstance(value, Mapping):
+        return {names(str(key)): _plain(one, names) for key, one in value.items()}
+    if isinstance(value, Collection):
+        return [_plain(one, names) for one in value]
+    if not hasattr(value, "JSON"):
+        return value
+    found = ((key, _found(value, path), marks) for key, path, marks in parts(value.JSON))
+    return {key: _plain(one or None if marks else one, names) for key, one, marks in found if one or marks != "??"}
+
+
+def _found(value: Any, path: list[str]) -> Any:
+    for name in path:
+        value = None if value is None else getattr(value, name)
+    return value

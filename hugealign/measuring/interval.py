@@ -18,6 +18,8 @@ class Ratio:
     low: float
     high: float
 
+    JSON = "value=ratio low high"
+
     @property
     def claim(self) -> bool:
         """Whether the difference is significant: the interval excludes 1."""

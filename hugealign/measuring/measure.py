@@ -63,51 +63,51 @@ class MeasureOptions:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison, *name*, and what it cost.
-
-    Attributes:
-        windows: How many windows of text its copies have.
-        huge: How many of these the page cache holds as huge pages.
-        seen: How many huge windows one process of the command had, None if all ended too soon to be looked at.
-        cpu: The median processor time of a run, in seconds.
-        wall: The median time of a run on the clock, in seconds.
-        faults: The mean number of page faults of a run.
-        spread: By how much the processor time of its identical copies differs, as a share.
-        of_first: Its processor time by that of the first side; None for the first.
-        wall_of_first: The same of the time on the clock.
-    """
+    """One side of a comparison, and what it cost."""
 
     name: str
     windows: int
+    """Windows of text in its copies."""
     huge: int
+    """Of these, those that the page cache holds as huge pages."""
     seen: int | None
+    """Huge windows in one process of the command; None if all ended before a look."""
     cpu: float
+    """The median processor time of a run, in seconds."""
     wall: float
+    """The median time of a run on the clock, in seconds."""
     faults: float
+    """The mean number of page faults of a run."""
     spread: float
+    """By how much the processor time of identical copies differs, as a share."""
     of_first: Ratio | None = None
+    """Its processor time by that of the first side; None for the first."""
     wall_of_first: Ratio | None = None
+    """Its time on the clock by that of the first side; None for the first."""
+
+    JSON = "name windows huge huge_seen=seen cpu wall faults spread cpu_of_first=of_first wall_of_first"
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The measurement of *command*: its *sides*, small pages first.
-
-    Attributes:
-        files: How many files were copied, or made huge in place.
-        copies: How many copies of each a side had.
-        rounds: How many times each copy was measured.
-        runs: How many runs of the command one measurement has.
-        in_place: Whether no copies could be made, so that the files themselves were made huge and small by turns.
-    """
+    """What a command took on small pages, on huge pages, and from other builds."""
 
     command: tuple[str, ...]
     sides: tuple[Side, ...]
+    """Small pages, huge pages, then each other build."""
     files: int
+    """How many files were copied, or made huge in place."""
     copies: int
+    """How many copies of each file a side had."""
     rounds: int
+    """How many times each copy was measured."""
     runs: int
+    """How many runs of the command one measurement has."""
     in_place: bool = False
+    """Whether no copies could be made, so that the files themselves were made huge and small by turns."""
+
+    SCHEMA = "hugealign.measure/1"
+    JSON = "command faster sides files copies rounds runs in_place"
 
     @property
     def faster(self) -> bool:

@@ -1,15 +1,11 @@
-"""Show what `hugealign measure` found: for people, and as JSON.  Pure functions."""
+"""Show what `hugealign measure` found: for people.  Pure functions."""
 
 import shlex
 from collections.abc import Iterator
 
-from hugealign.diagnosis import documents, render
+from hugealign.diagnosis import render
 from hugealign.io.units import counted, printable
-from hugealign.measuring.interval import Ratio
 from hugealign.measuring.measure import HUGE, Measurement, Side
-
-#: The version of the JSON's shape; ``measure-1.schema.json`` beside this file describes it.
-SCHEMA = "hugealign.measure/1"
 
 
 def lines(result: Measurement) -> list[str]:
@@ -47,36 +43,3 @@ def _facts(side: Side) -> Iterator[str]:
 
 def _time(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.2f} ms"
-
-
-def to_json(result: Measurement) -> str:
-    """Return the JSON document ``hugealign.measure/1``, which measure-1.schema.json beside this file describes."""
-    body = {
-        "command": [printable(word) for word in result.command],
-        "faster": result.faster,
-        "sides": [
-            {
-                "name": printable(side.name),
-                "windows": side.windows,
-                "huge": side.huge,
-                "huge_seen": side.seen,
-                "cpu": side.cpu,
-                "wall": side.wall,
-                "faults": side.faults,
-                "spread": side.spread,
-                "cpu_of_first": _json(side.of_first),
-                "wall_of_first": _json(side.wall_of_first),
-            }
-            for side in result.sides
-        ],
-        "files": result.files,
-        "copies": result.copies,
-        "rounds": result.rounds,
-        "runs": result.runs,
-        "in_place": result.in_place,
-    }
-    return documents.to_json(SCHEMA, body)
-
-
-def _json(ratio: Ratio | None) -> dict[str, float] | None:
-    return {"value": ratio.ratio, "low": ratio.low, "high": ratio.high} if ratio else None

@@ -5,6 +5,7 @@ import json
 import jsonschema
 import pytest
 
+from hugealign.diagnosis import documents
 from hugealign.measuring import report
 from hugealign.measuring.interval import Ratio
 from hugealign.measuring.measure import Measurement, Side
@@ -38,6 +39,6 @@ def test_first_line_is_the_answer(ratio: Ratio, words: str, faster: bool) -> Non
 
 @pytest.mark.parametrize("seen", [None, 3])
 def test_json(seen: int | None) -> None:
-    document = json.loads(report.to_json(measured(Ratio(0.9, 0.895, 0.902), seen)))
+    document = json.loads(documents.text(measured(Ratio(0.9, 0.895, 0.902), seen)))
     jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
     assert [side["huge_seen"] for side in document["sides"]] == [None, seen]
