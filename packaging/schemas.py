@@ -2,6 +2,7 @@
 
 `hugealign.diagnosis.documents` says how a record becomes JSON.  A property is required unless ``??`` can leave it
 out or its description says since which version there is one: a schema also describes what older versions print.
+A description that begins with "One of", or "Any of" for several, names the values in backticks.
 """
 
 import ast
@@ -10,6 +11,7 @@ import functools
 import inspect
 import json
 import operator
+import re
 import sys
 import textwrap
 import typing
@@ -27,7 +29,11 @@ from hugealign.diagnosis.documents import parts
 from hugealign.diagnosis.values import Diagnosis
 
 #: The records of whole reports.
-REPORTS = ("measuring.measure.Measurement",)
+REPORTS = (
+    "doctor.report.Report",
+    "measuring.measure.Measurement",
+    "pagecache.report.Report",
+)
 _PLAIN: dict[Any, dict[str, Any]] = {
     bool: {"type": "boolean"},
     int: {"type": "integer", "minimum": 0},
@@ -64,6 +70,9 @@ def _record(kind: Any, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     for key, path, marks in parts(kind.JSON):
         of, description = _along(kind, path)
         form = _form(of if marks != "?" else of | None, known)
+        values = {"enum": re.findall("`([^`]*)`", description) + [None] * ("anyOf" in form)}
+        if description.startswith(("One of ", "Any of ")):
+            form = values if description.startswith("One") else {"type": "array", "items": values}
         properties[key] = {"description": description, **form} if description else form
         if marks != "??" and "since 1." not in description:
             required.append(key)

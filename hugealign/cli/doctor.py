@@ -37,12 +37,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, print the findings and return the exit status."""
     from hugealign.cli import output
+    from hugealign.diagnosis import documents
     from hugealign.doctor import checks, probes, report
     from hugealign.system import textcosts
 
     findings = probes.diagnose(args.paths or [os.curdir])
     if args.json:
-        output.write(report.to_json(findings), None, utf8=True)
+        output.write(documents.text(report.Report(findings)), None, utf8=True)
     else:
         text = report.text(findings, sys.stdout.encoding or "ascii")
         if args.verbose and (costs := textcosts.known()):

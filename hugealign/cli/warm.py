@@ -75,8 +75,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Warm or check ``args.files``, print the result and return the exit status."""
+    from hugealign.diagnosis import documents
     from hugealign.pagecache import report
     from hugealign.pagecache.warm import WarmOptions, cool, warm
+    from hugealign.system import kernel
 
     _check(args)
     room = _Room(args) if args.recursive and not args.undo and not args.check else None
@@ -84,7 +86,6 @@ def run(args: argparse.Namespace) -> int:
     of_library = options.changed(replace=False)
     as_text = not args.json
     texts: list[CachedText] = []
-    libraries: set[str] = set()
     errors: list[tuple[str, HugealignError]] = []
     statuses: set[int] = set()
     try:
@@ -107,11 +108,10 @@ def run(args: argparse.Namespace) -> int:
                 if as_text:
                     messages.failed(path, error)
                 continue
+            done = done.changed(library=library)
             texts.append(done)
             if room:
                 room.take(done)
-            if library:
-                libraries.add(path)
             counts = bool(done.offsets) or not library
             statuses.add(int(counts and done.diagnosis is not None))
             if as_text and counts:
@@ -120,10 +120,11 @@ def run(args: argparse.Namespace) -> int:
         print("hugealign: interrupted", file=sys.stderr)
         return 130
     if as_text:
-        summary = [*report.total(texts, libraries), *(room.lines() if room else ())]
+        summary = [*report.total(texts), *(room.lines() if room else ())]
         print("".join(f"{line}\n" for line in summary), end="")
     else:
-        print(report.to_json(texts, libraries, missing, errors), end="")
+        lacking = [report.Missing(*pair) for pair in missing]
+        print(documents.text(report.Report(texts, lacking, documents.failed(errors), kernel.huge_page_size())), end="")
     statuses.update({3} if missing else ())
     return 1 if 1 in statuses else max(statuses, default=0)
 
@@ -176,7 +177,7 @@ class _Room:
 
     def take(self, done: "CachedText") -> None:
         """Count what was *done*."""
-        self._room.take(done.huge * done.page_size)
+        self._room.take(done.huge_bytes)
         if done.diagnosis and done.diagnosis.code == "file-system.no-huge-pages":
             self._small.add(os.stat(done.path).st_dev)
 

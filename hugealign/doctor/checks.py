@@ -19,10 +19,13 @@ _FEW = 4  # huge pages: a control group with less memory holds hardly any
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at, and its *status*."""
+    """One thing that was looked at."""
 
     status: str
+    """One of `ok`, `obstacle` (prevents huge text), `note` (missing, but not needed), `unknown` (not checked)."""
     diagnosis: Diagnosis
+
+    JSON = "status diagnosis"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,27 @@
 
 from collections import Counter
 
-from hugealign.diagnosis import documents, render
+from hugealign.diagnosis import render
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check
 from hugealign.io.units import counted, printable
+from hugealign.records import Record
 from hugealign.system.textcosts import TextCosts
 
-#: The version of the JSON's shape; ``doctor-1.schema.json`` beside this file describes it.
-SCHEMA = "hugealign.doctor/1"
+
+class Report(Record):
+    """The checks of this machine, as JSON."""
+
+    checks: list[Check]
+
+    SCHEMA = "hugealign.doctor/1"
+    JSON = "checks summary"
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many checks have each status."""
+        count = Counter(check.status for check in self.checks)
+        return {status: count[status] for status in (OK, OBSTACLE, NOTE, UNKNOWN)}
+
 
 _MARKS = {OK: "✓", OBSTACLE: "✗", NOTE: "–", UNKNOWN: "?"}  # noqa: RUF001 - the dash is meant
 _MEANINGS = {OK: "ok", OBSTACLE: "error", NOTE: "note", UNKNOWN: "warning"}
@@ -48,16 +62,6 @@ def curve(costs: TextCosts) -> list[str]:
         windows = counted(point.count, "window")
         lines.append(f"{windows:>28}   {point.small:14.2f}   {point.huge:11.2f}   {point.huge - point.small:+.2f}")
     return lines
-
-
-def to_json(checks: list[Check]) -> str:
-    """Return the JSON document ``hugealign.doctor/1``."""
-    count = Counter(check.status for check in checks)
-    body = {
-        "checks": [{"status": check.status, "diagnosis": render.document(check.diagnosis)} for check in checks],
-        "summary": {status: count[status] for status in (OK, OBSTACLE, NOTE, UNKNOWN)},
-    }
-    return documents.to_json(SCHEMA, body)
 
 
 def _area(check: Check) -> str:

@@ -1,21 +1,48 @@
 """Show how much text is huge in the page cache: lines for people, JSON for programs."""
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from hugealign.diagnosis import documents, render
-from hugealign.errors import HugealignError
+from hugealign.diagnosis import render
+from hugealign.diagnosis.documents import Failed
 from hugealign.io.units import format_size, printable
 from hugealign.pagecache.warm import CachedText
-from hugealign.system import kernel
+from hugealign.records import Record
 
-SCHEMA = "hugealign.warm/1"
 _SHOWN = 4  # ranges or names in a line
+
+
+class Missing(Record):
+    """A library that was not found."""
+
+    name: str
+    needed_by: str
+
+    JSON = "name needed_by"
+
+
+class Report(Record):
+    """What `hugealign warm` did."""
+
+    files: Sequence[CachedText]
+    libraries_missing: Sequence[Missing]
+    """Libraries that --libs did not find."""
+    errors: Sequence[Failed]
+    page_size: int
+    """Bytes of a window."""
+
+    SCHEMA = "hugealign.warm/1"
+    JSON = "page_size huge_bytes files libraries_missing errors"
+
+    @property
+    def huge_bytes(self) -> int:
+        """Bytes of huge text of all files: the memory that it costs."""
+        return sum(text.huge_bytes for text in self.files)
 
 
 def lines(text: CachedText) -> list[str]:
     """Return the lines for people: the count, then reason and windows."""
-    size = format_size(text.huge * text.page_size)
+    size = format_size(text.huge_bytes)
     windows = f"{text.huge} of {len(text.offsets)} windows huge"
     result = [f"{printable(text.path)}: {render.counted_huge(windows, text.huge, len(text.offsets))} ({size})"]
     result += [f"  {render.sentence(note)}" for note in text.notes]
@@ -26,15 +53,15 @@ def lines(text: CachedText) -> list[str]:
     return result
 
 
-def total(texts: Sequence[CachedText], libraries: Collection[str]) -> list[str]:
-    """Return the lines about all files together; *libraries* are the paths that the user did not name."""
+def total(texts: Sequence[CachedText]) -> list[str]:
+    """Return the lines about all files together."""
     result = []
-    if small := [printable(t.path.rpartition("/")[2]) for t in texts if t.path in libraries and not t.offsets]:
+    if small := [printable(t.path.rpartition("/")[2]) for t in texts if t.library and not t.offsets]:
         noun = "libraries" if len(small) > 1 else "library"
         result.append(f"{len(small)} {noun} without a whole window: {shortened(small)}")
     if len(texts) > 1:
         huge = sum(t.huge for t in texts)
-        size = format_size(sum(t.huge * t.page_size for t in texts))
+        size = format_size(sum(t.huge_bytes for t in texts))
         result.append(f"total: {huge} of {sum(len(t.offsets) for t in texts)} windows huge ({size})")
     return result
 
@@ -54,38 +81,3 @@ def shortened(words: Sequence[str]) -> str:
     """Return the first few *words* and the number of the others."""
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     return ", ".join(itertools.islice(words, _SHOWN)) + more
-
-
-def to_json(
-    texts: Sequence[CachedText],
-    libraries: Collection[str],
-    missing: Sequence[tuple[str, str]],
-    errors: Sequence[tuple[str, HugealignError]],
-) -> str:
-    """Return the JSON document ``hugealign.warm/1``, which warm-1.schema.json beside this file describes.
-
-    *libraries* are the paths of those *texts* that the user did not name.  Names are escaped as in the text.
-    """
-    page_size = kernel.huge_page_size()
-    body = {
-        "page_size": page_size,
-        "huge_bytes": sum(t.huge for t in texts) * page_size,
-        "files": [
-            {
-                "path": printable(t.path),
-                "library": t.path in libraries,
-                "replaced": t.replaced,
-                "windows": len(t.offsets),
-                "windows_huge": t.huge,
-                "huge_bytes": t.huge * page_size,
-                "small_offsets": t.small,
-                "methods": list(t.warmth.methods),
-                "diagnosis": render.document(t.diagnosis),
-                "notes": [render.document(note) for note in t.notes],
-            }
-            for t in texts
-        ],
-        "libraries_missing": [{"name": printable(name), "needed_by": printable(needing)} for name, needing in missing],
-        "errors": documents.errors(errors),
-    }
-    return documents.to_json(SCHEMA, body)

@@ -35,19 +35,36 @@ class WarmOptions(Record):
 
 
 class CachedText(Record):
-    """The windows of the file at *path*, at the file offsets *offsets* in bytes, and which of them are huge.
-
-    *diagnosis* is the reason why the goal was not reached, None if it was.  *replaced*: a copy took the place of the
-    file; *notes*: what else the user should know.
-    """
+    """The windows of a file, and which of them are huge."""
 
     path: str
     page_size: int
     offsets: Sequence[int]
+    """The file offsets of the windows, in bytes."""
     warmth: Warmth
     diagnosis: Diagnosis | None = None
+    """Why the goal was not reached; None if it was."""
     replaced: bool = False
+    """Whether a copy took the place of the file."""
     notes: Sequence[Diagnosis] = ()
+    """What else there is to know."""
+    library: bool = False
+    """Whether it was not named, but is a library of what was."""
+
+    JSON = (
+        "path library replaced windows windows_huge=huge huge_bytes small_offsets=small methods=warmth.methods "
+        "diagnosis notes"
+    )
+
+    @property
+    def windows(self) -> int:
+        """The number of windows."""
+        return len(self.offsets)
+
+    @property
+    def huge_bytes(self) -> int:
+        """Bytes of the huge windows."""
+        return self.huge * self.page_size
 
     @property
     def huge(self) -> int:

@@ -39,17 +39,16 @@ Progress = Callable[[int, int], None]
 
 
 class Warmth(Record):
-    """The state of the windows: *huge* for each, in order.
-
-    *methods* are the methods that made a window huge.  *kept* is what the page cache still held of the windows after
-    the eviction; None if nothing was evicted or the kernel does not tell us.  *collapse* is the error number with which
-    the kernel refused to collapse a window, 0 if it refused none.
-    """
+    """The state of the windows of a file."""
 
     huge: tuple[bool, ...]
+    """Whether each is huge, in order."""
     methods: tuple[str, ...] = ()
+    """Any of `readahead`, `collapse`, `khugepaged`: what made windows huge; empty if all were huge before."""
     kept: CacheState | None = None
+    """What the page cache still held of them after the eviction; None without one, or if the kernel does not say."""
     collapse: int = 0
+    """The error number with which the kernel refused to collapse a window, 0 if it refused none."""
 
 
 def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None, wait: float = 0) -> Warmth:

@@ -1,6 +1,5 @@
 """`hugealign doctor` on this kernel: does it say what is so, and does it leave nothing behind?"""
 
-import json
 import os
 import platform
 import re
@@ -11,23 +10,21 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from hugealign.errors import HugealignError
 from hugealign.system import cpuid, textcosts
 from hugealign.system import this_processor as processor
+from tests.documents import check
 from tests.live.programs import NO_THP, NOBODY, ROOT, Programs, hugealign
 from tests.support import worded
 
-SCHEMA = json.loads((ROOT / "hugealign" / "doctor" / "doctor-1.schema.json").read_text())
 LAUNCHER = ROOT / "bin" / "hugealign"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 
 
 def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(parsed, SCHEMA)
+    parsed: dict[str, Any] = check(done.stdout)
     assert done.stderr == ""
     return parsed
 

@@ -1,17 +1,12 @@
 """What `measure` says."""
 
-import json
-
-import jsonschema
 import pytest
 
 from hugealign.diagnosis import documents
 from hugealign.measuring import report
 from hugealign.measuring.interval import Ratio
 from hugealign.measuring.measure import Measurement, Side
-from tests.support import ROOT
-
-SCHEMA = json.loads((ROOT / "hugealign" / "measuring" / "measure-1.schema.json").read_text(encoding="utf-8"))
+from tests.documents import check
 
 
 def measured(cpu: Ratio, seen: int | None = 3) -> Measurement:
@@ -39,6 +34,5 @@ def test_first_line_is_the_answer(ratio: Ratio, words: str, faster: bool) -> Non
 
 @pytest.mark.parametrize("seen", [None, 3])
 def test_json(seen: int | None) -> None:
-    document = json.loads(documents.text(measured(Ratio(0.9, 0.895, 0.902), seen)))
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    document = check(documents.text(measured(Ratio(0.9, 0.895, 0.902), seen)))
     assert [side["huge_seen"] for side in document["sides"]] == [None, seen]
