@@ -33,6 +33,10 @@ REPORTS = (
     "doctor.report.Report",
     "measuring.measure.Measurement",
     "pagecache.report.Report",
+    "watch.adapt_report.Report",
+    "watch.advise.Advice",
+    "watch.ps_report.Report",
+    "watch.top.Machine",
 )
 _PLAIN: dict[Any, dict[str, Any]] = {
     bool: {"type": "boolean"},
@@ -87,9 +91,6 @@ def _along(kind: Any, path: list[str]) -> tuple[Any, str]:
     """Return the type and the description of what is at *path* of a record; None is possible if a part of it can be."""
     description, empty = "", False
     for name in path:
-        if isinstance(kind, enum.EnumType):  # its value
-            kind = typing.Literal[tuple(vars(kind)[name].value for name in kind.__members__)]
-            continue
         kind, description = _fields(kind)[name]
         if NoneType in (types := typing.get_args(kind)):
             kind, empty = functools.reduce(operator.or_, (one for one in types if one is not NoneType)), True
@@ -138,8 +139,8 @@ def _form(of: Any, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     if origin in (typing.Union, UnionType):
         forms = [_form(arg, known) for arg in args if arg is not NoneType]
         return {"anyOf": [*forms, {"type": "null"}]} if NoneType in args else {"anyOf": forms}
-    if origin is typing.Literal:
-        return {"enum": list(args)}
+    if isinstance(origin, enum.EnumType):
+        return {"enum": [vars(origin)[name].value for name in origin.__members__]}
     if origin in _PLAIN:
         return _PLAIN[origin]
     if issubclass(origin, Diagnosis):

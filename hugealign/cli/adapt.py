@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from hugealign.cli import messages, output
 from hugealign.cli.arguments import TARGET, add_json, count, interval
+from hugealign.diagnosis import documents
 from hugealign.errors import STATUSES, UsageError
 from hugealign.io.progress import Progress
 from hugealign.io.units import printable
@@ -53,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS")
     add("--undo", action="store_true", help="split the huge windows of code without a file again")
     add("-v", "--verbose", action="store_true", help="list the windows that are hot or huge")
-    add_json(add, f"schema {report.SCHEMA}; one line per round with --watch")
+    add_json(add, f"schema {report.Report.SCHEMA}; one line per round with --watch")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,7 +82,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace, done: Sequence[Adapted], *, line: bool = False) -> int:
     if args.json:
-        print(report.to_json(done, line=line), end="", flush=True)
+        failed = documents.failed((str(process.pid), process.error) for process in done if process.error)
+        made = report.Report([process for process in done if not process.error], failed)
+        print(documents.text(made, line=line), end="", flush=True)
     for process in () if args.json else done:
         if process.error:
             messages.error(process.error)

@@ -6,10 +6,11 @@ import shutil
 
 from hugealign.cli import launching, output
 from hugealign.cli.arguments import TARGET, SplitParser, add_json, count, interval
+from hugealign.diagnosis import documents
 from hugealign.errors import STATUSES, HugealignError, UsageError
 from hugealign.io.progress import Progress
 from hugealign.watch import advise_report as report
-from hugealign.watch.advise import FREQUENCY, SECONDS, AdviseOptions, Launched, advise, advise_process
+from hugealign.watch.advise import FREQUENCY, SECONDS, Advice, AdviseOptions, Launched, advise, advise_process
 from hugealign.watch.advise_verdict import Answer
 
 PARSER = SplitParser
@@ -50,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--frequency", metavar="HZ", type=count, default=FREQUENCY, help="samples per second (default: %(default)s)")
     add("--cpu", metavar="NAME", help="estimate for this processor (default: this machine's)")
     add("-v", "--verbose", action="store_true", help="show the measurements behind the answer")
-    add_json(add, f"schema {report.SCHEMA}")
+    add_json(add, f"schema {Advice.SCHEMA}")
     add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
 
 
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             progress.at_once(f"sampling for {options.seconds:g} s")
             advice = advise_process(args.target, options)
     if args.json:
-        output.write(report.to_json(advice), args.output, utf8=True)
+        output.write(documents.text(advice), args.output, utf8=True)
     else:
         output.write_report("".join(f"{line}\n" for line in report.lines(advice, verbose=args.verbose)), args.output)
     if advice.judged.answer == Answer.UNKNOWN:

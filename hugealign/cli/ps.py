@@ -7,6 +7,7 @@ import sys
 from hugealign.cli import messages
 from hugealign.cli.arguments import TARGET, SplitParser, add_json, columns, interval, percentage, seconds
 from hugealign.cli.output import painted, plain, redrawn, write
+from hugealign.diagnosis import documents
 from hugealign.errors import STATUSES, UsageError
 from hugealign.io.units import counted, printable
 from hugealign.process import naming
@@ -58,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--wait", metavar="SECONDS", type=seconds, help="wait up to SECONDS until enough is huge, and then end CMD"
     )
     times.add_argument("--watch", metavar="SECONDS", type=interval, help="repeat every SECONDS until the processes end")
-    add_json(add, f"schema {report.SCHEMA}; with --watch one line per report")
+    add_json(add, f"schema {report.Report.SCHEMA}; with --watch one line per report")
     add(
         "-o",
         "--output",
@@ -101,9 +102,8 @@ def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
     """Print what was *seen* and return the exit status; *watching*: empty, ``first`` or ``again``."""
     page_size = kernel.huge_page_size()
     if args.json:
-        line = bool(watching)
-        text = report.to_json(seen.verdicts, seen.errors, page_size, line=line, little=seen.little)
-        write(text, args.output, utf8=True)
+        made = report.Report(page_size, seen.verdicts, seen.little, documents.failed(seen.errors))
+        write(documents.text(made, line=bool(watching)), args.output, utf8=True)
     elif seen.verdicts:
         to_terminal = args.output in (None, "-") and sys.stdout.isatty()
         width = columns() if to_terminal else 0

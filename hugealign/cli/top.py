@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from hugealign.cli.arguments import add_form, add_json, columns, interval
 from hugealign.cli.output import painted, plain, redrawn, write
+from hugealign.diagnosis import documents
 from hugealign.errors import STATUSES, HugealignError, UsageError
 from hugealign.machine import state
 from hugealign.machine.state import State
@@ -60,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--containers", action="store_true", help="show containers and pods in rows of their own")
     form = parser.add_mutually_exclusive_group()
-    add_json(form.add_argument, f"schema {report.SCHEMA}; with --watch one line per table")
+    add_json(form.add_argument, f"schema {Machine.SCHEMA}; with --watch one line per table")
     what = "format of the table (default: text); json: --json; prometheus: for the textfile collector of node_exporter"
     add_form(form.add_argument, ("text", "prometheus"), what)
     add(
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None:
     if args.json:
-        text = report.to_json(machine, line=watching)
+        text = documents.text(machine, line=watching)
     elif args.format == "prometheus":
         text = report.metrics(machine, _whole())
     else:

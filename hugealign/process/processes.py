@@ -34,31 +34,34 @@ class GoneError(ProcessError):
 
 
 class Process(Record):
-    """One process at one moment.  *comm*, *exe* and all paths are as the kernel gives them: untrusted text.
-
-    *exe* is the program's own file, *exe_id* its ``(st_dev, st_ino)``.  *mappings* are executable ones, with their
-    pages as far as these were requested, and *files* are all the files that it executes.  *used* is the processor time
-    in seconds since it *started*, seconds after boot, which also tells it from an older one with its PID.
-
-    Only `look` finds the rest.  *elsewhere*: here the name *exe* does not lead to this file, since the process lives in
-    a container or another mount namespace.  *served*: the file or its name is on a server, which may not answer.
-    *inner_pids* are its PIDs in the PID namespaces inside ours, the innermost last.  Only `look_large` finds *called*,
-    the path by which it was started, a link to *exe* perhaps; empty if none is known that leads there.
-    """
+    """One process at one moment.  All names and paths are as the kernel gives them: untrusted text."""
 
     pid: int
+    """Its PID in our PID namespace."""
     comm: str
     exe: str
+    """The path of its executable."""
     exe_id: FileId
+    """The ``(st_dev, st_ino)`` of that file."""
     mappings: tuple[smaps.Mapping, ...]
+    """The executable ones, with their pages as far as these were requested."""
     files: tuple[str, ...] = ()
+    """All files that it executes."""
     used: float = 0.0
+    """Its processor time in seconds."""
     started: float = 0.0
+    """Seconds from boot to its start, which also tells it from an older one with its PID."""
+    # Only `look` finds these four.
     thp_disabled: bool | None = None
+    """Whether prctl(PR_SET_THP_DISABLE) is in force for it."""
     elsewhere: bool = False
+    """Whether its path does not lead to this file here: it lives in a container or another mount namespace."""
     served: bool = False
+    """Whether the file or its name is on a server, which may not answer."""
     inner_pids: tuple[int, ...] = ()
+    """Its PIDs in the PID namespaces inside ours, the innermost last."""
     called: str = ""
+    """The path by which it was started, perhaps a link; empty if none is known that leads there (only `look_large`)."""
 
     @property
     def program(self) -> str:

@@ -100,6 +100,13 @@ class Mapping(Record):
         )
         return " + ".join(name for name, count in kinds if count)
 
+    def ends(self, page_size: int) -> tuple[int, int]:
+        """Return the bytes before and after the windows; (0, 0) where no window is possible."""
+        if not self.windows_possible(page_size):
+            return 0, 0
+        first = self.first_window(page_size)
+        return first - self.start, (self.end - first) % page_size
+
     def congruent(self, page_size: int) -> bool:
         """Whether address and file offset agree modulo *page_size*; anonymous memory always passes."""
         return not self.is_file or (self.start - self.offset) % page_size == 0

@@ -23,6 +23,8 @@ class Estimate:
     low: float
     high: float
 
+    JSON = "value=share low high"
+
     def __str__(self) -> str:
         """Return ``3.1 % (2.0 to 4.2)``."""
         return f"{100 * self.share:.1f} % ({100 * self.low:.1f} to {100 * self.high:.1f})"

@@ -22,6 +22,8 @@ class Saving:
     value: float
     high: float
 
+    JSON = "low value high"
+
     def __add__(self, other: Self) -> "Saving":
         """Return the saving of both."""
         return Saving(self.low + other.low, self.value + other.value, min(1.0, self.high + other.high))

@@ -57,39 +57,56 @@ class AdaptOptions:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The outcome for one *window*: its *state* now, and in *diagnosis* why that is not the intended one.
-
-    *seconds* is the time that the kernel took.
-    """
+    """The outcome for one window."""
 
     window: Window
+    """The window as it was."""
     state: State
+    """Its state now."""
     diagnosis: Diagnosis | None = None
+    """Why that is not the intended state."""
     seconds: float = 0.0
+    """How long the kernel took."""
+
+    JSON = "start=window.start part=window.part samples=window.heat before=window.state after=state diagnosis"
 
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """The outcome for one process, which may have at most *most* huge windows.
-
-    *windows* are its windows that have a page or a sample, as they were, the hottest first; *changes* has an entry for
-    each window that `adapt` tried to change.  *huge* is the number of huge windows now.  *before* and *after* are the
-    shares of the *samples* in huge windows.  *runtime* is the name of what compiled its code without a file, and
-    *diagnosis* says why that code, or any, cannot be huge.  *error* says why nothing could be done.
-    """
+    """The outcome for one process."""
 
     pid: int
     comm: str
     most: int
+    """How many windows may be huge."""
     samples: int
     windows: tuple[Window, ...] = ()
+    """The windows that have a page or a sample, as they were, the hottest first."""
     changes: tuple[Change, ...] = ()
+    """An entry for each window that `adapt` tried to change."""
     huge: int = 0
+    """How many windows are huge now."""
     before: float = 0.0
+    """The share of the samples in windows that were huge."""
     after: float = 0.0
+    """The share of the same samples in windows that are huge now."""
     runtime: str = ""
+    """The name of what compiled its code without a file."""
     diagnosis: Diagnosis | None = None
+    """Why that code, or any, cannot be huge."""
     error: HugealignError | None = None
+    """Why nothing could be done."""
+
+    JSON = (
+        "pid name=comm most windows_huge=huge samples share_before=before share_after=after met runtime? diagnosis "
+        "windows=outcomes"
+    )
+
+    @property
+    def outcomes(self) -> tuple[Change, ...]:
+        """What became of each window."""
+        changed = {change.window.start: change for change in self.changes}
+        return tuple(changed.get(window.start) or Change(window, window.state) for window in self.windows)
 
     @property
     def met(self) -> bool:

@@ -70,24 +70,35 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The advice about *what*: the verdict *judged*, the *heat* behind it, and the TLB *entries* it was compared with.
-
-    *hottest* is the file with the most samples, empty for code without one.  *in_huge* is the share of the samples that
-    are already in huge windows.  *status* is the exit status of the
-    command, None for a process.  *lost* is the number of samples lost because the buffer was full.  *files* are those
-    that a command runs from small pages, and of which copies would have windows, the one with the most to gain first.
-    """
+    """The advice about a command or a process.  Shares are from 0 to 1, intervals hold with 95 % confidence."""
 
     what: str
+    """The command, or the process."""
     judged: Judged
+    """The verdict."""
     heat: Heat
+    """What is behind the verdict."""
     entries: Entries
+    """The TLB entries that the heat was compared with."""
     hottest: str
+    """The file with the most samples, empty for code without one."""
     in_huge: float
+    """The share of the samples that are already in huge windows."""
     counted: Counted | None = None
     status: int | None = None
+    """The exit status of the command; None for a process."""
     lost: int = 0
+    """How many samples were lost because the buffer was full."""
     files: tuple[str, ...] = ()
+    """Files that a command runs from small pages and whose copies would have windows, most to gain first; since 1.1."""
+
+    SCHEMA = "hugealign.advise/1"
+    JSON = (
+        "what answer=judged.answer diagnosis=judged.diagnosis cause=judged.cause number=judged.number "
+        "samples=heat.samples lost pages=heat.pages_by_share windows=heat.windows_by_share saving=judged.saving "
+        "saving_of_faults=judged.starts beyond_small=judged.small beyond_huge=judged.huge unseen=heat.unseen in_huge "
+        "hottest? files entries counters=counted status"
+    )
 
 
 def entries_of(cpu: str | None = None) -> Entries:

@@ -1,15 +1,10 @@
 """Show the advice of `hugealign advise`: for people, and as JSON.  Pure functions."""
 
-from hugealign.diagnosis import documents, render
+from hugealign.diagnosis import render
 from hugealign.io.units import printable
-from hugealign.profile.missing_mass import Estimate
-from hugealign.system.saving import Saving
 from hugealign.watch.advise import Advice
 from hugealign.watch.advise_verdict import Answer
 from hugealign.watch.heat import SHARES
-
-SCHEMA = "hugealign.advise/1"
-
 
 _ANSWERS = {
     Answer.YES: "Yes",
@@ -54,46 +49,3 @@ def _details(advice: Advice) -> list[str]:
 
 def _several(numbers: tuple[int, ...]) -> str:
     return ", ".join(f"{number:,}" for number in numbers)
-
-
-def to_json(advice: Advice) -> str:
-    """Return the JSON document ``hugealign.advise/1``, which advise-1.schema.json beside this file describes."""
-    judged, counted = advice.judged, advice.counted
-    body = {
-        "what": advice.what,
-        "answer": judged.answer.value,
-        "diagnosis": render.document(judged.diagnosis),
-        "cause": render.document(judged.cause),
-        "number": {"value": judged.share, "low": judged.low, "high": judged.high},
-        "samples": advice.heat.samples,
-        "lost": advice.lost,
-        "pages": dict(zip(map(str, SHARES), advice.heat.pages, strict=True)),
-        "windows": dict(zip(map(str, SHARES), advice.heat.windows, strict=True)),
-        "saving": _saving(judged.saving),
-        "saving_of_faults": _saving(judged.starts),
-        "beyond_small": _interval(judged.small),
-        "beyond_huge": _interval(judged.huge),
-        "unseen": _interval(advice.heat.unseen),
-        "in_huge": advice.in_huge,
-        "hottest": printable(advice.hottest) or None,
-        "files": [printable(path) for path in advice.files],
-        "entries": {"small": advice.entries.small, "huge": advice.entries.huge, "why": advice.entries.why},
-        "counters": None
-        if counted is None
-        else {
-            "walk_cycles": counted.cycles,
-            "misses_per_1000": counted.misses,
-            "events": list(counted.events),
-            "source": counted.source,
-        },
-        "status": advice.status,
-    }
-    return documents.to_json(SCHEMA, body)
-
-
-def _saving(saving: Saving | None) -> dict[str, float] | None:
-    return {"value": saving.value, "low": saving.low, "high": saving.high} if saving else None
-
-
-def _interval(estimate: Estimate) -> dict[str, float]:
-    return {"value": estimate.share, "low": estimate.low, "high": estimate.high}

@@ -20,12 +20,17 @@ _HUGE = 0.9  # share of the samples in huge windows from which there is nothing 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """First-level TLB entries of *cpu* for pages of 4 KiB (*small*) and 2 MiB (*huge*), and *why* that processor."""
+    """The first-level TLB entries of a processor."""
 
     small: int
+    """For pages of 4 KiB."""
     huge: int
+    """For pages of 2 MiB."""
     cpu: str
     why: str
+    """Why that processor."""
+
+    JSON = "small huge why"
 
 
 class Answer(StrEnum):
@@ -40,16 +45,17 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the hardware counters say: the share of *cycles* in page walks for code, None where no event counts these.
-
-    *misses* is the number of first-level instruction TLB misses per thousand instructions.  *source* says where the
-    encodings of the *events* are published.
-    """
+    """What the hardware counters say."""
 
     cycles: float | None
+    """The share of cycles in page walks for code; None where no event counts these."""
     misses: float
+    """First-level instruction TLB misses per thousand instructions."""
     events: tuple[str, ...]
     source: str
+    """Where the encodings of the events are published."""
+
+    JSON = "walk_cycles=cycles misses_per_1000=misses events source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +79,35 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The *answer*, and what it rests on.
-
-    Attributes:
-        answer: Whether huge text saves time.
-        share: The share of the running time on pages beyond the first level's entries for small pages; with hardware
-            counters, that of the cycles in page walks, or the misses per thousand instructions.
-        low: The least that it can be.
-        high: The most that it can be.
-        diagnosis: What the answer says; the remedy is in it, or in *cause*.
-        small: The same share as an estimate.
-        huge: The share that would be beyond the entries for huge pages.
-        saving: The share of the processor time that huge text saves; None without the costs of this machine.
-        starts: The part of *saving* from page faults.
-        cause: Why the hottest part is on small pages, if that is known.
-    """
+    """The answer, and what it rests on."""
 
     answer: Answer
     share: float
+    """The share of the running time on pages beyond the first level's entries for small pages.
+
+    With hardware counters, that of the cycles in page walks, or the misses per thousand instructions.
+    """
     low: float
+    """The least that it can be."""
     high: float
+    """The most that it can be."""
     diagnosis: Diagnosis
+    """What the answer says; the remedy is in it, or in the cause."""
     small: Estimate
+    """The share of the samples beyond the entries for 4 KiB."""
     huge: Estimate
+    """The share of the samples that would be beyond the entries for 2 MiB."""
     saving: Saving | None = None
+    """The share of the processor time that huge text saves; None without the costs of this machine; since 1.1."""
     starts: Saving | None = None
+    """The part of it from page faults; None for a process; since 1.1."""
     cause: Diagnosis | None = None
+    """Why the hottest part that can be helped is on small pages, if that is known."""
+
+    @property
+    def number(self) -> Estimate:
+        """What the answer rests on: a share of the time or of cycles, or misses per thousand instructions."""
+        return Estimate(self.share, self.low, self.high)
 
 
 def judge(demand: Demand, entries: Entries, costs: TextCosts | None, subject: str = "") -> Judged:

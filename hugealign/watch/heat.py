@@ -18,12 +18,25 @@ _DEVIATIONS = 1.96
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """The heat of *samples*: how many *pages* and *windows* hold each of `SHARES`, and how much is *unseen*."""
+    """How samples are spread."""
 
     samples: int
     pages: tuple[int, ...]
+    """How many pages of 4 KiB hold each of `SHARES` of them."""
     windows: tuple[int, ...]
+    """How many windows of 2 MiB do."""
     unseen: Estimate
+    """The share of what runs that is on pages without a sample."""
+
+    @property
+    def pages_by_share(self) -> Mapping[str, int]:
+        """How many pages of 4 KiB hold the share of the samples."""
+        return dict(zip(map(str, SHARES), self.pages, strict=True))
+
+    @property
+    def windows_by_share(self) -> Mapping[str, int]:
+        """How many windows of 2 MiB hold the share of the samples."""
+        return dict(zip(map(str, SHARES), self.windows, strict=True))
 
 
 def heat(counts: Mapping[Page, int]) -> Heat:

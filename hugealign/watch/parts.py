@@ -23,6 +23,11 @@ class CodePart(Record):
     mappings: tuple[Mapping, ...]
 
     @property
+    def count(self) -> int:
+        """The number of its mappings."""
+        return len(self.mappings)
+
+    @property
     def text(self) -> int:
         """Its size in bytes."""
         return sum(mapping.size for mapping in self.mappings)

@@ -1,26 +1,38 @@
 """Show verdicts on processes: a table, the windows one by one, JSON.  Pure functions."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from hugealign.diagnosis import documents, render
+from hugealign.diagnosis import render
+from hugealign.diagnosis.documents import Failed
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.elf.machines import least_text, native
 from hugealign.elf.windows import BASE_PAGE
-from hugealign.errors import HugealignError
 from hugealign.io.units import are, counted, format_size, printable
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
+from hugealign.records import Record
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.verdict import PartVerdict, Verdict, WindowRun
-
-SCHEMA = "hugealign.ps/1"
 
 _SIGNS = {State.HUGE: "#", State.SMALL: ".", State.WRITTEN: "w", State.UNTOUCHED: "-"}
 _ROW = 64  # windows in a row of the strip
 _NARROWEST = 16  # columns of a name
 _SHOWN = 8  # PIDs in a line
 _ROWS = 64  # rows of strip or list per mapping; JSON has them all
+
+
+class Report(Record):
+    """The text of processes."""
+
+    page_size: int
+    """Bytes of a window."""
+    processes: Sequence[Verdict]
+    not_counted: Sequence[int]
+    """Processes of a service with less text than a window, beside others with more; since 1.1."""
+    errors: Sequence[Failed]
+
+    SCHEMA = "hugealign.ps/1"
+    JSON = "page_size processes not_counted errors"
 
 
 def table(verdicts: Sequence[Verdict], page_size: int, *, width: int = 0, verbose: bool = True) -> list[str]:
@@ -209,7 +221,7 @@ def details(verdict: Verdict) -> list[str]:
             rows = -(-sum(run.count for run in runs) // _ROW)
             result += _limited([f"    {row}" for row in _strip(runs)], rows)
             result += _limited([f"    {_range(run, page_size)}" for run in runs[:_ROWS]], len(runs))
-        head, tail = ends(mapping, page_size)
+        head, tail = mapping.ends(page_size)
         for name, size in (("head", head), ("tail", tail)):
             if size:
                 result.append(f"    {name} of {format_size(size)}: no whole window")
@@ -252,104 +264,6 @@ def text(
             f"pages are {format_size(base_page)} here: {runs}, cannot be seen; see: hugealign verify --kernels"
         )
     return result
-
-
-def ends(mapping: Mapping, page_size: int) -> tuple[int, int]:
-    """Return the bytes of *mapping* before and after its windows; (0, 0) where no window is possible."""
-    if not mapping.windows_possible(page_size):
-        return 0, 0
-    first = mapping.first_window(page_size)
-    return first - mapping.start, (mapping.end - first) % page_size
-
-
-def to_json(
-    verdicts: Sequence[Verdict],
-    errors: Sequence[tuple[str, HugealignError]],
-    page_size: int,
-    *,
-    line: bool = False,
-    little: Sequence[int] = (),
-) -> str:
-    """Return the JSON document ``hugealign.ps/1``, which ps-1.schema.json beside this file describes.
-
-    *little* are the PIDs of what does not count.
-    """
-    body = {
-        "page_size": page_size,
-        "processes": [
-            {
-                "pid": v.process.pid,
-                "inner_pids": list(v.process.inner_pids),
-                "name": printable(v.process.comm),
-                "program": printable(v.process.exe),
-                "elsewhere": v.process.elsewhere,
-                "deleted": any(m.deleted for m in v.mappings),
-                "thp_disabled": v.process.thp_disabled,
-                "met": v.met,
-                "text_bytes": v.text,
-                "huge_bytes": v.huge,
-                "windows_huge": v.windows,
-                "windows_possible": v.possible,
-                "windows_wanted": v.wanted,
-                "diagnoses": [render.document(diagnosis) for diagnosis in v.diagnoses],
-                "mappings": [
-                    _mapping(m, runs, v)
-                    for part in v.parts
-                    for m, runs in zip(part.part.mappings, part.runs, strict=True)
-                ],
-                "others": [_other(other) for other in v.others],
-            }
-            for v in verdicts
-        ],
-        "not_counted": list(little),
-        "errors": documents.errors(errors),
-    }
-    return documents.to_json(SCHEMA, body, line=line)
-
-
-def _mapping(m: Mapping, runs: tuple[WindowRun, ...] | None, verdict: Verdict) -> dict[str, Any]:
-    page_size = verdict.page_size
-    head, tail = ends(m, page_size)
-    return {
-        "path": printable(m.path),
-        "start": m.start,
-        "end": m.end,
-        "offset": m.offset,
-        "text_bytes": m.size,
-        "huge_bytes": m.huge,
-        "small_bytes": m.small,
-        "head_bytes": head,
-        "tail_bytes": tail,
-        "windows_huge": m.windows_huge(page_size),
-        "windows_possible": m.windows_possible(page_size),
-        "how": m.how or None,
-        "staged": verdict.staged.get(m.start),
-        "windows_source": "smaps" if runs is None else "pagemap_scan",
-        "windows": None
-        if runs is None
-        else [
-            {
-                "start": run.start,
-                "count": run.count,
-                "state": run.state.value,
-                "wanted": run.wanted,
-                "code": run.diagnosis.code if run.diagnosis else None,
-            }
-            for run in runs
-        ],
-    }
-
-
-def _other(other: PartVerdict) -> dict[str, Any]:
-    return {
-        "kind": other.part.kind.value,
-        "path": printable(other.part.path),
-        "mappings": len(other.part.mappings),
-        "text_bytes": other.part.text,
-        "windows_huge": other.windows,
-        "windows_possible": other.possible,
-        "diagnoses": [render.document(diagnosis) for diagnosis in other.diagnoses],
-    }
 
 
 def _strip(runs: Sequence[WindowRun]) -> list[str]:

@@ -38,30 +38,37 @@ class TopOptions:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRow:
-    """One part of one program, in all of its processes together.  All names are untrusted text.
-
-    *part* is the path of the file, or the name of the
-    runtime.  *text* and *huge* are bytes.  *windows_huge* windows are huge, *windows_possible* can be with the files as
-    they are, and *windows_reachable* could be after the remedy of *diagnosis*, which says why not all is huge (None if
-    all is).  *cpu* is the share of one processor that the processes use.  *files* tells which rows have the same text
-    in memory: path and inode of each file, without its device, which overlayfs has one of for each container.
-    *saving* is the share of their processor time that the remedy saves, None if the costs of text are unknown.
-    """
+    """One part of one program, in all of its processes together.  All names are untrusted text."""
 
     program: str
+    """The path of its executable."""
     container: str
     kind: CodeKind
     part: str
+    """The path of the file; of code without one, the name of the runtime, empty if that is not known."""
     pids: tuple[int, ...]
     cpu: float
+    """The share of one processor that the processes use."""
     text: int
+    """Bytes of text."""
     huge: int
+    """Bytes of text in huge pages."""
     windows_huge: int
     windows_possible: int
+    """How many windows can be huge with the files as they are."""
     windows_reachable: int
+    """How many windows could be huge after the remedy."""
     diagnosis: Diagnosis | None = None
+    """Why not all is huge, and what to do next; None if all is."""
     files: frozenset[tuple[str, int]] = frozenset()
+    """Which rows have the same text in memory: path and inode of each file, without the device (overlayfs has many)."""
     saving: Saving | None = None
+    """The share of their processor time that the remedy saves; None if the costs of text are unknown; since 1.1."""
+
+    JSON = (
+        "program container? kind part pids cpu text_bytes=text huge_bytes=huge windows_huge windows_possible "
+        "windows_reachable saving diagnosis"
+    )
 
     @property
     def remedy(self) -> Remedy | None:
@@ -82,26 +89,35 @@ class ProgramRow:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The text that all processes run from, at *time* (seconds since 1970).
-
-    *rows* begin with the most to gain.  *processes* have large text; *others* have less than a window of it in each
-    file, kernel threads among them; *hidden* may not be looked at without more privileges, and *silent* are the PIDs
-    that did not answer.  *budget* has the processor's entries for 2 MiB pages.  *seconds* is the duration of the look;
-    *interval* is the time over which processor time was counted, 0 for the life of each process; *privileged*: root
-    looked.
-    """
+    """The text that all processes run from."""
 
     rows: tuple[ProgramRow, ...]
+    """Those with the most to gain come first."""
     processes: int
+    """How many have large text."""
     others: int
+    """How many have less than a window of it in each file, kernel threads among them."""
     hidden: int
+    """How many may not be looked at without more privileges."""
     silent: tuple[int, ...]
+    """The PIDs that did not answer."""
     budget: Budget
     page_size: int
+    """Bytes of a window."""
     time: float
+    """When it was looked at, in seconds since 1970."""
     seconds: float
+    """How long the look took."""
     interval: float
+    """The seconds over which processor time was counted, 0 for the life of each process."""
     privileged: bool
+    """Whether root looked."""
+
+    SCHEMA = "hugealign.top/1"
+    JSON = (
+        "time seconds interval page_size entries=budget.entries entries_why=budget.why processes others hidden silent "
+        "rows"
+    )
 
 
 @dataclass(slots=True)
@@ -164,8 +180,8 @@ def watch(options: TopOptions | None = None, interval: float | None = None) -> I
             budget,
             window,
             time.time(),
-            current.seconds,
-            current.at - before.at if before else 0.0,
+            round(current.seconds, 6),
+            round(current.at - before.at, 3) if before else 0.0,
             os.geteuid() == 0,
         )
         cost = time.process_time() - began

@@ -2,10 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import NamedTuple
 
-from hugealign.diagnosis import documents, render
+from hugealign.diagnosis import render
 from hugealign.io.units import are, counted, format_size, printable, wrapped
 from hugealign.machine.state import State
 from hugealign.system.saving import Saving
@@ -224,41 +223,6 @@ def _name(row: ProgramRow) -> str:
     if row.kind == CodeKind.CODE:
         return f"{printable(row.part)} code".lstrip()
     return _TEXT if row.kind == CodeKind.PROGRAM else printable(row.part.rpartition("/")[2])
-
-
-def to_json(machine: Machine, *, line: bool = False) -> str:
-    """Return the JSON document ``hugealign.top/1``, which top-1.schema.json beside this file describes."""
-    body = {
-        "time": machine.time,
-        "seconds": round(machine.seconds, 6),
-        "interval": round(machine.interval, 3),
-        "page_size": machine.page_size,
-        "entries": machine.budget.entries,
-        "entries_why": machine.budget.why,
-        "processes": machine.processes,
-        "others": machine.others,
-        "hidden": machine.hidden,
-        "silent": list(machine.silent),
-        "rows": [
-            {
-                "program": printable(row.program),
-                "container": printable(row.container) or None,
-                "kind": row.kind.value,
-                "part": printable(row.part),
-                "pids": list(row.pids),
-                "cpu": round(row.cpu, 6),
-                "text_bytes": row.text,
-                "huge_bytes": row.huge,
-                "windows_huge": row.windows_huge,
-                "windows_possible": row.windows_possible,
-                "windows_reachable": row.windows_reachable,
-                "saving": row.saving and asdict(row.saving),
-                "diagnosis": render.document(row.diagnosis),
-            }
-            for row in machine.rows
-        ],
-    }
-    return documents.to_json(SCHEMA, body, line=line)
 
 
 #: Name, help and value of the metrics that each row has.

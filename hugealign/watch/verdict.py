@@ -38,51 +38,120 @@ class Observed(Record):
 
 
 class WindowRun(Record):
-    """Adjacent windows that are alike: *count* of them from the address *start*.
-
-    *diagnosis* says why they are not huge.  *wanted*: the build of the file requests these windows.
-    """
+    """Adjacent windows that are alike."""
 
     start: int
+    """The address of the first."""
     count: int
     state: State
     diagnosis: Diagnosis | None = None
+    """Why they are not huge."""
     wanted: bool = True
+    """Whether the build of the file requests them."""
+
+    JSON = "start count state wanted code=diagnosis.code"
 
 
 class PartVerdict(Record):
-    """The state of one *part* of a process.
-
-    *windows* is the number of huge windows and *possible* that of all; *wanted* is the number that the build of the
-    file requests, and *wanted_huge* is how many of these are huge.  *diagnoses* say why not all of these are, with the
-    number of ``windows``, largest first; without a possible window there is one that says why.  *runs* are the
-    windows of each mapping, or None where only counts are known.
-    """
+    """The state of one part of a process."""
 
     part: CodePart
     windows: int
+    """How many windows are huge."""
     possible: int
+    """How many windows there are."""
     wanted: int
+    """How many the build of the file requests."""
     wanted_huge: int
+    """How many of these are huge."""
     diagnoses: tuple[Diagnosis, ...]
+    """Why not all of these are, with the number of ``windows``, largest first; or why no window is possible."""
     runs: tuple[tuple[WindowRun, ...] | None, ...]
+    """The windows of each mapping; None where only counts are known."""
+
+    JSON = (
+        "kind=part.kind path=part.path mappings=part.count text_bytes=part.text windows_huge=windows "
+        "windows_possible=possible diagnoses"
+    )
+
+
+class MappingVerdict(Record):
+    """The state of one mapping."""
+
+    mapping: Mapping
+    windows: tuple[WindowRun, ...] | None
+    """Adjacent windows that are alike, by address; None where only counts are known."""
+    page_size: int
+    staged: str | None
+    """One of `current`, `older`, `replaced`: it is of a staged copy of the file as it is, as it was, or of another."""
+
+    JSON = (
+        "path=mapping.path start=mapping.start end=mapping.end offset=mapping.offset text_bytes=mapping.size "
+        "huge_bytes=mapping.huge small_bytes=mapping.small head_bytes tail_bytes windows_huge windows_possible "
+        "how=mapping.how? staged windows_source windows"
+    )
+
+    @property
+    def head_bytes(self) -> int:
+        """Bytes before the first window."""
+        return self.mapping.ends(self.page_size)[0]
+
+    @property
+    def tail_bytes(self) -> int:
+        """Bytes after the last window."""
+        return self.mapping.ends(self.page_size)[1]
+
+    @property
+    def windows_huge(self) -> int:
+        """How many windows are huge."""
+        return self.mapping.windows_huge(self.page_size)
+
+    @property
+    def windows_possible(self) -> int:
+        """How many windows there are."""
+        return self.mapping.windows_possible(self.page_size)
+
+    @property
+    def windows_source(self) -> str:
+        """One of `pagemap_scan`, `smaps` (only counts are known)."""
+        return "smaps" if self.windows is None else "pagemap_scan"
 
 
 class Verdict(Record):
-    """The state of one process: of the requested *parts*, its program first.
-
-    *min_coverage* is the share in per cent of the text bytes that has to be huge; without it, all windows have to be.
-    *general* are diagnoses of no part.  *staged* has, by address, the state of each mapping of a staged copy
-    (`hugealign.watch.staged`).  *others* are large parts that were not requested, which count in no number.
-    """
+    """The state of one process."""
 
     process: Process
     parts: tuple[PartVerdict, ...]
+    """The requested parts, its program first."""
     page_size: int
     min_coverage: float | None = None
+    """The share of the text that has to be huge, in per cent; without it, all windows have to be."""
     general: tuple[Diagnosis, ...] = ()
+    """Diagnoses of no part."""
     staged: MappingOf[int, str] = _NOTHING
+    """By address, the state of each mapping of a staged copy (`hugealign.watch.staged`)."""
     others: tuple[PartVerdict, ...] = ()
+    """Large libraries, and code without a file, that were not requested and count in no number."""
+
+    JSON = (
+        "pid=process.pid inner_pids=process.inner_pids name=process.comm program=process.exe "
+        "elsewhere=process.elsewhere deleted thp_disabled=process.thp_disabled met text_bytes=text huge_bytes=huge "
+        "windows_huge=windows windows_possible=possible windows_wanted=wanted diagnoses mappings=by_mapping others"
+    )
+
+    @property
+    def deleted(self) -> bool:
+        """Whether a file of its text is gone."""
+        return any(mapping.deleted for mapping in self.mappings)
+
+    @property
+    def by_mapping(self) -> tuple[MappingVerdict, ...]:
+        """The state of each mapping."""
+        return tuple(
+            MappingVerdict(mapping, runs, self.page_size, self.staged.get(mapping.start))
+            for part in self.parts
+            for mapping, runs in zip(part.part.mappings, part.runs, strict=True)
+        )
 
     @property
     def mappings(self) -> tuple[Mapping, ...]:

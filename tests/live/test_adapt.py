@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import hugealign as api
@@ -27,11 +26,11 @@ from hugealign.process.pagemap import State
 from hugealign.watch import adapt as module
 from hugealign.watch.adapt import AdaptOptions, keep_adapting, undo
 from tests.costs import windows
+from tests.documents import check
 from tests.live.programs import NO_THP, NOBODY, ROOT, WINDOW, Programs, chill, hugealign
 from tests.live.programs import running as started
 from tests.support import advised, need, worded
 
-SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "adapt-1.schema.json").read_text(encoding="utf-8"))
 SHORT = AdaptOptions(windows=2, seconds=0.4, rate=100)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to advise other processes")
@@ -87,8 +86,7 @@ def running(arena: Path, windows: int, hot: int, *more: str, prefix: tuple[str, 
 def adapt(*words: str, statuses: tuple[int, ...] = (0,)) -> dict[str, Any]:
     done = hugealign("adapt", "--json", "--seconds", "0.4", *words)
     assert (done.returncode in statuses, done.stderr) == (True, ""), done.stdout
-    result: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+    result: dict[str, Any] = check(done.stdout)
     return result["processes"][0]  # type: ignore[no-any-return]
 
 

@@ -10,16 +10,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import hugealign as api
 from hugealign.diagnosis.catalogue import REMEDIES
 from hugealign.process.command_samples import sample_command
+from tests.documents import check
 from tests.live.programs import NOBODY, ROOT, chill, hugealign
 from tests.support import need, worded
 
-SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "advise-1.schema.json").read_text(encoding="utf-8"))
 # argv[1] functions, each on a page of its own, are called in turn for argv[2] milliseconds.
 SPREAD = """\
 #define _GNU_SOURCE
@@ -59,8 +58,7 @@ def sampling() -> None:
 def advise(*words: str, status: int, prefix: tuple[str, ...] = ()) -> dict[str, Any]:
     done = hugealign("advise", "--json", *words, prefix=prefix)
     assert (done.returncode, done.stderr) == (status, "")
-    result: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+    result: dict[str, Any] = check(done.stdout)
     return result
 
 

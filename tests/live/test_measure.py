@@ -14,14 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from hugealign.system import namespace
+from tests.documents import check
 from tests.live.programs import NOBODY, ROOT, hugealign
 from tests.support import need, worded
 
-SCHEMA = json.loads((ROOT / "hugealign" / "measuring" / "measure-1.schema.json").read_text(encoding="utf-8"))
 # Touches argv[1] of its pages of text, sleeps argv[2] milliseconds, and exits with argv[3]; huge text saves its faults.
 _SOURCE = """\
 #include <stdlib.h>
@@ -55,8 +54,7 @@ def measure(*words: object, **options: Any) -> dict[str, Any]:
     """Return what ``measure`` finds; what it says, and its status, follow from the interval."""
     done = hugealign("measure", "--json", *map(str, words), **options)
     assert done.stderr == "", done
-    document: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    document: dict[str, Any] = check(done.stdout)
     ratios = [side["cpu_of_first"] for side in document["sides"][1:]]
     faster = any(ratio is not None and ratio["high"] < 1 for ratio in ratios)
     assert (document["faster"], done.returncode) == (faster, int(not faster)), done

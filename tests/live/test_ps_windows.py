@@ -1,6 +1,5 @@
 """``hugealign ps`` window by window: against smaps, and with reasons that the kernel itself can be asked for."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,16 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from hugealign.process import pagemap as pagemap_module
 from hugealign.process import processes
 from hugealign.process.pagemap import State
-from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.documents import check
+from tests.live.programs import NOBODY, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.support import advised, worded
-
-SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "ps-1.schema.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -38,8 +35,7 @@ def warm(path: Path, *words: str) -> None:
 
 
 def document(*words: str) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(hugealign("ps", "--json", *words).stdout)
-    jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+    result: dict[str, Any] = check(hugealign("ps", "--json", *words).stdout)
     return result
 
 

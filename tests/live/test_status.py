@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Remedy
+from tests.documents import check
 from tests.live import filesystems
 from tests.live.booted import HUGEALIGN, System, booted
 from tests.live.programs import ROOT, Programs, hugealign, running
@@ -21,7 +21,6 @@ from tests.live.stock import module as module_words
 from tests.strace import faulty, happened, needs_strace
 from tests.support import worded
 
-SCHEMA = json.loads((ROOT / "hugealign/changes/status-1.schema.json").read_text(encoding="utf-8"))
 CONFIGURATION = """\
 version = 2
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
@@ -52,8 +51,7 @@ def ours(system: System, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def status(system: System, *words: str) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(ours(system, "status", "--json", *words).stdout)
-    jsonschema.validate(result, SCHEMA)
+    result: dict[str, Any] = check(ours(system, "status", "--json", *words).stdout)
     assert result["errors"] == []
     return result
 
@@ -234,8 +232,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def files(*prefix: str) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return code and facts of the files that are listed as fixed or replaced."""
-    result = json.loads(hugealign("status", "--json", prefix=prefix).stdout)
-    jsonschema.validate(result, SCHEMA)
+    result = check(hugealign("status", "--json", prefix=prefix).stdout)
     changes = [change["diagnosis"] for change in result["changes"]]
     codes = ("change.fixed", "change.replaced")
     return {change["subject"]: (change["code"], change["facts"]) for change in changes if change["code"] in codes}

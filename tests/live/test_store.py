@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+from tests.documents import check
 from tests.live import stock as stocks
 from tests.live.programs import ROOT, WINDOW, WINDOWS, huge_kib, hugealign, running
 from tests.live.stock import USER, command, mounts
@@ -22,7 +22,6 @@ from tests.support import advised, need, worded
 ALL = WINDOWS * WINDOW >> 10
 #: cap_net_raw+ep, as setcap(8) writes it: struct vfs_cap_data, linux/capability.h.
 CAPABILITY = bytes.fromhex("0100000200200000000000000000000000000000")
-SCHEMA = json.loads((ROOT / "hugealign/run/stage-1.schema.json").read_text(encoding="utf-8"))
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to make a store")
 
 
@@ -45,8 +44,7 @@ def stage(store: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(result, SCHEMA)
+    result: dict[str, Any] = check(done.stdout)
     return result
 
 

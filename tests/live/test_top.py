@@ -14,17 +14,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import hugealign as api
+from tests.documents import check
 from tests.live import filesystems
 from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.test_hung import Hung, hung  # noqa: F401 - a fixture
 from tests.strace import faulty
 from tests.support import advised, need, worded
 
-SCHEMA = json.loads((ROOT / "hugealign" / "watch" / "top-1.schema.json").read_text(encoding="utf-8"))
 # An arena of 8 MiB of code, written to, and argv[1] more mappings that are executable, every second one.
 _ARENA = """\
 #include <fcntl.h>
@@ -45,8 +44,7 @@ int main(int argc, char **argv) {
 def top(*words: str, prefix: tuple[str, ...] = ()) -> dict[str, Any]:
     done = hugealign("top", "--json", *words, prefix=prefix)
     assert (done.returncode, done.stderr) == (0, "")
-    result: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+    result: dict[str, Any] = check(done.stdout)
     return result
 
 
@@ -496,8 +494,7 @@ def test_json_of_a_watch_is_a_line_each() -> None:
     ) as process:
         assert process.stdout
         for number in range(2):
-            result = json.loads(process.stdout.readline())
-            jsonschema.validate(result, SCHEMA, cls=jsonschema.Draft202012Validator)
+            result = check(process.stdout.readline())
             assert bool(result["interval"]) == bool(number)
         process.kill()
 

@@ -1,14 +1,13 @@
 """The table, the JSON document and the metrics of `hugealign top`."""
 
-import json
 import re
 import shlex
 from dataclasses import replace
 
-import jsonschema
 import pytest
 
 from hugealign.cli.output import plain
+from hugealign.diagnosis import documents
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.io.units import printable
 from hugealign.machine.state import Held, State
@@ -20,7 +19,8 @@ from hugealign.watch.adapt import Adapted
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.top import Machine, ProgramRow
 from tests.costs import COSTS
-from tests.support import ROOT, advised
+from tests.documents import check
+from tests.support import advised
 from tests.unit.machine.test_plan import part
 
 M = 1 << 20
@@ -72,8 +72,7 @@ def test_what_is_saved(saving: Saving, shown: str) -> None:
     lines = [re.split(r"\s\s+", line.strip()) for line in table(machine)]
     column = next(line for line in lines if line[0] == "PROCS").index("SAVES")
     assert [line[column] for line in lines if line[-1] in ("/srv/app", "/srv/b")] == [shown, "-"]
-    document = json.loads(report.to_json(machine))
-    jsonschema.validate(document, json.loads((ROOT / "hugealign/watch/top-1.schema.json").read_text()))
+    document = check(documents.text(machine))
     assert document["rows"][0]["saving"] == {"low": saving.low, "value": saving.value, "high": saving.high}
 
 
@@ -90,7 +89,7 @@ def test_room_for_code_does_not_count_as_code() -> None:
     """As of PHP: 192 windows of room in six processes, of which 28 are in use."""
     code = replace(ROW, kind=CodeKind.CODE, part="PHP", windows_huge=0, windows_possible=192, windows_reachable=28)
     assert cells(table(replace(MACHINE, rows=(code,)))[-2])[3:] == ["0", "28", "28", "/srv/app (PHP code)"]
-    assert json.loads(report.to_json(replace(MACHINE, rows=(code,))))["rows"][0]["windows_possible"] == 192
+    assert check(documents.text(replace(MACHINE, rows=(code,))))["rows"][0]["windows_possible"] == 192
 
 
 LIBRARY = replace(ROW, part="/lib/a.so", kind=CodeKind.LIBRARY, files=frozenset({("/lib/a.so", 3)}))
@@ -193,11 +192,8 @@ def test_table_of_hostile_names() -> None:
 
 
 def test_document_follows_the_schema() -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((ROOT / "hugealign/watch/top-1.schema.json").read_text())
     for machine in (MACHINE, hostile()):
-        result = json.loads(report.to_json(machine))
-        jsonschema.validate(result, schema, cls=jsonschema.Draft202012Validator)
+        result = check(documents.text(machine))
     assert result["rows"][0]["program"] == printable(HOSTILE)
 
 

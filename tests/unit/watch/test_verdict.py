@@ -1,19 +1,20 @@
 """Judging a process: pure, on mappings made up here."""
 
-import json
 import re
 
 import pytest
 
 from hugealign.cli.output import plain
+from hugealign.diagnosis import documents
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.process.pagemap import Region, State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.watch.parts import CodeKind, CodePart, split
-from hugealign.watch.ps_report import details, ends, lines, text, to_json
+from hugealign.watch.ps_report import Report, details, lines, text
 from hugealign.watch.runtimes import RUNTIMES
 from hugealign.watch.verdict import Observed, Verdict, WindowRun, judge, judge_part
+from tests.documents import check
 
 M = 1 << 20
 WINDOW = 2 * M
@@ -204,7 +205,7 @@ def test_long_lists_are_cut_in_the_text_only() -> None:
     verdict = judge(process(mapping), (mapping,), WINDOW)
     assert (verdict.windows, verdict.possible) == (count // 2, count)
     assert len(details(verdict)) < 100
-    (shown,) = json.loads(to_json([verdict], [], WINDOW))["processes"][0]["mappings"]
+    (shown,) = check(documents.text(Report(WINDOW, [verdict], (), ())))["processes"][0]["mappings"]
     assert len(shown["windows"]) == count
 
 
@@ -230,15 +231,15 @@ def test_memory_that_nobody_touched_takes_no_time() -> None:
 
 
 def test_head_and_tail() -> None:
-    assert ends(HEAD, WINDOW) == (64 << 10, 0)
-    assert ends(HEAD.changed(end=0xA01000), WINDOW) == (64 << 10, 4 << 10)
-    assert ends(TINY, WINDOW) == (0, 0)
+    assert HEAD.ends(WINDOW) == (64 << 10, 0)
+    assert HEAD.changed(end=0xA01000).ends(WINDOW) == (64 << 10, 4 << 10)
+    assert TINY.ends(WINDOW) == (0, 0)
 
 
 def test_counts_alone_are_said_to_be_so() -> None:
     verdict = judge(process(SMALL), (SMALL,), WINDOW)
     assert any("only counts are known" in line for line in details(verdict))
-    (shown,) = json.loads(to_json([verdict], [], WINDOW))["processes"][0]["mappings"]
+    (shown,) = check(documents.text(Report(WINDOW, [verdict], (), ())))["processes"][0]["mappings"]
     assert (shown["windows_source"], shown["windows"], shown["windows_huge"]) == ("smaps", None, 2)
 
 
@@ -259,7 +260,7 @@ def test_large_parts_besides_the_program_count_for_nothing() -> None:
     verdict = judge(process(APP), (APP,), WINDOW).changed(others=(beside,))
     assert (verdict.met, codes(verdict)) == (True, [])
     assert lines(verdict)[1] == "  also: libc.so.6, 3.0 MiB: no window can be huge"
-    (shown,) = json.loads(to_json([verdict], [], WINDOW))["processes"][0]["others"]
+    (shown,) = check(documents.text(Report(WINDOW, [verdict], (), ())))["processes"][0]["others"]
     assert (shown["kind"], shown["path"], shown["text_bytes"]) == ("library", "/lib/libc.so.6", 3 * M - 4096)
     assert shown["diagnoses"][0]["code"] == "text.no-window"
 
