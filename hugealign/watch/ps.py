@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
-from hugealign.process import naming, running, starts
+from hugealign.process import groups, naming, running, starts
 from hugealign.process import processes as proc
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
@@ -138,8 +138,26 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     if general and not options.all and not mappings:
         look = Remedy("look", ("hugealign", "ps", "--all", str(process.pid)))
         general[0] = general[0].changed(remedy=look)
-    verdict = verdict.changed(others=others, general=tuple(general))
+    machine = _of_machine(process, verdict)
+    verdict = verdict.changed(others=others, general=tuple(general), machine=machine)
     return _remedied(verdict)
+
+
+def _of_machine(process: Process, verdict: Verdict) -> dict[int, str]:
+    """Return the names of the parts of the machine, by address of the mappings of *verdict* that are of them."""
+    from hugealign.machine import state  # most users never see one
+
+    result: dict[int, str] = {}
+    with suppress(HugealignError):
+        if known := state.read():
+            service = groups.service(groups.of_process(process.pid))
+            places = {path: one.part.name for one in known.in_place() for path in one.part.files}
+            for mapping in verdict.mappings:
+                if mapping.start in verdict.staged and service in known.services():
+                    result[mapping.start] = service
+                elif mapping.path in places and not process.elsewhere and not mapping.deleted:
+                    result[mapping.start] = places[mapping.path]
+    return result
 
 
 def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> list[CodePart]:

@@ -52,7 +52,7 @@ def table(verdicts: Sequence[Verdict], page_size: int, *, width: int = 0, verbos
                 little[_shared(verdict, m)] = m.size
                 continue
             how = _how(m) or ("small pages" if m.windows_possible(page_size) else "no whole window")
-            how += ", staged" * (m.start in verdict.staged)
+            how += ", staged" * (m.start in verdict.staged) + ", by enable --all" * (m.start in verdict.machine)
             key = (how, verdict.process.is_program(m), *_shared(verdict, m))
             alike.setdefault(key, []).append((verdict, m))
     rows = [("PID", "MAPPING", "TEXT", "WINDOWS", "COVERED", "HOW")]

@@ -84,11 +84,13 @@ class MappingVerdict(Record):
     page_size: int
     staged: str | None
     """One of `current`, `older`, `replaced`: it is of a staged copy of the file as it is, as it was, or of another."""
+    machine: str | None
+    """The part of `hugealign enable --all` that it is of, a file or a service; none for users who may not see that."""
 
     JSON = (
         "path=mapping.path start=mapping.start end=mapping.end offset=mapping.offset text_bytes=mapping.size "
         "huge_bytes=mapping.huge small_bytes=mapping.small head_bytes tail_bytes windows_huge windows_possible "
-        "how=mapping.how? staged windows_source windows"
+        "how=mapping.how? staged machine windows_source windows"
     )
 
     @property
@@ -132,6 +134,8 @@ class Verdict(Record):
     """By address, the state of each mapping of a staged copy (`hugealign.watch.staged`)."""
     others: tuple[PartVerdict, ...] = ()
     """Large libraries, and code without a file, that were not requested and count in no number."""
+    machine: MappingOf[int, str] = _NOTHING
+    """By address, the part of `hugealign enable --all` that a mapping is of."""
 
     JSON = (
         "pid=process.pid inner_pids=process.inner_pids name=process.comm program=process.exe "
@@ -148,7 +152,9 @@ class Verdict(Record):
     def by_mapping(self) -> tuple[MappingVerdict, ...]:
         """The state of each mapping."""
         return tuple(
-            MappingVerdict(mapping, runs, self.page_size, self.staged.get(mapping.start))
+            MappingVerdict(
+                mapping, runs, self.page_size, self.staged.get(mapping.start), self.machine.get(mapping.start)
+            )
             for part in self.parts
             for mapping, runs in zip(part.part.mappings, part.runs, strict=True)
         )

@@ -105,6 +105,19 @@ class Machine:
         kib = sum(int(line[1]) for line in lines if line[0] in ("FilePmdMapped:", "ShmemPmdMapped:"))
         return kib // (WINDOW >> 10)
 
+    def parts(self, *enter: str, first: str = "") -> list[str | None]:
+        """Return of which parts `ps` says that the text of a new process of the tool is; *first* comes before it."""
+        words = [
+            "sh",
+            "-c",
+            f"{first}/srv/tool wait & sleep 1; {HUGEALIGN} ps $! >&2; {HUGEALIGN} ps --json $!; kill $!",
+        ]
+        done = self.system.run(*enter, *words)
+        (process,) = json.loads(done.stdout.removeprefix("ready\n"))["processes"]
+        parts = [mapping["machine"] for mapping in process["mappings"]]
+        assert (", by enable --all\n" in done.stderr) == any(parts), done.stderr
+        return parts
+
 
 def _machine(built: Programs, file_system: str, name: str) -> Iterator[Machine]:
     if os.geteuid():
@@ -167,6 +180,8 @@ def test_copies_for_services_that_gain(copies: Machine) -> None:
     system.run("systemctl", "restart", "tools.service")
     inside = ("nsenter", "--target", system.pid("tools.service"), "--mount")
     assert (machine.huge("tool", *inside), machine.huge("tool")) == (WINDOWS, 0)
+    joined = "echo $$ >/sys/fs/cgroup/system.slice/tools.service/cgroup.procs; "
+    assert (machine.parts(*inside, first=joined), machine.parts()) == (["tools.service"], [None])
 
     again = machine.enable("--renew")
     assert ([one["name"] for one in again["held"]], again["take"], again["dropped"]) == (["tools.service"], [], [])
@@ -208,6 +223,7 @@ def test_in_place_for_all_that_start_it(in_place: Machine) -> None:
         assert machine.huge(name) == WINDOWS
     assert int(_field(system, "hugealign-hold.service", "Locked")) >= 4 * WINDOWS * WINDOW >> 10
 
+    assert machine.parts() == ["/srv/tool"]
     assert "/srv/tool: in place, 3 of 3 windows huge" in system.hugealign("status").stdout
     machine.put("tool", version="VERSION2")
     system.run("systemctl", "restart", "hugealign-hold.service")
