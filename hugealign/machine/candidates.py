@@ -50,14 +50,22 @@ class Candidates:
     """Looks for the parts of a machine that could be huge."""
 
     def __init__(
-        self, samples: MachineSamples, costs: TextCosts | None, policy: Policy, taken: Iterable[str] = ()
+        self,
+        samples: MachineSamples,
+        costs: TextCosts | None,
+        policy: Policy,
+        taken: Iterable[str] = (),
+        fixes: copies.Fixes | None = None,
     ) -> None:
-        """Look at *samples*; *taken* are names of parts that are in force.  Without *costs*, no saving is known."""
+        """Look at *samples*; *taken* are names of parts that are in force, *fixes* get what is found of these.
+
+        Without *costs*, no saving is known.
+        """
         self._samples = samples
         self._costs = costs
         self._policy = policy
         self._taken = frozenset(taken)
-        self._fixes = copies.Fixes()
+        self._fixes = fixes or copies.Fixes()
         self._page_size = kernel.huge_page_size()
         self._keeping: dict[int, bool] = {}
 
@@ -144,7 +152,7 @@ class Candidates:
         included = self._policy.includes(unit)
         if not self._could(uses, paths) and not included:
             return None
-        chosen, inside, windows = self._worth_copies(uses, paths)
+        chosen, inside, windows = self._worth_copies(uses, paths, every=included or self._policy.everything)
         if not chosen:
             return None
         seconds = sum(use.seconds for use in uses)
@@ -164,9 +172,9 @@ class Candidates:
         return replace(part, memory=planned.memory)
 
     def _worth_copies(
-        self, uses: Sequence[Use], paths: Iterable[str]
+        self, uses: Sequence[Use], paths: Iterable[str], *, every: bool
     ) -> tuple[list[str], dict[str, set[int]], dict[str, int]]:
-        """Return those of *paths* that only a copy makes huge and that are worth one.
+        """Return those of *paths* that only a copy makes huge and that are worth one, or *every* one.
 
         With the pages of each that are in windows, and the number of its windows.
         """
@@ -178,7 +186,7 @@ class Candidates:
         most = faults.total()
         chosen, inside, windows = [], {}, {}
         for path, count in sorted(faults.items(), key=lambda item: (-item[1], item[0])):
-            if count <= _WORTH * most and not self._policy.everything:
+            if count <= _WORTH * most and not every:
                 continue
             with suppress(HugealignError, OSError), opened(path) as fd:
                 origin = copies.source(path, fd, self._fixes if self._policy.fix else None)

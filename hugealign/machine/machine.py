@@ -3,9 +3,9 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis
@@ -38,13 +38,14 @@ Sampler = Callable[[float], MachineSamples]
 class Outcome:
     """What is in force after a look at the machine, and what that changed: *plan* has what is new, and what was left.
 
-    *dropped* are parts that are no longer in force, *failed* those that could not be made.
+    *dropped* are parts that are no longer in force, *failed* those that could not be made.  *fixes* are those found.
     """
 
     state: State
     plan: MachinePlan
     dropped: tuple[Part, ...] = ()
     failed: tuple[Diagnosis, ...] = ()
+    fixes: copies.Fixes = field(default_factory=copies.Fixes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,13 @@ def enable_all(
         outcome = _looked(policy, before, seconds, sampler) if programs.manager_runs() else Outcome(before, _NOTHING)
         databases = [path for path in units.DATABASES if os.path.exists(path)]
         texts = units.texts(command, words, databases, os.path.dirname(state.path()))
-        _write_units(texts)
+        state.write(before)  # first, so that `hugealign status` finds what a killed run has written
+        try:
+            _write_units(texts)
+        except DiagnosedError:
+            if not any(map(os.path.lexists, map(_path, units.NAMES))):
+                state.remove()
+            raise
         return _applied(outcome, before, policy)
 
 
@@ -112,8 +119,23 @@ def note_failure(error: HugealignError) -> None:
             state.write(replace(before, looked=int(time.time()), failure=diagnosed("", error).code))
 
 
+def leave(services: Collection[str]) -> None:
+    """Leave *services*, which a person has enabled, out of what is in force: they stay so after `disable_all`.
+
+    Raises HugealignError.
+    """
+    known = state.read()
+    if known and not set(services).isdisjoint(known.services()):
+        with state.alone(wait=True):
+            if known := state.read():
+                held = tuple(one for one in known.held if one.part.how != COPIES or one.part.name not in services)
+                state.write(replace(known, held=held))
+
+
 def disable_all() -> list[str]:
     """Undo all of it, and return what was removed: the names of units and of services.  Raises HugealignError."""
+    if programs.manager_runs() and os.path.exists(_path(units.LOOK)):
+        programs.systemctl("stop", "--", units.LOOK)  # what it has begun is undone with the rest
     with state.alone():
         known = None
         with suppress(DiagnosedError):  # damaged: services that are enabled stay so, and `hugealign status` lists them
@@ -121,22 +143,28 @@ def disable_all() -> list[str]:
         paths = [path for path in map(_path, units.NAMES) if os.path.lexists(path)]
         if known is None and not paths:
             raise RefusalError("machine.not-enabled")
-        removed = []
+        removed = [unit for unit in (known.services() if known else ()) if _disable(unit)]
+        try:
+            for path in (*map(units.link, units.WANTED), *paths):
+                _unlink(path)
+        except OSError as error:
+            raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
+        removed += map(os.path.basename, paths)
+        state.remove()
         if programs.manager_runs():
             for name in (units.TIMER, units.PACKAGES, units.HOLD):
                 with suppress(HugealignError):  # it is not loaded
                     programs.systemctl("stop", "--", name)
-        for unit in known.services() if known else ():
-            with suppress(RefusalError):
-                enable.disable(unit)
-                removed.append(unit)
-        for path in (*map(units.link, units.WANTED), *paths):
-            _unlink(path)
-        removed += map(os.path.basename, paths)
-        state.remove()
-        if programs.manager_runs():
             programs.systemctl("daemon-reload")
         return removed
+
+
+def _disable(unit: str) -> bool:
+    """Disable the service *unit*, and return whether it was enabled.  Raises HugealignError."""
+    try:
+        return bool(enable.disable(unit))
+    except RefusalError:
+        return False
 
 
 _NOTHING = MachinePlan((), ())
@@ -153,31 +181,35 @@ def _looked(policy: Policy, before: State, seconds: float, sampler: Sampler) -> 
     stay = [one for one in stay if one.part.windows]
     wanted = {part.name for part in kept([one.part for one in stay], policy)}
     stay = [one for one in stay if one.part.name in wanted]
-    found = Candidates(samples, costs, policy, [one.part.name for one in stay]).find()
+    fixes = copies.Fixes()
+    found = Candidates(samples, costs, policy, [one.part.name for one in stay], fixes).find()
     chosen = choose(found.parts, policy, [one.part for one in stay])
     left = (*chosen.left, *found.left)
     counts = Counter(diagnosis.code for diagnosis in left)
     after = State(before.since, tuple(stay), now, "", dict(sorted(counts.items())))
     names = {one.part.name for one in stay}
     dropped = tuple(one.part for one in before.held if one.part.name not in names)
-    return Outcome(after, MachinePlan(chosen.take, left), dropped)
+    return Outcome(after, MachinePlan(chosen.take, left), dropped, fixes=fixes)
 
 
 def _applied(outcome: Outcome, before: State, policy: Policy) -> Outcome:
     """Make it so: first what is dropped, then what is new; return what is in force then."""
-    for part in outcome.dropped:
-        if part.how == COPIES:
-            with suppress(HugealignError):
-                enable.disable(part.name)
     now = int(time.time())
     held, failed = list(outcome.state.held), []
+    for one in before.held:
+        if one.part.how == COPIES and one.part in outcome.dropped:
+            try:
+                _disable(one.part.name)
+            except HugealignError as error:
+                held.append(one)
+                failed.append(diagnosed(one.part.name, error))
     # Written before it is done: what a killed run has begun is found by `disable --all`.
     intended = [*held, *(Held(part, now, now, _identities(part)) for part in outcome.plan.take)]
     state.write(replace(outcome.state, held=tuple(intended)))
     for part in outcome.plan.take:
         try:
             if part.how == COPIES:
-                enable.enable(part.name, EnableOptions(part.files, fix=policy.fix))
+                enable.enable(part.name, EnableOptions(part.files, fix=policy.fix), outcome.fixes)
             held.append(Held(part, now, now, _identities(part)))
         except HugealignError as error:
             failed.append(diagnosed(part.name, error))

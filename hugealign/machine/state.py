@@ -132,8 +132,8 @@ def remove() -> None:
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
-    """Keep others from changing the machine meanwhile.  Raises HugealignError if one does."""
+def alone(*, wait: bool = False) -> Iterator[None]:
+    """Keep others from changing the machine meanwhile.  Raises HugealignError if one does, unless it is to *wait*."""
     # The directory of units: it is there, it is the machine's, and a lock on it leaves nothing behind.
     try:
         fd = os.open(PLACE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -141,7 +141,7 @@ def alone() -> Iterator[None]:
         raise DiagnosedError("service.unit-file", file=PLACE, error=error_name(error)) from error
     with using(fd):
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError as error:
             raise DiagnosedError("machine.busy") from error
         yield

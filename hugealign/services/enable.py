@@ -201,9 +201,9 @@ def _write(path: str, text: str) -> None:
         raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
 
 
-def enable(unit: str, options: EnableOptions) -> Enabled:
+def enable(unit: str, options: EnableOptions, fixes: copies.Fixes | None = None) -> Enabled:
     """Write what `plan` returns; the service stays as it was until it is restarted.  Raises HugealignError."""
-    enabled = plan(unit, options)
+    enabled = plan(unit, options, fixes)
     before = {path: _ours(path) for path in dropins.paths(enabled.name)}
     written: list[str] = []
     try:

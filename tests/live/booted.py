@@ -64,10 +64,10 @@ class System:
         self.root = root
         self._pid = pid
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in it."""
+    def run(self, *words: str, seconds: float = _SECONDS) -> subprocess.CompletedProcess[str]:
+        """Run a command in it, for so many *seconds* at most."""
         enter = ("nsenter", "--target", str(self._pid), "--all", "env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
-        return subprocess.run([*enter, *words], check=False, capture_output=True, text=True, timeout=_SECONDS)
+        return subprocess.run([*enter, *words], check=False, capture_output=True, text=True, timeout=seconds)
 
     def hugealign(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run our command in it."""

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,10 +14,11 @@ from typing import Any
 import pytest
 
 from tests.build.manual import blocks
+from tests.build.projects import write
 from tests.live import filesystems, servers
 from tests.live.booted import HUGEALIGN, System, booted
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs
-from tests.support import worded
+from tests.support import need, run, worded
 
 _FLAGS = ("-fuse-ld=bfd", "-Wl,-T,pad.ld", "-Wl,-z,max-page-size=0x200000", "-Wl,-z,separate-code")
 #: Touches all of its text, as a program that starts often does, and ends; or waits.
@@ -119,7 +122,7 @@ class Machine:
         return parts
 
 
-def _machine(built: Programs, file_system: str, name: str) -> Iterator[Machine]:
+def _machine(built: Programs, file_system: str, name: str, packages: tuple[str, ...] = ()) -> Iterator[Machine]:
     if os.geteuid():
         pytest.skip("root is needed to boot a system")
     (built.directory / "tool.c").write_text(_TOOL)
@@ -132,7 +135,7 @@ def _machine(built: Programs, file_system: str, name: str) -> Iterator[Machine]:
         subprocess.run(words, cwd=built.directory, check=True)
     work = built.directory / name
     work.mkdir()
-    with filesystems.mounted(file_system, work, size=4 << 30) as at, booted(at) as system:
+    with filesystems.mounted(file_system, work, size=4 << 30) as at, booted(at, packages) as system:
         yield Machine(system, built.directory)
 
 
@@ -144,6 +147,12 @@ def copies(built: Programs) -> Iterator[Machine]:
 @pytest.fixture
 def in_place(built: Programs) -> Iterator[Machine]:
     yield from _machine(built, "ext4", "machine-in-place")
+
+
+@pytest.fixture
+def fleet(built: Programs) -> Iterator[Machine]:
+    packages = ("python3", "rpm", "ansible-core", "cloud-init")
+    yield from _machine(built, "btrfs", "machine-fleet", packages)
 
 
 def _left(document: dict[str, Any]) -> dict[str, str]:
@@ -260,6 +269,99 @@ def test_in_place_for_all_that_start_it(in_place: Machine) -> None:
     assert _wait(lambda: machine.listed() == before), f"{before}\n{machine.listed()}"
 
 
+@pytest.mark.matrix
+@pytest.mark.timeout(1200)
+def test_nothing_is_half_done(copies: Machine) -> None:
+    machine, system = copies, copies.system
+    before = machine.listed()
+    _two_at_once(machine)
+    _with_a_disk_that_nobody_writes(machine)
+    _full_memory(machine)
+    _rolled_back(machine)
+    _another_clock(machine)
+
+    enabled = system.hugealign("enable", "--file=/srv/tool", "tools.service")  # by hand: it stays so
+    assert not enabled.returncode, enabled.stderr
+    assert not system.hugealign("disable", "--all").returncode
+    assert worded("change.service") in system.hugealign("status").stdout
+    assert not system.hugealign("disable", "tools.service").returncode
+    system.run("systemctl", "restart", "tools.service")
+    assert _wait(lambda: machine.listed() == before), f"{before}\n{machine.listed()}"
+
+    begun = 0
+    for tenths in range(10, 60, 4):
+        killed = system.run("timeout", "-s", "KILL", str(tenths / 10), HUGEALIGN, "enable", "--all", "--for", "1")
+        undone = system.hugealign("disable", "--all")
+        assert (undone.returncode == 0) == (worded("machine.not-enabled") not in undone.stderr)
+        begun += killed.returncode == -9 and undone.returncode == 0
+        assert _wait(lambda: machine.listed() == before), f"{tenths}:\n{before}\n{machine.listed()}"
+    assert begun  # one at least was killed in the middle
+
+
+def _two_at_once(machine: Machine) -> None:
+    look = f"{HUGEALIGN} enable --all --for 2 --json"
+    done = machine.system.run("sh", "-c", f"{look} & {look}; echo $?; wait $!; echo $?")
+    statuses = [line for line in done.stdout.splitlines() if line.isdecimal()]
+    assert (sorted(statuses), done.stdout.count('"machine.busy"')) == (["0", "3"], 1), done.stdout
+
+
+def _with_a_disk_that_nobody_writes(machine: Machine) -> None:
+    """Neither a look nor `disable --all` can write to /etc: what is in force stays, and is known."""
+    system, policy = machine.system, machine.system.root / "etc/hugealign.toml"
+    policy.write_text('exclude = ["tools.service"]\n')
+    system.run("sh", "-c", "mount --bind /etc /etc; mount -o remount,bind,ro /etc")
+    before = machine.listed()
+    done = system.hugealign("enable", "--all", "--renew", "--for", "2", "--json")
+    document = json.loads(done.stdout)
+    assert ([one["name"] for one in document["held"]], document["failed"][0]["code"]) == (
+        ["tools.service"],
+        "service.unit-file",
+    )
+    assert '"service.unit-file"' in system.hugealign("disable", "--all", "--json").stdout
+    assert machine.listed() == before
+    assert system.run("systemctl", "is-active", "hugealign-all.timer").stdout == "active\n"
+    system.run("umount", "/etc")
+    policy.unlink()
+
+
+def _full_memory(machine: Machine) -> None:
+    """Without room for a copy, a service starts as before; with room, its next start has one."""
+    system = machine.system
+    assert _restarted(machine) == WINDOWS
+    used = "$(df -k --output=used /run/hugealign | tail -n 1)"
+    full = f"touch /run/hugealign/kept; mount -o remount,size=$(({used} + 1024))k /run/hugealign"
+    system.run("sh", "-c", full)  # an empty one would be mounted anew
+    machine.put("tool", version="VERSION2" * (4 << 20))  # larger than the copy whose place it could take
+    assert _restarted(machine) == 0
+    journal = system.run("journalctl", "--unit=hugealign-for-tools").stdout
+    assert worded("copy.failed", error="ENOSPC") in journal, journal
+    system.run("sh", "-c", "rm /run/hugealign/kept; mount -o remount,size=50% /run/hugealign")
+    assert _restarted(machine) == WINDOWS
+
+
+def _rolled_back(machine: Machine) -> None:
+    machine.put("tool", version="VERSION1")
+    assert _restarted(machine) == WINDOWS
+    assert [one["name"] for one in machine.enable("--renew")["held"]] == ["tools.service"]
+
+
+def _another_clock(machine: Machine) -> None:
+    """The clock jumps forty days ahead and back: what is in use stays."""
+    jump = "import runpy, sys, time; now = time.time; time.time = lambda: now() + 40 * 86400; "
+    words = f"sys.path[0] = '/opt/hugealign'; sys.argv[1:] = {['enable', '--all', '--renew', '--for', '2']}; "
+    script = f"{jump}{words}runpy.run_module('hugealign', run_name='__main__')"
+    done = machine.system.run("python3", "-c", script)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert "tools.service: copies, 3 windows" in machine.system.hugealign("status").stdout
+    assert [one["name"] for one in machine.enable("--renew")["held"]] == ["tools.service"]
+
+
+def _restarted(machine: Machine) -> int:
+    """Return how many windows of the tool are huge for its service, which starts again."""
+    assert not machine.system.run("systemctl", "restart", "tools.service").returncode
+    return machine.huge("tool", "nsenter", "--target", machine.system.pid("tools.service"), "--mount")
+
+
 def _keeps(machine: Machine) -> bool:
     system = machine.system
     system.run("systemctl", "stop", "idle.service")
@@ -311,3 +413,123 @@ def test_switched_on_in_an_image_it_begins_with_the_first_boot(built: Programs) 
                 == 2
             )
             assert not system.hugealign("disable", "--all").returncode
+
+
+_PACKAGE = {
+    "control": """\
+Source: fleet
+Maintainer: Nobody <nobody@fleet.example>
+Build-Depends: debhelper-compat (= 13)
+
+Package: fleet
+Architecture: all
+Depends: hugealign, ${misc:Depends}
+Description: the fleet's own
+ It has the policy.
+""",
+    "changelog": """\
+fleet (1) unstable; urgency=low
+
+  * First.
+
+ -- Nobody <nobody@fleet.example>  Mon, 23 Nov 2026 10:00:00 +0000
+""",
+    "rules": "#!/usr/bin/make -f\n%:\n\tdh $@\n",
+    "install": "hugealign.toml etc\n",
+}
+_SPEC = """\
+Name: fleet
+Version: 1
+Release: 1
+Summary: The fleet's own
+License: none
+BuildArch: noarch
+%description
+It has the policy.
+%files
+{scripts}
+"""
+#: Only what the guide names: the other modules are for machines of their own.
+_CLOUD = """\
+cloud_init_modules: [write-files]
+cloud_config_modules: [runcmd]
+cloud_final_modules: [package-update-upgrade-install, scripts-user]
+"""
+_STAGES = ("init --local", "init", "modules --mode config", "modules --mode final")
+
+
+@pytest.mark.matrix
+@pytest.mark.timeout(1800)
+def test_what_a_fleet_types(fleet: Machine, tmp_path: Path) -> None:
+    """The page's cloud-init, Ansible and packages, from a repository that has the package; then it is removed."""
+    need("dh", "rpmbuild", "dpkg-scanpackages")
+    system, root = fleet.system, fleet.system.root
+    guide = (ROOT / "docs/guides/machine.md").read_text().partition("## A fleet")[2]
+    _, tasks, cloud, postinst, prerm, spec = re.findall(r"(?ms)^```\w+\n(.*?)^```$", guide)[:6]
+    run(ROOT / "packaging/deb.sh", tmp_path / "deb", "--build=binary", check=True)
+    (root / "srv/repository").mkdir()
+    shutil.copy(next((tmp_path / "deb").glob("hugealign_*.deb")), root / "srv/repository")
+    listed = run("dpkg-scanpackages", ".", cwd=root / "srv/repository", check=True).stdout
+    (root / "srv/repository/Packages").write_text(listed)
+    shutil.rmtree(root / "etc/apt/sources.list.d")
+    (root / "etc/apt/sources.list").write_text("deb [trusted=yes] file:/srv/repository ./\n")
+    before = fleet.listed()
+
+    seed = root / "var/lib/cloud/seed/nocloud"
+    seed.mkdir(parents=True)
+    (seed / "user-data").write_text(f"#cloud-config\n{cloud}")
+    (seed / "meta-data").write_text("instance-id: one\n")
+    (root / "etc/cloud/cloud.cfg.d/99_test.cfg").write_text(_CLOUD)
+    for stage in _STAGES:
+        done = system.run("cloud-init", *stage.split(), seconds=300)
+        assert not done.returncode, done.stdout + done.stderr
+    assert (root / "etc/hugealign.toml").read_text() == 'max = "2%"\n'
+    _is_on(fleet)
+
+    (root / "srv/hugealign.toml").write_text('max = "3%"\n')
+    (root / "srv/play.yml").write_text(f"- hosts: localhost\n  tasks:\n{textwrap.indent(tasks, '    ')}")
+    play = ("env", "LC_ALL=C.UTF-8", "ansible-playbook", "-c", "local", "-i", "localhost,", "/srv/play.yml")
+    for changed in (2, 0):
+        done = system.run(*play, seconds=300)
+        assert f"changed={changed} " in done.stdout, done.stdout + done.stderr
+    _is_on(fleet)
+
+    source = tmp_path / "fleet"
+    write(source / "debian", {**_PACKAGE, "postinst": postinst, "prerm": prerm})
+    (source / "debian/rules").chmod(0o755)
+    (source / "hugealign.toml").write_text('max = "4%"\n')
+    run("dpkg-buildpackage", "-us", "-uc", "-b", cwd=source, check=True)
+    (tmp_path / "fleet.spec").write_text(_SPEC.format(scripts=spec))
+    run("rpmbuild", "-bb", "--define", f"_topdir {tmp_path}/rpm", tmp_path / "fleet.spec", check=True)
+    shutil.copy(tmp_path / "fleet_1_all.deb", root / "srv/fleet.deb")
+    shutil.copy(next((tmp_path / "rpm").glob("RPMS/*/*.rpm")), root / "srv/fleet.rpm")
+    (root / "etc/hugealign.toml").unlink()
+    for install, remove in (
+        (("dpkg", "-i", "/srv/fleet.deb"), ("dpkg", "-P", "fleet")),
+        (("rpm", "-i", "--nodeps", "--force-debian", "/srv/fleet.rpm"), ("rpm", "-e", "--nodeps", "fleet")),
+    ):
+        _done(system, *install)
+        _is_on(fleet)
+        _done(system, *remove)
+
+    _done(system, "hugealign", "enable", "--all")
+    assert _restarted(fleet) == WINDOWS
+    _done(system, "dpkg", "-r", "hugealign")
+    assert _restarted(fleet) == 0
+    _done(system, "dpkg", "-P", "hugealign")
+    left = set(fleet.listed().splitlines()) - set(before.splitlines())
+    assert not [line for line in left if "hugealign" in line], left
+
+
+def _is_on(machine: Machine) -> None:
+    """Hold that the machine is on, its service with it, and switch it off."""
+    shown = machine.system.run("hugealign", "status").stdout
+    assert "tools.service: copies, 3 windows" in shown, shown
+    assert machine.system.run("systemctl", "is-active", "hugealign-all.timer").stdout == "active\n"
+    _done(machine.system, "hugealign", "disable", "--all")
+
+
+def _done(system: System, *words: str) -> None:
+    """Run a command that must succeed, and may take minutes."""
+    done = system.run(*words, seconds=300)
+    assert not done.returncode, f"{words}: {done.stdout}{done.stderr}"
