@@ -61,9 +61,12 @@ class MachineSamples:
 
 @dataclass(slots=True)
 class _Running(Space):
-    """The mappings of one process, who has started it, and the *use* that it counts to once its program is known."""
+    """The mappings of one process, who has started it, and the *use* that it counts to once its program is known.
 
-    owner: str = ""
+    One that ended before its *owner* was known, None, counts to nothing: it may be a container's.
+    """
+
+    owner: str | None = None
     root: bool = False
     use: Use | None = None
 
@@ -100,7 +103,7 @@ class _Everything(Records):
 
     def use(self, program: str, running: _Running) -> Use:
         """Return the use of *program* by who has started *running*."""
-        key = program, running.owner, running.root
+        key = program, running.owner or "", running.root
         if key not in self.uses and len(self.uses) >= _MOST:
             key = "", "", False
         return self.uses.setdefault(key, Use(*key))
@@ -116,10 +119,10 @@ class _Everything(Records):
         """Add a mapping; the first one of a program is that of its own text (load_elf_binary in fs/binfmt_elf.c)."""
         running = self.space(pid)
         running.map(start, length, offset, name)
-        if running.use is None:
+        if running.use is None and running.owner is not None:
             running.use = self.use(name, running)
             running.use.starts += 1
-        if name.startswith("/") and len(running.use.files) < _MOST:
+        if running.use and name.startswith("/") and len(running.use.files) < _MOST:
             running.use.files[name] = inode
 
     def sample(self, space: Space, address: int, size: int) -> None:  # noqa: ARG002

@@ -444,10 +444,10 @@ Release: 1
 Summary: The fleet's own
 License: none
 BuildArch: noarch
+{scripts}
 %description
 It has the policy.
 %files
-{scripts}
 """
 #: Only what the guide names: the other modules are for machines of their own.
 _CLOUD = """\
