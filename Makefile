@@ -20,7 +20,7 @@ KERNEL_PACKAGES := qemu-system-x86 qemu-system-arm busybox-static xfsprogs btrfs
 	flex bison bc libelf-dev xz-utils mmdebstrap apparmor secilc zstd \
 	qemu-system-misc qemu-system-ppc opensbi qemu-slof gcc-powerpc64le-linux-gnu
 
-.PHONY: help count demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage format bench rules docs manual docs-live tables schemas share pad install uninstall man deb rpm wheel setup clean
+.PHONY: help count demo test test-lab test-links test-live test-kernels test-postgres test-mysql test-prebuilt test-fresh test-archive check coverage mutants format bench rules docs manual docs-live tables schemas share pad install uninstall man deb rpm wheel setup clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -96,6 +96,10 @@ format: $(CHECKERS)/installed ## format the Python
 coverage: setup ## lines and branches that tests/unit and tests/commands reach, in child processes too
 	$(call pip,coverage)
 	tests/coverage.sh $(VENV) $(or $(ARGS),tests/unit tests/commands)
+
+mutants: setup ## change the modules that guard users at 200 random places, and count what the tests do not notice
+	$(call pip,mutants)
+	$(PYTHON) -m tests.mutants $(ARGS)
 
 bench: setup ## benchmarks: ratios, side by side
 	$(PYTHON) -m lab.bench.costs --write docs/measured/cost.md

@@ -257,10 +257,10 @@ def _staged(
         _copy(store, origin, identity, private)
     try:
         _point(_top(store), link.removeprefix(place), identity)
-    except OSError:
+    except OSError as error:
         if made:
             os.unlink(identity, dir_fd=store)
-        raise
+        raise DiagnosedError("store.failed", store=place, error=error_name(error)) from error
     copy = _open(store, identity)
     state = MADE if made else THERE
     try:

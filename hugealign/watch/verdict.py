@@ -85,7 +85,7 @@ class MappingVerdict(Record):
     staged: str | None
     """One of `current`, `older`, `replaced`: it is of a staged copy of the file as it is, as it was, or of another."""
     machine: str | None
-    """The part of `hugealign enable --all` that it is of, a file or a service; none for users who may not see that."""
+    """The part of `enable --all` that it is of, a file or a service; none for who may not see that; since 1.1."""
 
     JSON = (
         "path=mapping.path start=mapping.start end=mapping.end offset=mapping.offset text_bytes=mapping.size "

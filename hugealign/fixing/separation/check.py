@@ -14,9 +14,9 @@ import os
 import struct
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import ne
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import Step
@@ -43,7 +43,9 @@ _SHT_SYMTAB, _SHT_NOTE, _SHT_DYNSYM = 2, 7, 11
 _DT_RELA, _DT_RELASZ, _DT_JMPREL, _DT_PLTRELSZ, _DT_RELR, _DT_RELRSZ = 7, 8, 23, 2, 36, 35
 #: Relocations whose addend is an address if they have no symbol: RELATIVE, IRELATIVE, 64; by processor.
 _ADDRESSES = {62: (8, 37, 1), 183: (1027, 1032, 257)}
-_STT_TLS, _SHN_ABS = 6, 0xFFF1
+_STT_TLS = 6
+
+_Item = TypeVar("_Item")
 
 
 class _File:
@@ -129,6 +131,12 @@ def _fail(what: str, address: int) -> NoReturn:
     raise RefusalError("fix.check", part=what, address=f"{address:#x}")
 
 
+def _pairs(what: str, old: Sequence[_Item], new: Sequence[_Item]) -> Iterable[tuple[_Item, _Item]]:
+    if len(old) != len(new):
+        _fail(what, 0)
+    return zip(old, new, strict=True)
+
+
 def _is_loaded(segment: Segment, image: Image) -> bool:
     """Return whether the loader puts the contents of *segment* at its address."""
     return any(
@@ -140,9 +148,8 @@ def _is_loaded(segment: Segment, image: Image) -> bool:
 
 def _check_segments(before: _File, after: _File, step: Step) -> None:
     old, new = before.image, after.image
-    for a, b in zip(
-        [s for s in old.segments if s.p_type != PT_LOAD], [s for s in new.segments if s.p_type != PT_LOAD], strict=True
-    ):
+    others = ([s for s in image.segments if s.p_type != PT_LOAD] for image in (old, new))
+    for a, b in _pairs("program header", *others):
         same = (a.p_type, a.p_flags, a.p_align) == (b.p_type, b.p_flags, b.p_align)
         if not same or b.p_vaddr != step(a.p_vaddr) or (a.p_memsz != b.p_memsz and a.p_type != PT_PHDR):
             _fail("program header", a.p_vaddr)
@@ -174,12 +181,12 @@ def _check_segments(before: _File, after: _File, step: Step) -> None:
                 _fail("segment", low)
 
 
-def _within(address: int, segment: object) -> bool:
-    return segment.p_vaddr < address < segment.p_vaddr + segment.p_memsz  # type: ignore[attr-defined,no-any-return]
+def _within(address: int, segment: Segment) -> bool:
+    return segment.p_vaddr < address < segment.p_vaddr + segment.p_memsz
 
 
 def _check_sections(old: Image, new: Image, step: Step) -> None:
-    for a, b in zip(old.sections, new.sections[: len(old.sections)], strict=True):
+    for a, b in _pairs("section", old.sections, new.sections[: len(old.sections)]):
         kept = (a.name, a.sh_type, a.sh_flags) == (b.name, b.sh_type, b.sh_flags)
         address = step(a.sh_addr) if a.sh_flags & SHF_ALLOC else a.sh_addr
         if (
@@ -193,7 +200,7 @@ def _check_sections(old: Image, new: Image, step: Step) -> None:
 def _check_dynamic(old: _File, new: _File, step: Step) -> None:
     loads = old.image.load_segments
     first, last = loads[0].p_vaddr, loads[-1].p_vaddr + loads[-1].p_memsz
-    for (tag, a), (other, b) in zip(old.dynamic, new.dynamic, strict=True):
+    for (tag, a), (other, b) in _pairs("dynamic section", old.dynamic, new.dynamic):
         # What is no pointer stays: a size or a flag that moved would also differ from what the step function says.
         if tag != other or (b != a and (b != step(a) or not first <= a <= last)):
             _fail("dynamic section", a)
@@ -263,12 +270,12 @@ def _check_symbols(old: _File, new: _File, tables: tuple[Section, Section], step
         if x[0::3] != y[0::3] or x[2::3] != y[2::3]:
             _fail("symbol", a.sh_addr)
         for first, was, now in zip(x[0::3], x[1::3], y[1::3], strict=True):
+            section, of_thread = first >> 48, first >> 32 & 15 == _STT_TLS
             if was == now:
-                section = first >> 48
-                still = not was or section >= 0xFF00 or first >> 32 & 15 == _STT_TLS or not moved.get(section)
+                still = not was or section >= 0xFF00 or of_thread or not moved.get(section)
                 if not still and (section or step(was) != was) and _inside(was, bounds[section]):
                     _fail("symbol", was)
-            elif now - was != moved.get(first >> 48, step(was) - was) and now != step(was):
+            elif of_thread or (now - was != moved.get(section, step(was) - was) and now != step(was)):
                 _fail("symbol", was)
 
 
