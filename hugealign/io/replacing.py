@@ -89,7 +89,7 @@ def beside(path: str) -> Iterator[str]:
     real = _real(path)
     with _directory(real) as (place, name):
         temporary = _temporary_name()
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
         with using(os.open(temporary, flags, 0o666, dir_fd=place)) as fd:
             try:
                 _mark(fd)
@@ -181,13 +181,13 @@ class _New:
         self._place = place
         self._name = ""
         try:
-            self.fd = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=place)
+            self.fd = os.open(".", os.O_TMPFILE | os.O_RDWR, mode, dir_fd=place)
         except OSError as error:
             # No O_TMPFILE: EISDIR from the kernel, EOPNOTSUPP from the file system, ENOENT from some network ones.
             if error.errno not in (errno.EISDIR, errno.EOPNOTSUPP, errno.ENOENT):
                 raise
             self._name = _temporary_name()
-            self.fd = os.open(self._name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=place)
+            self.fd = os.open(self._name, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode, dir_fd=place)
         try:
             _mark(self.fd)
         except OSError:
@@ -413,7 +413,7 @@ def _remove_leftovers(place: int) -> None:
     for name in os.listdir(place):
         if not re.fullmatch(_TEMPORARY, name):
             continue
-        flags = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_PATH | os.O_NOFOLLOW
         with contextlib.suppress(OSError), using(os.open(name, flags, dir_fd=place)) as file:
             if stat.S_ISREG(os.fstat(file).st_mode):
                 with using(reopened(file, os.O_RDONLY)) as fd:

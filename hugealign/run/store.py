@@ -14,7 +14,6 @@ process puts a copy into a store that is gone, or unmounts one in which another 
 """
 
 import contextlib
-import errno
 import fcntl
 import os
 import stat
@@ -35,7 +34,7 @@ from hugealign.system import kernel, namespace, rooted
 DEFAULT = "/run/hugealign"
 _LINKS, _OWNED, _LOCK, _FRESH = _OWN = "path", "for", "lock", "link"
 _LONGEST_NAME = 255  # NAME_MAX
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 #: The states of a file after staging.
 MADE, THERE, NO_WINDOW = "made", "there", "no-window"
@@ -111,7 +110,7 @@ def identities(paths: Iterable[str]) -> set[str]:
     return result
 
 
-def stage_privately(file: int, place: str, fix: bool = False) -> tuple[Staged, int]:
+def stage_privately(file: int, place: str, fix: bool) -> tuple[Staged, int]:
     """Put a huge copy of the open *file* into the store at *place*, which no other user may enter.
 
     So it also takes files that only some users can reach.  Return the result, and the open copy, -1 without one; the
@@ -188,22 +187,19 @@ def others(place: str) -> int:
 
 
 @contextlib.contextmanager
-def copy_of(fd: int, place: str = DEFAULT, kinds: Sequence[bool] = (True, False)) -> Iterator[int | None]:
+def copy_of(fd: int, place: str, kinds: Sequence[bool] = (True, False)) -> Iterator[int | None]:
     """Yield the open copy in the store at *place* of the open file *fd*; None without a copy, or a trusted store.
 
     *kinds* are the copies that will do, the best first: True is one of the fixed file.
     """
-    copy, info = -1, os.fstat(fd)
+    copy, info = None, os.fstat(fd)
     with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
         _check(store, place)
         for name in (copies.identity(info, fixed) for fixed in kinds):
             if _exists(store, name) and _is_ours(store, name):
                 copy = _open(store, name)
                 break
-    if copy < 0:
-        yield None
-        return
-    with using(copy):
+    with contextlib.nullcontext() if copy is None else using(copy):
         yield copy
 
 
@@ -280,7 +276,7 @@ def _nothing(real: str) -> Staged:
 
 def _copy(store: int, origin: copies.StagedFile, identity: str, private: bool) -> None:
     """Make the copy, and give it its name when it is complete.  Raises HugealignError."""
-    with using(os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=store)) as target:
+    with using(os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600, dir_fd=store)) as target:
         copies.write(origin, target)
         copies.carry(origin, target)
         if not private:
@@ -288,12 +284,12 @@ def _copy(store: int, origin: copies.StagedFile, identity: str, private: bool) -
         if namespace.privileged(target):
             raise RefusalError("copy.privileges")
         # Close it for writing before it has a name: a file open for writing cannot be executed (ETXTBSY).
-        reading = os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
+        reading = os.open(f"/proc/self/fd/{target}", os.O_RDONLY)
     try:
         with using(reading):
             os.link(f"/proc/self/fd/{reading}", identity, dst_dir_fd=store, follow_symlinks=True)
     except OSError as error:
-        raise RefusalError("copy.failed", error=errno.errorcode.get(error.errno or 0, "")) from error
+        raise RefusalError("copy.failed", error=error_name(error)) from error
 
 
 def _keep(copy: int) -> None:
@@ -319,7 +315,7 @@ def _is_ours(store: int, name: str, private: bool = False) -> bool:
 
 
 def _open(store: int, name: str) -> int:
-    return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=store)
+    return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=store)
 
 
 def _top(store: int) -> str:
@@ -451,7 +447,7 @@ def _opened(place: str, private: bool = False, link: str = "") -> Iterator[int]:
 def _alone(store: int, place: str) -> Iterator[None]:
     """Keep all other processes from changing the store meanwhile.  Raises OSError, HugealignError."""
     # A separate file, which others cannot open and therefore cannot lock.
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     with using(os.open(_LOCK, flags, 0o600, dir_fd=store)) as fd, _locked(fd, place):
         yield
 

@@ -135,7 +135,7 @@ def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
 
     Raises OSError if nothing can be examined.
     """
-    with using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as root:
+    with using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY)) as root:
         layers = _layers(os.fstat(root).st_dev)
         named = wanted.programs or tuple(dict.fromkeys(_commands(root, wanted)))
         for path in dict.fromkeys(target for name in named for target in _below(root, name)):
@@ -202,11 +202,11 @@ def _mounted(pid: int, root: str, path: str, target: int, copy: int) -> None:
 
 
 def _attach(pid: int, root: str, path: str, target: int, made: int) -> None:
-    with using(os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)) as theirs:
+    with using(os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY)) as theirs:
         if ctypes.CDLL(None, use_errno=True).setns(theirs, _CLONE_NEWNS):
             raise namespace.no_mounts("setns", ctypes.get_errno())
     with (
-        using(os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as top,
+        using(os.open(root, os.O_PATH | os.O_DIRECTORY)) as top,
         using(rooted.resolve(top, path)) as there,
     ):
         if not os.path.samestat(os.fstat(there), os.fstat(target)):
@@ -222,7 +222,7 @@ def _source(target: int, below: str, layers: Sequence[str]) -> int:
     seen = os.fstat(target)
     for layer in layers:
         try:
-            with using(os.open(layer, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
+            with using(os.open(layer, os.O_PATH | os.O_DIRECTORY)) as directory:
                 fd = places.beneath(directory, below, os.O_PATH)
         except (OSError, ValueError):
             continue

@@ -1,6 +1,7 @@
 """The store of copies, on a real tmpfs that only a child of these tests sees, so that no root is needed."""
 
 import contextlib
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io import regular
 from hugealign.io.descriptors import using
@@ -128,15 +130,18 @@ def test_what_gets_no_copy(file: Path, place: Path) -> None:
     assert store.stage(str(small), str(place)).state == store.NO_WINDOW
     assert not place.exists()
     staged = store.stage(str(file), str(place))
+    with using(os.open(small, os.O_RDONLY)) as fd, refused("store.readable"):
+        store.stage_privately(fd, str(place), fix=False)
     program(file, size=0x1000)
     done = store.stage(str(file), str(place))
-    assert (done.state, done.windows, done.link, done.whole) == (store.NO_WINDOW, 0, "", False)
+    assert done == store.Staged(str(file), store.NO_WINDOW, 0, 0, 0, "", False, done.diagnosis, 0)
+    assert not done.whole
     assert done.diagnosis
     assert done.diagnosis.remedy is None or "stage" in done.diagnosis.remedy.argv
     assert not os.path.lexists(staged.link)
     assert gone(place)
     with using(os.open(small, os.O_RDONLY)) as fd:
-        private, copy = store.stage_privately(fd, str(place))
+        private, copy = store.stage_privately(fd, str(place), fix=False)
     assert (private.state, copy, place.exists()) == (store.NO_WINDOW, -1, False)
 
 
@@ -174,6 +179,8 @@ def test_a_fixed_copy(file: Path, place: Path) -> None:
         for kinds, there in (((True, False), True), ((False,), False), ((False, True), True)):
             with store.copy_of(fd, str(place), kinds) as copy:
                 assert (copy is not None) == there
+            with store.copy_of(fd, str(place)) as copy:
+                assert copy is not None
     assert store.stage(str(file), str(place), fix=True).state == store.THERE
 
 
@@ -195,6 +202,12 @@ def test_the_copy_of_an_open_file(file: Path, place: Path) -> None:
             assert copy is None
         with store.copy_of(fd, str(file)) as copy:
             assert copy is None
+        other = file.with_name("link")
+        place.chmod(0o755)
+        other.symlink_to(place)
+        for path, there in ((place, True), (other, False)):
+            with store.copy_of(fd, str(path)) as copy:
+                assert (copy is not None) == there
 
 
 @apart
@@ -224,7 +237,7 @@ def test_a_file_of_another_user(file: Path, place: Path) -> None:
     """Its copy is ours, if all may execute it."""
     if os.geteuid():
         return  # only root has files of others
-    for mode, code in ((0o755, ""), (0o750, "copy.owner-may-change"), (0o751, "copy.owner-may-change")):
+    for mode, code in ((0o755, ""), *((mode, "copy.owner-may-change") for mode in (0o750, 0o751, 0o754))):
         os.chown(file, 1, 2)
         file.chmod(mode)
         if code:
@@ -244,7 +257,7 @@ def test_a_private_store(file: Path, place: Path) -> None:
     file.parent.chmod(0o700)
     with using(os.open(file, os.O_RDONLY)) as fd:
         for state in (store.MADE, store.THERE):
-            staged, copy = store.stage_privately(fd, str(place))
+            staged, copy = store.stage_privately(fd, str(place), fix=False)
             with using(copy):
                 assert staged.state == state
                 assert os.pread(copy, 9, M) == b"\xcc" * 9
@@ -252,17 +265,21 @@ def test_a_private_store(file: Path, place: Path) -> None:
         assert place.stat().st_mode & 0o7777 == 0o700
         place.chmod(0o710)
         with refused("store.readable"):
-            store.stage_privately(fd, str(place))
+            store.stage_privately(fd, str(place), fix=False)
         place.chmod(0o700)
         store.drop([], str(place))
         assert gone(place)
+        other = program(file.with_name("small"), size=0x1000)
+        with using(store.stage_privately(fd, str(place), fix=False)[1]), using(os.open(other, os.O_RDONLY)) as small:
+            assert store.stage_privately(small, str(place), fix=False)[1] == -1
+        store.drop([], str(place))
         file.chmod(0o4755)
         with refused("copy.privileges"):
-            store.stage_privately(fd, str(place))
+            store.stage_privately(fd, str(place), fix=False)
         file.chmod(0o775)  # only we may enter
-        _, copy = store.stage_privately(fd, str(place))
+        _, copy = store.stage_privately(fd, str(place), fix=False)
         os.close(copy)
-        _, copy = store.stage_privately(fd, str(place))
+        _, copy = store.stage_privately(fd, str(place), fix=False)
         os.close(copy)
 
 
@@ -351,6 +368,12 @@ def test_one_at_a_time(file: Path, place: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)
         with refused("store.locked"):
             store.refresh(str(place))
+        link = Path(f"{place}/path{file}")
+        os.utime(file)
+        assert link.is_symlink()
+        with refused("store.locked"):
+            store.stage(str(file), str(place))
+        assert not link.is_symlink()  # it may lead to an old copy
     store.refresh(str(place))
     store.drop([], str(place))
     place.mkdir()
@@ -380,4 +403,16 @@ def test_a_directory_that_is_another_by_now(tmp_path: Path) -> None:
 
 def test_what_is_no_file(tmp_path: Path) -> None:
     with refused("file.special"), using(os.open("/dev/null", os.O_RDONLY)) as fd:
-        store.stage_privately(fd, str(tmp_path / "store"))
+        store.stage_privately(fd, str(tmp_path / "store"), fix=False)
+
+
+@apart
+def test_a_copy_that_gets_no_name(file: Path, place: Path) -> None:
+    def link(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "")
+
+    pytest.MonkeyPatch().setattr(os, "link", link)
+    with pytest.raises(HugealignError) as error:
+        store.stage(str(file), str(place))
+    assert error.value.diagnosis == Diagnosis("copy.failed", "", {"error": "ENOSPC"})  # type: ignore[attr-defined]
+    assert gone(place)
