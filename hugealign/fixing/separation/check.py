@@ -272,7 +272,7 @@ def _check_symbols(old: _File, new: _File, tables: tuple[Section, Section], step
         for first, was, now in zip(x[0::3], x[1::3], y[1::3], strict=True):
             section, of_thread = first >> 48, first >> 32 & 15 == _STT_TLS
             if was == now:
-                still = not was or section >= 0xFF00 or of_thread or not moved.get(section)
+                still = not was or of_thread or not moved.get(section)
                 if not still and (section or step(was) != was) and _inside(was, bounds[section]):
                     _fail("symbol", was)
             elif of_thread or (now - was != moved.get(section, step(was) - was) and now != step(was)):

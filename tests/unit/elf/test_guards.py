@@ -140,7 +140,8 @@ OTHER = (0xC0008002, struct.pack("<I", 7))  # the instruction set that is needed
         (features((X86_FEATURE_1_AND, bytes([9, 0, 0, 0, 0, 0, 0, 0]))), 0),  # another size
         (features((1, b"123456789"), BITS), 3),
         (features(BITS, kind=6), 0),
-        (features(BITS).replace(b"GNU", b"GNX"), 0),
+        *((features(BITS).replace(b"GNU", name), 0) for name in (b"GNX", b"FDO")),
+        *((features(BITS, kind=kind), 0) for kind in (1, 4)),
         (features(kind=6) + features(BITS), 3),
         (features(OTHER) + features(BITS), 3),
         (features(BITS)[:-5], 0),  # cut off

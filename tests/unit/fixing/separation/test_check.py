@@ -21,9 +21,11 @@ START, DELTA = 0x1000, 0x10000
 NOT_MOVED = Step(1 << 60, 0)
 #: Text in a segment of its own; and with the headers, so that there is one program header more.
 STEPS = {"apart": Step(START, DELTA), "together": Step(START, DELTA, 0x400, 56)}
-DYNAMIC, SYMBOLS, RELA, RELR, DATA, END, TABLE, NAMES = 0x3100, 0x500, 0x600, 0x700, 0x3400, 0x4000, 0x4000, 0x4200
+DYNAMIC, SYMBOLS, RELA, RELR, DATA, TABLE, NAMES = 0x3100, 0x500, 0x600, 0x700, 0x3400, 0x4000, 0x4200
 #: Where packed relocations are: one, and two more by a bitmap, of which the second is the last that fits.
 PACKED = (0x3400, 0x3408, 0x3400 + 63 * 8)
+#: GNU_HASH, VERSYM, VERDEF, VERNEED.
+VERSIONS = (0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE)
 SECTIONS = [
     ("", 0, 0, 0, 0),
     (".note", 7, ALLOC, 0x480, 0x24),
@@ -32,12 +34,13 @@ SECTIONS = [
     (".relr.dyn", 19, ALLOC, RELR, 16),
     (".text", 1, CODE, START, 0x800),
     (".rodata", 1, ALLOC, 0x1800, 0x100),
-    (".tdata", 1, WRITTEN | 0x400, 0x3000, 0x10),
-    (".dynamic", 6, WRITTEN, DYNAMIC, 0x100),
+    (".tdata", 1, WRITTEN | 0x400, 0x3000, 0x13),
+    (".dynamic", 6, WRITTEN, DYNAMIC, 0x200),
     (".data", 1, WRITTEN, DATA, 0x400),
     (".bss", 8, WRITTEN, 0x3800, 0x800),
     (".symtab", 2, 0, TABLE, 9 * 24),
     (".comment", 1, 0, 0x4100, 0x20),
+    (".overlay", 1, 4, 0x480, 0x20),  # code, but not loaded
     (".shstrtab", 3, 0, NAMES, 0x80),
 ]
 
@@ -65,7 +68,7 @@ class File:
             self.put(place, struct.pack("<Q", a(0x1020 + number)))
         self.put(START, bytes(range(1, 250)) * 3)
         self.put(0x1800, b"constants" * 8)
-        self.put(0x3000, b"of a thread")
+        self.put(0x3000, b"of a thread" + struct.pack("<Q", a(0x1070)))
         self.put(DATA + 0x103, struct.pack("<Q", a(0x1040)))  # a word that is not aligned
         self.put(DATA + 0x10B, struct.pack("<Q", a(0x1048)))
         self.put(DATA + 0x200, struct.pack("<QQ", a(0x1050), 0x1050))  # an address, and a number
@@ -73,6 +76,7 @@ class File:
         values = {
             (1, 1), (4, a(0x490)), (5, a(SYMBOLS)), (6, a(SYMBOLS)), (7, a(RELA)), (8, 120), (9, 24),
             (12, a(START)), (13, a(START + 16)), (23, a(RELA + 120)), (2, 24), (36, a(RELR)), (35, 16), (30, 8),
+            *((tag, a(DATA + tag % 256)) for tag in (3, 25, 26, 32, *VERSIONS)),
         }  # fmt: skip
         self.put(DYNAMIC, b"".join(struct.pack("<QQ", *entry) for entry in sorted(values)) + bytes(16))
         loads = [(R, 0, START), (RX, START, 0x1000)] if not together else [(RX, 0, 0x2000)]
@@ -84,7 +88,7 @@ class File:
             self.segments.append((1, flags, low, low, size + (a.room if not at else 0), 4096))
         self.segments.append((1, RW, a(0x3000), a(0x3000), 0x800, 4096))
         for kind, flags, at, size in (
-            (2, RW, DYNAMIC, 0x100),
+            (2, RW, DYNAMIC, 0x200),
             (4, R, 0x480, 0x24),
             (7, R, 0x3000, 0x10),
             (0x6474E552, R, 0x3000, 0x400),
@@ -108,7 +112,7 @@ class File:
         self.at(NAMES + a.delta, names)
         headers = NAMES + 0x100 + a.delta
         for number, (name, kind, flags, at, length) in enumerate(SECTIONS):
-            address = a(at) if flags & ALLOC else 0
+            address = a(at) if flags & ALLOC else at if flags else 0
             offset = address if flags & ALLOC else at + a.delta if kind else 0
             words = (names.index(name.encode() + b"\0"), kind, flags, address, offset, length, 0, 0, 1, 0)
             self.at(headers + 64 * number, struct.pack("<IIQQQQIIQQ", *words))
@@ -210,7 +214,7 @@ def words(file: File) -> dict[str, list[tuple[str, int, int]]]:
         "header": [("e_type", 16, 2), ("e_entry", 24, 8)],
         "program header": segments,
         "section": sections,
-        "dynamic section": [(str(number), step(DYNAMIC) + 8 * number, 8) for number in range(1, 28)],
+        "dynamic section": [(str(number), step(DYNAMIC) + 8 * number, 8) for number in range(1, 44)],
         "relocation": [(str(number), step(RELA) + 8 * number, 8) for number in range(18)],
         "packed relocation": [*packed, *((f"{place:#x}", step(place), 8) for place in PACKED)],
         "symbol": [*symbols, *((f"dynamic {n}", step(SYMBOLS) + 24 * n + 8, 8) for n in range(3))],
@@ -238,13 +242,32 @@ def test_each_word(new: File, part: str) -> None:
     [
         ("program header", lambda file: file.add(56, -1, 2)),
         ("section", lambda file: file.add(60, -3, 2)),
-        ("dynamic section", lambda file: file.at(file.step(DYNAMIC) + 16 * 13, bytes(8))),
-        ("dynamic section", lambda file: file.at(file.step(DYNAMIC) + 16 * 14, b"\1")),
+        ("dynamic section", lambda file: file.at(file.step(DYNAMIC) + 16 * 21, bytes(8))),
+        ("dynamic section", lambda file: file.at(file.step(DYNAMIC) + 16 * 22, b"\1")),
     ],
 )
 def test_one_less_or_more(new: File, part: str, change: Callable[[File], None]) -> None:
     change(new)
     assert refused(new) == part
+
+
+def test_what_has_not_moved(new: File) -> None:
+    """Each word of the dynamic section that is an address, and each symbol in what moves."""
+    old = File(NOT_MOVED, new.step.room > 0)
+    moved = 0
+    for at in range(DYNAMIC + 8, DYNAMIC + 16 * 22, 16):
+        before, there = bytes(new.data), new.step(at)
+        if new.data[there : there + 8] != old.data[at : at + 8]:
+            new.at(there, bytes(old.data[at : at + 8]))
+            assert refused(new) in ("dynamic section", "bytes"), hex(at)
+            new.data[:] = before
+            moved += 1
+    assert moved == (16 if new.step.room else 10)
+    for number in (0, 1, 2, 6, 8):  # symbols
+        there, before = TABLE + DELTA + 24 * number + 8, bytes(new.data)
+        new.at(there, bytes(old.data[there - DELTA : there - DELTA + 8]))
+        assert refused(new) == "symbol", number
+        new.data[:] = before
 
 
 #: The program headers of the new file that the loader would not take, or that say more than the original's: what
