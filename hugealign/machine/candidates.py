@@ -24,6 +24,7 @@ from hugealign.system.saving import Faults, Saving
 from hugealign.system.textcosts import TextCosts
 
 _WORTH = 0.02  # share of a service's page faults from which a file of it is worth a copy
+_SHOWN = 0.01  # share of one processor from which a program that saves nothing is named
 _WINDOW = 9  # log2 of the pages in a window of 2 MiB
 #: What a program calls that opens sessions for users, who may mount and replace files there (pam_open_session(3)).
 _SESSIONS = (b"\0pam_open_session\0",)
@@ -120,10 +121,20 @@ class Candidates:
         saved = saving.of_faults(self._costs, Faults(faults, 0, seconds, 0))
         return plan.gains(seconds / self._samples.seconds, Saving(0, saved.high, saved.high), self._policy)
 
+    def _little(self, name: str, uses: Sequence[Use], paths: Iterable[str]) -> Diagnosis | None:
+        """Return that *uses* of *paths* would save too little if all of it were huge; None for what hardly runs."""
+        seconds = sum(use.seconds for use in uses)
+        share = seconds / self._samples.seconds
+        if share < _SHOWN or self._costs is None:
+            return None
+        saved, most = self._saving(uses, {path: set(_pages(uses, path)) for path in paths}, seconds)
+        return plan.little(Part(name, COPIES, (), 0, 0, share, saved, RESTART, most), self._policy)
+
     def _file(self, file: _File) -> Part | Diagnosis | None:
         """Return the part that *file* is, in place; or why it is left, None if it has nothing to gain."""
         if not self._could(file.uses, [file.path]) and not self._policy.includes(file.path):
-            return None
+            own = [use for use in file.uses if use.program == file.path and not use.owner]  # others' are named by owner
+            return self._little(file.path, own, [file.path])
         try:
             with opened(file.path) as fd:
                 offsets = measure.text_windows(fd, self._page_size)
@@ -151,7 +162,7 @@ class Candidates:
         paths = {path for use in uses for path in use.files}
         included = self._policy.includes(unit)
         if not self._could(uses, paths) and not included:
-            return None
+            return self._little(unit, uses, paths)
         chosen, inside, windows = self._worth_copies(uses, paths, every=included or self._policy.everything)
         if not chosen:
             return None

@@ -63,7 +63,7 @@ class MachineSamples:
 class _Running(Space):
     """The mappings of one process, who has started it, and the *use* that it counts to once its program is known.
 
-    One that ended before its *owner* was known, None, counts to nothing: it may be a container's.
+    One whose *owner* is None counts to nothing: it ended before that was known, and may be a container's.
     """
 
     owner: str | None = None
@@ -91,6 +91,8 @@ class _Everything(Records):
 
     def _running(self, pid: int) -> _Running:
         running = _Running()
+        if pid == os.getpid():  # the look itself
+            return running
         with suppress(OSError, ValueError):
             running.owner, running.root = _owner(pid)
             program = os.readlink(f"{procfs.PROC}/{pid}/exe").removesuffix(procfs.GONE)

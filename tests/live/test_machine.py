@@ -51,6 +51,7 @@ _UNITS = {
     "sessions.service": "[Service]\nExecStart=/srv/sessions\n",
     "contained.service": "[Service]\nDelegate=yes\nExecStart=/bin/sh /srv/contained.sh\n",
     "idle.service": "[Service]\nExecStart=/srv/idle wait\n",
+    "busy.service": "[Service]\nExecStart=/usr/bin/python3 -c 'while True: pass'\n",
 }
 _CONTAINED = f"""\
 group=/sys/fs/cgroup/docker/{_CONTAINER}
@@ -182,6 +183,7 @@ def test_copies_for_services_that_gain(copies: Machine) -> None:
     assert (left["roots.service"], left["/srv/roots"]) == ("policy.runs-as-root", "policy.no-place")
     assert (left["/srv/outside"], left["/srv/plain"]) == ("policy.no-place", "policy.no-window")
     assert (left["sessions.service"], left[_CONTAINER[:12]]) == ("policy.sessions", "policy.container")
+    assert left["busy.service"] == "policy.little-saved"
     assert "/srv/idle" not in left  # it starts once, and has nothing to gain any more
 
     done = machine.enable()

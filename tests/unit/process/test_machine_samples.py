@@ -29,8 +29,14 @@ def test_a_program_that_ended_counts_to_those_who_started_its_parent() -> None:
     with subprocess.Popen(["true"]) as child:
         child.wait()
     records = _Everything()
-    parent = records.space(os.getpid())
+    parent = records.space(os.getppid())
     records.spaces[child.pid] = parent.copy()
     _started(records, child.pid)
     (use,) = (use for use in records.uses.values() if use.program == _PROGRAM)
     assert (use.owner, use.starts, len(use.faults), use.files) == (parent.owner, 1, 1, {_PROGRAM: 7})
+
+
+def test_the_look_itself_counts_to_nobody() -> None:
+    records = _Everything()
+    records.mapped(os.getpid(), 1 << 22, 1 << 21, 0, _PROGRAM, 7)
+    assert not records.uses
