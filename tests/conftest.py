@@ -30,8 +30,18 @@ if importlib.util.find_spec("hypothesis"):  # tests/unit runs without it
 _LIVE = "tests/live/"
 #: One in so many cases of a test, rounded up, and at most so many.
 _SHARE, _MOST = 7, 3
-#: All cases of these: the first two start few processes, and take a minute together; the corpus takes its own share.
-_WHOLE = ("tests/unit/", "tests/properties/", "tests/link/test_corpus.py")
+#: All cases of these: the first two start few processes, and take a minute together; the corpus takes its own share;
+#: then what is refused, and races, of the modules that `make mutants` changes, in so far as tests/unit has it not.
+_WHOLE = (
+    "tests/unit/",
+    "tests/properties/",
+    "tests/link/test_corpus.py",
+    "tests/commands/test_fix_checked.py",
+    "tests/commands/test_oci_hook.py",
+    "tests/live/test_races.py",
+    "tests/live/test_replace.py",
+    "tests/live/test_store.py",
+)
 _SLOW = "tests/unit/profile/test_read.py"  # but not of this: it takes as long as all other unit tests
 
 

@@ -52,11 +52,12 @@ def refusal(
         Section("", 0, 0, 0, 0, 0),
         Section(".note", 7, ALLOC, NOTE, NOTE, len(contents.get("note", bytes(16))), sh_addralign=4),
         Section(".interp", 1, ALLOC, name, name, 16),
+        Section(".gnu.hash", 1, ALLOC, 0x500, 0x500, 0x40),  # which nothing can name
         Section(".text", 1, CODE, start, start, len(contents.get("text", bytes(16)))),
         Section(".rodata", 1, ALLOC, CONSTANTS, CONSTANTS, 0x1000, sh_addralign=8),
         Section(".eh_frame", 1, ALLOC, UNWIND, UNWIND, 0x100),
         Section(".got", 1, 3, DATA, DATA, 0x100),
-        Section(".symtab", table_type, 0, 0, NAMES + 0x200, len(table), sh_link=8),
+        Section(".symtab", table_type, 0, 0, NAMES + 0x200, len(table), sh_link=9),
         Section(".strtab", 3, 0, 0, NAMES, len(names)),
         Section(".comment", 1, 0, 0, NAMES + 0x400, len(comment)),
     )
@@ -161,6 +162,7 @@ def test_the_large_code_model() -> None:
         (0x101, NOTE - x86.LONGEST, True),
         (0x101, NOTE - x86.LONGEST - 1, False),
         (0x101, NAME + 17, False),
+        (0x100, 0x510, False),
         (0xFFC, 0x10, True),
     ],
 )
@@ -177,6 +179,7 @@ def test_words_of_data(at: int, target: int, refused: bool) -> None:
     [
         # Distances from the table's beginning: to its end, and to the header; the second is 4 too far, from its place.
         ((0x10, 0x10 - CONSTANTS), True),
+        ((0x10, 0x20, 0x30, 0x40, 0x50, 0xE0 - CONSTANTS), True),
         ((0x10, 0x20, 0x30, NOTE - CONSTANTS), True),
         ((0x10, 0x200 - CONSTANTS), False),  # nothing can name that
         ((0x7FFFFFFF, NOTE + 17 + 4 - CONSTANTS), False),  # a word before it that leads nowhere
@@ -189,6 +192,18 @@ def test_tables_of_distances(words: tuple[int, ...], refused: bool) -> None:
     constants = struct.pack(f"<{len(words)}i", *words) + b"\xff\xff\xff\x7f" * 16
     place = CONSTANTS + 4 * len(words) - 4
     assert refusal(constants=constants) == ((MAYBE, place, words[-1] + place) if refused else "")
+
+
+def test_a_table_within_a_section() -> None:
+    """Behind words that lead nowhere; nothing in the sum of addresses depends on where it begins."""
+    begin = CONSTANTS + 12
+    constants = b"\xff\xff\xff\x7f" * 3 + struct.pack("<2i", 0x10, NOTE + 16 - begin) + b"\xff\xff\xff\x7f"
+    assert refusal(constants=constants) == (MAYBE, begin + 4, NOTE + 16 + 4)
+
+
+def test_an_operand_at_the_end_of_a_jump() -> None:
+    """JMP by an absolute address: nothing is proven of what follows."""
+    assert refusal(text=NOPS + b"\xff\x24\x25" + distance(0x10, TEXT + 19) + b"\xc3") == ""
 
 
 def test_words_in_code() -> None:
@@ -414,6 +429,8 @@ def load(size: int, target: int, base: int, number: int) -> int:
         ([NOP], DOUBT),
         ([], DOUBT),
         ([0xD2800045, add(1, 1, 8)], 8),  # MOVZ x5, #2
+        ([0xD2800405, add(1, 1, 8)], 8),  # MOVZ x5, #32, #2048: its bits are no register here
+        ([0xD2810005, add(1, 1, 8)], 8),
         ([0xD2800025, add(1, 1, 8)], DOUBT),  # MOVZ x5, #1: a field has the number of the register
         ([0x8B050083, add(1, 1, 8)], 8),  # ADD x3, x4, x5
         ([0x8B010083, add(1, 1, 8)], DOUBT),  # ADD x3, x4, x1
