@@ -72,6 +72,7 @@ SAME = [
         "bits that differ: their sum, their difference and their union are the same",
     ),
     ("run/store", "O_TMPFILE", "NumberReplacer", "the copy has another mode before it has a name"),
+    ("link/check", r"not whole\[0\]", "NumberReplacer", "an object without a name begins at 0, a member does not"),
     ("", "^_PIECE = ", "", "how much is read at once, which tests see at another value"),
     ("", r"unpack_from\(.*\)\[0\]", "NumberReplacer", "the last one of one value is the first"),
 ]

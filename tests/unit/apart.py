@@ -36,7 +36,10 @@ def program(path: Path, size: int = M, at: int = M) -> Path:
 
 
 def apart(test: Test) -> Callable[[], None]:
-    """Run *test* in a child with mounts of its own, which passes it a program and where a store may be."""
+    """Run *test* in a child with mounts of its own, which passes it a program and where a store may be.
+
+    What it opens, it closes.
+    """
 
     @functools.wraps(test)
     def run() -> None:
@@ -49,7 +52,9 @@ def apart(test: Test) -> Callable[[], None]:
                 status = 1
                 try:
                     namespace.enter()
+                    opened = len(os.listdir("/proc/self/fd"))
                     test(program(Path(directory, "program")), Path(directory, "store"))
+                    assert len(os.listdir("/proc/self/fd")) == opened
                     status = 0
                 except BaseException:  # noqa: BLE001  # told by the status
                     traceback.print_exc(file=sys.stdout)

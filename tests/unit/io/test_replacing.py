@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.errors import HugealignError
-from hugealign.io import copying, mounts, replacing
+from hugealign.io import copying, mounts, places, replacing
 from hugealign.io.copying import ReplaceError
 from hugealign.io.descriptors import using
 from hugealign.io.mounts import Mount
@@ -103,6 +104,21 @@ def test_what_is_open_is_shared_and_not_what_has_its_name(file: Path, tmp_path: 
             replacing.share(again, named(str(other)), secret.stat())  # another file has the name
     assert other.stat().st_ino == before.st_ino
     assert sorted(os.listdir(tmp_path)) == ["file", "made", "other", "secret"]
+
+
+def test_a_link_to_it_has_taken_the_name(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.symlink_to(file)
+    with using(os.open(file, os.O_RDONLY)) as fd, refused(copying.CHANGED):
+        replacing.share(fd, places.real(str(other)), file.stat())
+    assert other.is_symlink()
+
+
+def test_names_of_our_own() -> None:
+    """As `remove_leftovers` knows them, and never two of one name."""
+    names = {replacing._temporary_name() for _ in range(99)}
+    assert len(names) == 99
+    assert all(re.fullmatch(replacing._TEMPORARY, name) for name in names)
 
 
 def test_a_new_file_confers_nothing(file: Path, tmp_path: Path) -> None:
