@@ -73,6 +73,7 @@ SAME = [
     ),
     ("run/store", "O_TMPFILE", "NumberReplacer", "the copy has another mode before it has a name"),
     ("link/check", r"not whole\[0\]", "NumberReplacer", "an object without a name begins at 0, a member does not"),
+    ("", r"@dataclass\(frozen", "", "mypy finds what assigns to a field or has another one; slots save memory"),
     ("", "^_PIECE = ", "", "how much is read at once, which tests see at another value"),
     ("", r"unpack_from\(.*\)\[0\]", "NumberReplacer", "the last one of one value is the first"),
 ]

@@ -145,7 +145,7 @@ def in_the_way(*make: str) -> Situation:
 def open_to_all(programs: Programs, place: Path) -> Iterator[Question]:
     words = programs.good, place / "store"
     assert Question(_STAGE, words).answer() is None
-    question = Question("store.stage_privately(os.open(words[0], os.O_RDONLY), words[1])", words)
+    question = Question("store.stage_privately(os.open(words[0], os.O_RDONLY), words[1], False)", words)
     yield question
     (place / "store").chmod(0o700)
     yield question

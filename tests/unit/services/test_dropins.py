@@ -71,6 +71,7 @@ def test_all_files() -> None:
 
 def test_in_place_nothing_is_watched() -> None:
     written = texts(ServiceSetup("demo.service", [], ["/usr/sbin/demo"]), "/usr/bin/hugealign")
+    assert "TimeoutStartSec=60\n" in next(iter(written.values()))
     assert [path.rpartition("/")[2] for path in written] == ["hugealign-for-demo.service", "hugealign.conf"]
     assert "Wants=hugealign-for-demo.service\n" in written["/etc/systemd/system/demo.service.d/hugealign.conf"]
 

@@ -286,6 +286,28 @@ def test_a_service_that_groups_others(file: Path, place: Path) -> None:
 
 
 @with_units
+def test_libraries(file: Path, place: Path) -> None:
+    """Those that its programs are linked with, and none but those if the program itself has no window."""
+    library = str(program(file.with_name("library")))
+    small = program(file.with_name("small"), size=0x1000)
+
+    def linked(found: list[File], *_: object) -> list[File]:
+        return [*found, File(library, Found(library, library), library=True)]
+
+    PATCHED.setattr(files, "with_libraries", linked)
+    for name in (file, small):
+        unit(place, f"ExecStart={name}")
+        staged = [str(name)] if name == file else []
+        plan = enable.plan("demo", EnableOptions(libs=True))
+        assert (plan.staged, plan.memory) == ([*staged, library], 3 * M * (len(staged) + 1))
+        assert " enable --renew --libs -- demo.service\n" in plan.texts[str(place / HELPER)]
+    unit(place, f"ExecStart={file}")
+    enable.enable("demo", EnableOptions(libs=True))
+    assert enable.renew("demo", EnableOptions(libs=True)).staged == [str(file), library]
+    assert enable.renew("demo", EnableOptions()).staged == [str(file)]
+
+
+@with_units
 def test_directories(file: Path, place: Path) -> None:
     """Of the files below one, those that no unit can name are left, and said."""
     plugins = file.parent / "plugins"
