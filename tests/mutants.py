@@ -74,6 +74,10 @@ SAME = [
     ("run/store", "O_TMPFILE", "NumberReplacer", "the copy has another mode before it has a name"),
     ("link/check", r"not whole\[0\]", "NumberReplacer", "an object without a name begins at 0, a member does not"),
     ("", r"@dataclass\(frozen", "", "mypy finds what assigns to a field or has another one; slots save memory"),
+    ("separation/check", r"changed\[0\]", "NumberReplacer", "segments do not overlap: one has it"),
+    ("separation/check", "not 0 < place - group|1 << 64", "NumberReplacer", "how many words are read at once"),
+    ("separation/crossings", r"min\(256", "NumberReplacer", "how much of a name is read, to know or to print it"),
+    ("separation/crossings", "most - least >=", "BitXor$", "ends a search early, whose result would be the same"),
     ("", "^_PIECE = ", "", "how much is read at once, which tests see at another value"),
     ("", r"unpack_from\(.*\)\[0\]", "NumberReplacer", "the last one of one value is the first"),
 ]

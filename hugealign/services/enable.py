@@ -335,7 +335,7 @@ def command() -> str:
         raise DiagnosedError("service.no-command")
     for directory in (os.path.dirname(os.path.realpath(path)), PACKAGE):
         try:
-            with using(os.open(directory, os.O_RDONLY | os.O_DIRECTORY)) as fd:
+            with using(os.open(directory, os.O_RDONLY)) as fd:
                 resources.check_directory(fd, directory)
         except HugealignError as error:
             raise RefusalError("service.untrusted-command", directory=directory) from error

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from hugealign.diagnosis.refusal import DiagnosedError
-from hugealign.diagnosis.values import Remedy
+from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io import replacing
+from hugealign.pagecache import warming
+from hugealign.pagecache.warm import CachedText
 from hugealign.run import copies, store
 from hugealign.services import dropins, enable, files
 from hugealign.services import programs as services
@@ -401,6 +403,32 @@ def test_the_document() -> None:
     document = json.loads(enable.to_json({"a\n.service": ["/x", "/y"]}, [("b", UsageError("no"))]))
     assert document["units"] == [{"unit": "a\\n.service", "files": ["/x", "/y"]}]
     assert len(document["errors"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "trial", "could"),
+    [
+        ("", 1, False),
+        ("file-system.no-huge-pages", 1, False),
+        ("cache.in-use", 1, True),
+        ("cache.in-use", 0, False),
+        ("cache.in-use", OSError(), False),
+    ],
+)
+def test_a_file_that_is_in_use(code: str, trial: object, could: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new file beside it says whether it could be huge in place."""
+
+    def tried(directory: str, page_size: int) -> object:
+        assert (directory, page_size) == ("/usr/bin", M)
+        if isinstance(trial, OSError):
+            raise trial
+        return trial
+
+    monkeypatch.setattr(warming, "trial", tried)
+    done = CachedText(
+        "/usr/bin/x", M, [0], warming.Warmth((False,)), diagnosis=Diagnosis(code, "", {}) if code else None
+    )
+    assert enable._could_be_warm("/usr/bin/x", done) == could
 
 
 @apart
