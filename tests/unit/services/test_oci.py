@@ -118,6 +118,8 @@ def root(tmp_path: Path) -> Iterator[int]:
     (tree / "bin/unexecutable").write_bytes(b"\x7fELF")
     (tree / "usr/bin/unexecutable").write_bytes(b"\x7fELF")
     (tree / "usr/bin/unexecutable").chmod(0o100 | 0o644)
+    (tree / "bin/others").write_bytes(b"\x7fELF")
+    (tree / "bin/others").chmod(0o645)  # which the others may execute
     (tree / "bin/outside").symlink_to("/../../../../../bin/sh")
     with using(os.open(tree, os.O_PATH | os.O_DIRECTORY)) as fd:
         yield fd
@@ -132,6 +134,7 @@ def root(tmp_path: Path) -> Iterator[int]:
         (["-sh", "", "sh"], ["/bin/sh"]),
         (["plain", "empty", "missing", "server"], ["/usr/bin/server"]),
         (["unexecutable"], ["/usr/bin/unexecutable"]),
+        (["others"], ["/bin/others"]),
         (["./local"], ["/srv/./local"]),
         (["../bin/sh"], ["/srv/../bin/sh"]),
         (["/srv/local"], ["/srv/local"]),
