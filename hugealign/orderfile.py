@@ -50,6 +50,7 @@ class Entry:
     if it is needed to tell the function from others.
     """
 
+    JSON = "name=shown file? samples"
     __slots__ = ("address", "aliases", "blocks", "file", "kind", "name", "samples", "unit", "window")
 
     def __init__(
@@ -66,6 +67,11 @@ class Entry:
     ) -> None:
         self.name, self.file, self.samples, self.kind, self.window = name, file, samples, kind, window
         self.address, self.aliases, self.blocks, self.unit = address, aliases, blocks, unit
+
+    @property
+    def shown(self) -> str:
+        """The symbol, or @ and the address in hexadecimal digits."""
+        return self.name or f"@{self.address:x}"
 
     @property
     def key(self) -> tuple[str, str, int]:

@@ -15,7 +15,7 @@ import re
 import sys
 import textwrap
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from itertools import pairwise
 from types import NoneType, UnionType
@@ -31,7 +31,12 @@ from hugealign.diagnosis.values import Diagnosis
 #: The records of whole reports.
 REPORTS = (
     "doctor.report.Report",
+    "fixing.report.GainReport",
+    "fixing.report.Report",
     "measuring.measure.Measurement",
+    "ordering.diff.Difference",
+    "ordering.drift.Report",
+    "ordering.report.Report",
     "pagecache.report.Report",
     "watch.adapt_report.Report",
     "watch.advise.Advice",
@@ -70,16 +75,24 @@ def _report(kind: Any) -> dict[str, Any]:
 
 
 def _record(kind: Any, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    properties, required = {}, []
+    properties: dict[str, Any] = {}
+    required: list[str] = []
     for key, path, marks in parts(kind.JSON):
         of, description = _along(kind, path)
         form = _form(of if marks != "?" else of | None, known)
         values = {"enum": re.findall("`([^`]*)`", description) + [None] * ("anyOf" in form)}
         if description.startswith(("One of ", "Any of ")):
             form = values if description.startswith("One") else {"type": "array", "items": values}
-        properties[key] = {"description": description, **form} if description else form
-        if marks != "??" and "since 1." not in description:
-            required.append(key)
+        form = {"description": description, **form} if description else form
+        outer, _, last = key.rpartition(".")
+        if outer:
+            inner = properties.setdefault(outer, _closed({}, []))
+            inner["properties"][last] = form
+            inner["required"].append(last)
+        else:
+            properties[key] = form
+        if marks != "??" and "since 1." not in description and (outer or key) not in required:
+            required.append(outer or key)
     return _closed(properties, required)
 
 
@@ -101,7 +114,7 @@ def _along(kind: Any, path: list[str]) -> tuple[Any, str]:
 def _fields(kind: type) -> dict[str, tuple[Any, str]]:
     """Return the types and descriptions of a record's fields and properties."""
     result: dict[str, tuple[Any, str]] = {}
-    for base in reversed(kind.__mro__[:-1]):
+    for base in reversed([base for base in kind.__mro__ if base.__module__ != "builtins"]):
         scope = _scope(base.__module__)
         tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
         nodes = next(node.body for node in tree.body if isinstance(node, ast.ClassDef))
@@ -109,6 +122,9 @@ def _fields(kind: type) -> dict[str, tuple[Any, str]]:
             if isinstance(node, ast.AnnAssign):
                 doc = ast.get_docstring(ast.Module([after], [])) or ""
                 result[ast.unparse(node.target)] = _evaluated(node.annotation, scope), _words(doc)
+            elif isinstance(node, ast.FunctionDef) and node.name == "__init__":  # of records with slots
+                for arg in node.args.args[1:]:
+                    result[arg.arg] = _evaluated(arg.annotation or ast.Name("Any"), scope), ""
             elif isinstance(node, ast.FunctionDef) and node.returns and node.decorator_list:
                 result[node.name] = _evaluated(node.returns, scope), _words(ast.get_docstring(node) or "")
     return result
@@ -141,21 +157,22 @@ def _form(of: Any, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
         return {"anyOf": [*forms, {"type": "null"}]} if NoneType in args else {"anyOf": forms}
     if isinstance(origin, enum.EnumType):
         return {"enum": [vars(origin)[name].value for name in origin.__members__]}
+    if origin is object:
+        return {}
     if origin in _PLAIN:
         return _PLAIN[origin]
     if issubclass(origin, Diagnosis):
         with open(f"{generated.ROOT}/{_DIAGNOSIS}", encoding="utf-8") as file:
             known["diagnosis"] = json.load(file)
         return {"$ref": "#/$defs/diagnosis"}
+    if hasattr(origin, "JSON"):
+        if origin.__name__ not in known:
+            known[origin.__name__] = {}
+            known[origin.__name__] = _record(origin, known)
+        return {"$ref": f"#/$defs/{origin.__name__}"}
     if issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": _form(args[1], known)}
-    if issubclass(origin, Collection):
-        return {"type": "array", "items": _form(args[0], known)}
-    name = origin.__name__
-    if name not in known:
-        known[name] = {}
-        known[name] = _record(origin, known)
-    return {"$ref": f"#/$defs/{name}"}
+    return {"type": "array", "items": _form(args[0], known)}
 
 
 if __name__ == "__main__":

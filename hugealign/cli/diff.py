@@ -71,9 +71,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _orders(args: argparse.Namespace) -> int:
     from hugealign.cli import output
+    from hugealign.diagnosis import documents
     from hugealign.orderfile import load
     from hugealign.ordering import diff
 
     difference = diff.compare(load(args.old), load(args.new))
-    output.write((diff.to_json if args.json else diff.text)(difference), args.output, utf8=args.json)
+    text = documents.text(difference, names=str) if args.json else diff.text(difference)
+    output.write(text, args.output, utf8=args.json)
     return 0 if difference.same else 1

@@ -113,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         options = options.changed(in_place=True)
     if args.output is not None and len(args.files) > 1:
         raise UsageError("-o takes one FILE; several are changed with --in-place")
+    from hugealign.diagnosis import documents
     from hugealign.fixing import report
     from hugealign.fixing.fix import OutputError, fix
 
@@ -139,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             output.show(report.lines(done))
     if args.json:
-        print(report.to_json(fixed, failures), end="")
+        print(documents.text(report.Report(fixed, documents.failed(failures))), end="")
     return status
 
 
@@ -155,6 +156,7 @@ def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
     """Fix what gains below directories, or undo that."""
     if args.output is not None or args.debug_file_of is not None:
         raise UsageError("fix: -r cannot be combined with -o or --debug-file-of")
+    from hugealign.diagnosis import documents
     from hugealign.fixing import report, trees
 
     most = None if args.max is None else parse_size(args.max, "--max")
@@ -172,7 +174,7 @@ def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
     if args.json:
         fixed = [step.done for step in steps if step.done]
         failures = [(step.path, step.error) for step in steps if step.error]
-        print(report.to_json(fixed, failures), end="")
+        print(documents.text(report.Report(fixed, documents.failed(failures))), end="")
     else:
         print(report.tree_line(steps))
     # Some of many files are always refused; the others are good to use.
@@ -245,6 +247,7 @@ def _to_stdout(args: argparse.Namespace, options: "FixOptions") -> int:
 def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
     if args.undo:
         raise UsageError("fix: a directory cannot be undone; give the files")
+    from hugealign.diagnosis import documents
     from hugealign.fixing import gains, report
     from hugealign.verification import inputs
 
@@ -252,7 +255,7 @@ def _rank(args: argparse.Namespace, options: "FixOptions") -> int:
         programs = inputs.programs(args.files, progress.say)
         gain = gains.gather(programs, options.changed(one_name=True), progress.say)
     if args.json:
-        print(report.gains_to_json(gain), end="")
+        print(documents.text(report.GainReport(gain)), end="")
     else:
         print(output.painted(report.gains_table(gain)))
     return 0

@@ -154,10 +154,11 @@ def finish(made: "Order", args: argparse.Namespace) -> int:
     """Write the order and print the report."""
     from hugealign import orderfile
     from hugealign.cli import output
+    from hugealign.diagnosis import documents
     from hugealign.ordering import report
     from hugealign.ordering.compose import symbol_list
 
-    text = report.to_json(made) if args.json else report.text(made)
+    text = documents.text(report.Report(made), names=str) if args.json else report.text(made)
     if args.output is not None:
         order = made.file()
         output.write(symbol_list(order) if args.emit == "lld" else orderfile.write(order), args.output)

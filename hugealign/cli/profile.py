@@ -139,6 +139,7 @@ def _merge(args: argparse.Namespace) -> int:
 
 def _drift(args: argparse.Namespace) -> int:
     from hugealign.cli import output
+    from hugealign.diagnosis import documents
     from hugealign.ordering import drift
     from hugealign.profile.ran import ProfileOptions
 
@@ -149,9 +150,9 @@ def _drift(args: argparse.Namespace) -> int:
         ProfileOptions(max_unpacked=profiled.max_unpacked(args), debuginfo=args.debuginfo),
         warn=messages.warning,
     )
-    threshold = args.threshold / 100
-    output.write((drift.to_json if args.json else drift.text)(drifted, threshold), None, utf8=args.json)
-    return 1 if drifted.lost > threshold else 0
+    report = drift.Report(drifted, args.threshold / 100)
+    output.write(documents.text(report) if args.json else drift.text(report), None, utf8=args.json)
+    return int(report.out_of_date)
 
 
 def _number(text: str, option: str, most: int) -> int:

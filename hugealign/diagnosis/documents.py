@@ -1,8 +1,9 @@
 """The JSON reports: how records become one, and the errors in it.
 
 A record lists what its JSON has in `JSON`, in words: ``key``, or ``key=path`` where the record has another name for it
-(``huge_seen=seen``, ``pid=process.pid``).  None on the path is null.  With ``?`` at its end, an empty value is null;
-with ``??`` it is left out.  The record of a whole report also has the name of its `SCHEMA`.
+(``huge_seen=seen``, ``pid=process.pid``).  Dots in a key make objects within: ``budget.why``.  None on the path is
+null.  With ``?`` at its end, an empty value is null; with ``??`` it is left out.  The record of a whole report also has
+the name of its `SCHEMA`.
 
 packaging/schemas.py makes the schemas, from the types and docstrings of these fields and properties.
 """
@@ -88,17 +89,21 @@ def _plain(value: Any, names: Callable[[str], str]) -> Any:
         return names(value)
     if isinstance(value, Diagnosis):
         return render.document(value)
+    if form := getattr(value, "JSON", None):
+        return _object(value, form, names)
     if isinstance(value, Mapping):
         return {names(str(key)): _plain(one, names) for key, one in value.items()}
-    if isinstance(value, Collection):
-        return [_plain(one, names) for one in value]
-    if not hasattr(value, "JSON"):
-        return value
-    found = ((key, _found(value, path), marks) for key, path, marks in parts(value.JSON))
-    return {key: _plain(one or None if marks else one, names) for key, one, marks in found if one or marks != "??"}
+    return [_plain(one, names) for one in value] if isinstance(value, Collection) else value
 
 
-def _found(value: Any, path: list[str]) -> Any:
-    for name in path:
-        value = None if value is None else getattr(value, name)
-    return value
+def _object(record: object, form: str, names: Callable[[str], str]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, path, marks in parts(form):
+        value: Any = record
+        for name in path:
+            value = None if value is None else getattr(value, name)
+        if value or marks != "??":
+            *outer, last = key.split(".")
+            inner = result.setdefault(outer[0], {}) if outer else result
+            inner[last] = _plain(value or None if marks else value, names)
+    return result

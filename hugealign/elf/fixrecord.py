@@ -48,15 +48,19 @@ Read = Callable[[int, int], bytes]  # (size, offset) -> bytes
 
 
 class Piece(Record):
-    """*size* bytes at *source* in the file as it is, at *target* in the new one."""
+    """Bytes that a fix copies."""
 
     source: int
+    """Their offset in the file as it is."""
     target: int
+    """Their offset in the new file."""
     size: int
+
+    JSON = "source target bytes=size"
 
 
 class Step(Record):
-    """Addresses from *start* on move by *delta* bytes.
+    """How addresses move: those from *start* on by *delta* bytes.
 
     Those from *behind* to *start*, what the loader reads beside the program headers, move by *room*: 0, or enough for
     one more program header.
@@ -66,6 +70,8 @@ class Step(Record):
     delta: int
     behind: int = 0
     room: int = 0
+
+    JSON = "start bytes=delta"
 
     def distance(self, address: int) -> int:
         """Return by how much *address* moves."""

@@ -52,11 +52,15 @@ class FixOptions(Record):
 
 
 class Way(Record):
-    """What a *level* makes of a file: its *plan*, or, if it is *refused*, why nothing."""
+    """What a level makes of a file."""
 
     level: str
+    """One of `align`, `shift`, `separate`."""
     plan: Plan | None = None
     refused: Diagnosis | None = None
+    """Why there is no plan."""
+
+    JSON = "level plan refused"
 
 
 class Made(Record):
@@ -75,23 +79,32 @@ class Made(Record):
 
 
 class Fixed(Record):
-    """What was done with the file at *path*, which was *before* bytes long and is now *after* bytes long.
-
-    *action* is one of FIX, UNDO, NOTHING; *output* is where the result went, empty if nothing was written.  *plan* is
-    None after an undo.  *ways* are the levels that were tried, the strongest first; all of them if nothing is written.
-    *notes*: why `hugealign status` will not list it, or the list of its wheel is not as the file.  *more*: that a
-    larger *max_executable* makes more text whole.
-    """
+    """What was done with a file."""
 
     path: str
     action: str
+    """One of `fix`, `undo`, `nothing` (no more of the text can be in whole windows)."""
     before: int
+    """Bytes of the file as it was."""
     after: int
+    """Bytes of the result."""
     output: str
+    """Where the result is, empty if nothing was written."""
     plan: Plan | None = None
+    """None after an undo."""
     ways: tuple[Way, ...] = ()
+    """The levels that were tried, the strongest first; all of them if nothing is written."""
     notes: tuple[Diagnosis, ...] = ()
+    """Why `hugealign status` will not list it, or the list of its wheel does not match the file."""
     more: Diagnosis | None = None
+    """That a larger *max_executable* puts more text in whole windows; None if it does not."""
+
+    JSON = "path action output? size_before=before size=after plan ways=tried more"
+
+    @property
+    def tried(self) -> tuple[Way, ...]:
+        """The levels that were tried, the strongest first, with the file as the subject of each diagnosis."""
+        return tuple(way.changed(refused=way.refused and way.refused.about(self.path)) for way in self.ways)
 
 
 class OutputError(HugealignError):
@@ -248,12 +261,10 @@ def _more(fd: int, image: Image, options: FixOptions, plan: Plan) -> Diagnosis |
         larger = examine.plan(image, options.page_size, SHIFT, image.file_size, None)
     except (RefusalError, MalformedElfError):
         return None
-    covered = plan.covered if plan.edits else plan.covered_before
-    if not larger.edits or larger.covered <= covered:
+    if not larger.edits or larger.covered <= plan.result.covered:
         return None
-    before = plan.windows if plan.edits else plan.windows_before
     facts: dict[str, int | str] = {"data": larger.executable, "covered": larger.covered, "text": larger.text}
-    return Diagnosis("fix.more-executable", "", facts, Remedy("run", before=before, after=larger.windows))
+    return Diagnosis("fix.more-executable", "", facts, Remedy("run", before=plan.result.windows, after=larger.windows))
 
 
 def _command_for(more: Diagnosis | None, path: str, fd: int) -> Diagnosis | None:

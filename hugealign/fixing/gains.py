@@ -17,19 +17,28 @@ from hugealign.records import Record
 
 
 class Gain(Record):
-    """What a fix at *level* would do for the file at *place*: sizes are bytes, *users* are processes.
-
-    *windows* are added ones, *covered* are the bytes of its *text* that come into whole windows.
-    """
+    """What a fix would do for a file."""
 
     place: Place
     level: str
+    """One of `align`, `shift`, `separate`: what the fix would take."""
     text: int
+    """Bytes of text."""
     covered: int
+    """How many more of them would be in whole windows."""
     windows: int
+    """How many more windows there would be."""
     executable: int
+    """How many bytes are only readable and would become executable as well."""
     users: int
+    """How many processes have its text mapped."""
     page_size: int
+    """Bytes of a window."""
+
+    JSON = (
+        "path=place.path page_size level windows text_bytes=text covered_bytes=covered executable_bytes=executable "
+        "processes=users"
+    )
 
 
 def gather(

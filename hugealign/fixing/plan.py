@@ -23,46 +23,90 @@ from hugealign.records import Record
 
 
 class Edit(Record):
-    """The change to the ``PT_LOAD`` segment *old*: it maps the addresses from *start* to *end*, aligned to *align*.
-
-    If a text absorbs it, it maps none; then *start* is *end*.
-    """
+    """The change to a ``PT_LOAD`` segment; if a text absorbs it, it maps no address, and *start* is *end*."""
 
     old: Segment
     start: int
     end: int
     align: int
 
+    JSON = "segment=old.index flags=old.flags before after"
+
+    @property
+    def before(self) -> "Range":
+        """The addresses that it maps."""
+        return Range(self.old.p_vaddr, self.old.p_vaddr + self.old.p_memsz, self.old.p_align)
+
+    @property
+    def after(self) -> "Range | None":
+        """The addresses that it will map; None if it becomes part of the text."""
+        return Range(self.start, self.end, self.align) if self.start < self.end else None
+
+
+class Range(Record):
+    """The addresses that a segment maps."""
+
+    start: int
+    end: int
+    """The address behind the last byte."""
+    align: int
+    """Its p_align."""
+
+    JSON = "start end align"
+
 
 class Plan(Record):
-    """What to change.  *segments* are the new program headers.
-
-    *pieces* cover all of the file, in order; *size* is that of the new file before anything is appended.  *cuts* are
-    the addresses at which a section that reaches across has to be split; *pads* are the ranges of addresses in the new
-    text that no byte of the old file fills.  *executable* is how many bytes were only readable and become executable as
-    well.  *text* is the size of the present text in bytes: *covered_before* of them lie in whole windows now, *covered*
-    will; *windows_before* and *windows* are counts of windows that hold code.  *edits* are the segments that change,
-    none if there is nothing to do.  *most* is how many windows SHIFT gives the text, if that is more.  *step* is how
-    addresses move, None if none does; the bytes at *dropped*, offsets in the old file, are then left out.
-    """
+    """What to change in a file."""
 
     page_size: int
+    """Bytes of a window."""
     level: str
+    """One of `align`, `shift`, `separate`."""
     segments: tuple[Segment, ...]
+    """The new program headers."""
     pieces: tuple[Piece, ...]
+    """What is copied; they cover all of the file, in order."""
     size: int
+    """Bytes of the new file before anything is appended."""
     cuts: tuple[int, ...]
+    """The addresses at which a section that reaches across has to be split."""
     pads: tuple[tuple[int, int], ...]
+    """The ranges of addresses in the new text that no byte of the old file fills."""
     executable: int
+    """How many bytes were only readable and become executable as well."""
     text: int
+    """Bytes of text in the file as it was."""
     covered_before: int
+    """How many of them are in whole windows."""
     covered: int
     windows_before: int
+    """How many whole windows hold code."""
     windows: int
     edits: tuple[Edit, ...]
+    """The PT_LOAD segments that change, none if there is nothing to do; other program headers only move in the file."""
     most: int
+    """How many windows SHIFT gives the text, if that is more."""
     step: Step | None = None
+    """How addresses move; None if none does."""
     dropped: tuple[int, int] = (0, 0)
+    """If addresses move, the range of the old file that is left out."""
+
+    JSON = (
+        "level page_size text_bytes=text covered_bytes_before=covered_before covered_bytes=result.covered "
+        "windows_before windows=result.windows executable_bytes=result.executable edits step=result.step moves"
+    )
+
+    @property
+    def result(self) -> "Plan":
+        """The plan, with the numbers of the file as it stays if there is nothing to do."""
+        if self.edits:
+            return self
+        return self.changed(covered=self.covered_before, windows=self.windows_before, executable=0, step=None)
+
+    @property
+    def moves(self) -> tuple[Piece, ...]:
+        """Contents that move in the file."""
+        return tuple(piece for piece in self.pieces if piece.source != piece.target) if self.edits else ()
 
 
 def make_plan(

@@ -1,18 +1,38 @@
 """What fixes did, would do or would gain, for people and as JSON.  Pure: returns text and documents."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from hugealign.diagnosis import documents, render
-from hugealign.errors import HugealignError
-from hugealign.fixing.fix import FIX, NOTHING, UNDO, Fixed, Way
+from hugealign.diagnosis import render
+from hugealign.diagnosis.documents import Failed
+from hugealign.fixing.fix import FIX, NOTHING, UNDO, Fixed
 from hugealign.fixing.gains import Gain
-from hugealign.fixing.plan import Edit, Plan
+from hugealign.fixing.plan import Plan
 from hugealign.fixing.trees import TreeStep
 from hugealign.io.units import counted, format_size, printable
+from hugealign.records import Record
 
-SCHEMA, REPORT_SCHEMA = "hugealign.fix/1", "hugealign.fix-report/1"
 _SHOWN = 40
+
+
+class Report(Record):
+    """What `hugealign fix` did with files, or would do."""
+
+    files: Sequence[Fixed]
+    errors: Sequence[Failed]
+    """Files that stay unchanged."""
+
+    SCHEMA = "hugealign.fix/1"
+    JSON = "files errors"
+
+
+class GainReport(Record):
+    """What `hugealign fix` would do for the files below directories."""
+
+    files: Sequence[Gain]
+    """All that would gain windows: those that run first, then by text that the windows cover."""
+
+    SCHEMA = "hugealign.fix-report/1"
+    JSON = "files"
 
 
 def lines(done: Fixed) -> list[str]:
@@ -51,29 +71,6 @@ def tree_line(steps: Sequence[TreeStep]) -> str:
     return "; ".join(parts) or "nothing to do"
 
 
-def to_json(fixed: Sequence[Fixed], failures: Sequence[tuple[str, HugealignError]]) -> str:
-    """Return the JSON document ``hugealign.fix/1``, which fix-1.schema.json beside this file describes."""
-    return documents.to_json(SCHEMA, {"files": [_file(done) for done in fixed], "errors": documents.errors(failures)})
-
-
-def gains_to_json(gains: Sequence[Gain]) -> str:
-    """Return the JSON document ``hugealign.fix-report/1``, which fix-report-1.schema.json describes."""
-    files = [
-        {
-            "path": printable(gain.place.path),
-            "page_size": gain.page_size,
-            "level": gain.level,
-            "windows": gain.windows,
-            "text_bytes": gain.text,
-            "covered_bytes": gain.covered,
-            "executable_bytes": gain.executable,
-            "processes": gain.users,
-        }
-        for gain in gains
-    ]
-    return documents.to_json(REPORT_SCHEMA, {"files": files})
-
-
 def gains_table(gains: Sequence[Gain]) -> str:
     """Return the table for people."""
     lines = [f"{'COVERED':>10}  {'TEXT':>10}  {'WINDOWS':>7}  {'EXECUTABLE':>10}  {'LEVEL':<8}  {'RUNNING':>7}  FILE"]
@@ -93,9 +90,9 @@ def gains_table(gains: Sequence[Gain]) -> str:
 
 def _refused(done: Fixed) -> Iterator[str]:
     """Yield why stronger levels than the one that was taken do not serve the file."""
-    for way in done.ways:
+    for way in done.tried:
         if way.refused:
-            yield f"  not --level={way.level}: {render.text(way.refused.about(done.path))}"
+            yield f"  not --level={way.level}: {render.text(way.refused)}"
 
 
 def _more(done: Fixed) -> Iterator[str]:
@@ -107,18 +104,17 @@ def _more(done: Fixed) -> Iterator[str]:
 def _compared(done: Fixed) -> Iterator[str]:
     """Yield what each level would make of the file."""
     yield f"  {'--level':<10}{'windows':>8}{'text in them':>14}{'executable':>12}"
-    for way in done.ways:
+    for way in done.tried:
         if way.plan:
-            share = _share(way.plan.covered if way.plan.edits else way.plan.covered_before, way.plan)
-            windows = way.plan.windows if way.plan.edits else way.plan.windows_before
-            size = format_size(way.plan.executable if way.plan.edits else 0)
-            yield f"  {way.level:<10}{windows:>8}{share:>14}{size:>12}"
+            result = way.plan.result
+            share, size = _share(result.covered, result), format_size(result.executable)
+            yield f"  {way.level:<10}{result.windows:>8}{share:>14}{size:>12}"
         elif way.refused:
-            yield f"  {way.level:<10}{render.text(way.refused.about(done.path))}"
+            yield f"  {way.level:<10}{render.text(way.refused)}"
 
 
 def _steps(plan: Plan) -> Iterator[str]:
-    if plan.step and plan.edits:
+    if plan.step:
         yield f"addresses from {plan.step.start:#x} on move by {plan.step.delta:#x}"
     for edit in plan.edits:
         old, name = edit.old, f"LOAD {edit.old.index} ({edit.old.flags})"
@@ -130,9 +126,8 @@ def _steps(plan: Plan) -> Iterator[str]:
             yield f"{name}: {start:#x}-{end:#x} becomes {edit.start:#x}-{edit.end:#x}"
         if edit.align != old.p_align:
             yield f"{name}: p_align {format_size(old.p_align)} becomes {format_size(edit.align)}"
-    for piece in plan.pieces:
-        if piece.source != piece.target:
-            yield f"{format_size(piece.size)} at {piece.source:#x} of the file move to {piece.target:#x}"
+    for piece in plan.moves:
+        yield f"{format_size(piece.size)} at {piece.source:#x} of the file move to {piece.target:#x}"
 
 
 def _coverage(covered: int, plan: Plan) -> str:
@@ -141,52 +136,3 @@ def _coverage(covered: int, plan: Plan) -> str:
 
 def _share(covered: int, plan: Plan) -> str:
     return f"{100 * covered / plan.text:.1f} %"
-
-
-def _file(done: Fixed) -> dict[str, Any]:
-    return {
-        "path": printable(done.path),
-        "action": done.action,
-        "output": printable(done.output) or None,
-        "size_before": done.before,
-        "size": done.after,
-        "plan": _plan(done.plan) if done.plan else None,
-        "ways": [_way(way, done.path) for way in done.ways],
-        "more": render.document(done.more),
-    }
-
-
-def _way(way: Way, path: str) -> dict[str, Any]:
-    return {
-        "level": way.level,
-        "plan": _plan(way.plan) if way.plan else None,
-        "refused": render.document(way.refused and way.refused.about(path)),
-    }
-
-
-def _plan(plan: Plan) -> dict[str, Any]:
-    moves = [p for p in plan.pieces if p.source != p.target] if plan.edits else []
-    return {
-        "level": plan.level,
-        "page_size": plan.page_size,
-        "text_bytes": plan.text,
-        "covered_bytes_before": plan.covered_before,
-        "covered_bytes": plan.covered if plan.edits else plan.covered_before,
-        "windows_before": plan.windows_before,
-        "windows": plan.windows if plan.edits else plan.windows_before,
-        "executable_bytes": plan.executable if plan.edits else 0,
-        "edits": [_edit(edit) for edit in plan.edits],
-        "step": {"start": plan.step.start, "bytes": plan.step.delta} if plan.step and plan.edits else None,
-        "moves": [{"source": p.source, "target": p.target, "bytes": p.size} for p in moves],
-    }
-
-
-def _edit(edit: Edit) -> dict[str, Any]:
-    old = edit.old
-    stays = edit.start < edit.end
-    return {
-        "segment": old.index,
-        "flags": old.flags,
-        "before": {"start": old.p_vaddr, "end": old.p_vaddr + old.p_memsz, "align": old.p_align},
-        "after": {"start": edit.start, "end": edit.end, "align": edit.align} if stays else None,
-    }

@@ -34,27 +34,35 @@ _NO_NAME = "(no name)"
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The blocks of the new build: *counted*, and its *maps*, by the addresses of functions.
-
-    *ran* blocks ran in functions that could be split, and *kept* of them are in the new build; *whole* functions have
-    changed too much to be split.
-    """
+    """The blocks of the new build."""
 
     counted: Sequence[BlockRuns]
     maps: Mapping[int, Sequence[Block]]
+    """By the addresses of functions."""
     ran: int = 0
+    """How many ran in functions that could be split."""
     kept: int = 0
+    """How many of them are in the new build."""
     whole: int = 0
+    """How many functions have changed too much to be split."""
+
+    JSON = "ran matched=kept functions_whole=whole"
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """How much of the build *before* (a path) is in the new one: *kept* of *ran* functions, and what *moved*."""
+    """How much of an old build is in the new one."""
 
     before: str
+    """The path of the old one."""
     ran: int
+    """How many of its functions ran."""
     kept: int
+    """How many of them are in the new build."""
     moved: Moved | None = None
+    """What became of blocks; None unless functions are to be divided."""
+
+    JSON = "path=before ran matched=kept blocks=moved"
 
 
 @dataclass(slots=True)

@@ -3,28 +3,40 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hugealign.diagnosis import documents
 from hugealign.io.units import printable
 from hugealign.orderfile import FILL, Entry, OrderFile
+from hugealign.records import Record
 
-SCHEMA = "hugealign.order-diff/1"
 _SHOWN = 10
 _NAME_SHOWN = 100
 
 
+class Moved(Record):
+    """A function that changed windows; window 0 if a file does not say."""
+
+    old: Entry
+    new: Entry
+
+    JSON = "name=new.shown file=new.file? samples=new.samples from=old.window to=new.window"
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """*gained* and *lost* functions ran in only one of the two; *moved* are (old, new) pairs that changed windows.
-
-    *overlap* is the share of samples that the two have in common, function by function, 0 to 1; None without samples.
-    *kept* is the number of functions in both.
-    """
+    """What two order files differ in."""
 
     gained: Sequence[Entry]
+    """Functions that ran in the new one only."""
     lost: Sequence[Entry]
-    moved: Sequence[tuple[Entry, Entry]]
+    """Functions that ran in the old one only."""
+    moved: Sequence[Moved]
+    """Functions of both, in different windows."""
     kept: int
+    """How many functions are in both."""
     overlap: float | None
+    """The share of samples in common, function by function, 0 to 1; None if one of the two has none."""
+
+    SCHEMA = "hugealign.order-diff/1"
+    JSON = "overlap kept gained lost moved"
 
     @property
     def same(self) -> bool:
@@ -44,7 +56,7 @@ def compare(old: OrderFile, new: OrderFile) -> Difference:
     return Difference(
         _heaviest(entry for key, entry in after.items() if key not in before),
         _heaviest(entry for key, entry in before.items() if key not in after),
-        [(a, b) for a, b in both if a.window != b.window],
+        [Moved(a, b) for a, b in both if a.window != b.window],
         len(both),
         overlap,
     )
@@ -63,27 +75,11 @@ def text(difference: Difference) -> str:
         lines += [f"  {_name(entry)} ({entry.samples} samples)" for entry in entries[:_SHOWN]]
         lines += [f"  and {len(entries) - _SHOWN} more"] if len(entries) > _SHOWN else []
     lines.append(f"moved to another window {len(difference.moved)}")
-    lines += [f"  {_name(new)}: {old.window} -> {new.window}" for old, new in difference.moved[:_SHOWN]]
+    lines += [f"  {_name(it.new)}: {it.old.window} -> {it.new.window}" for it in difference.moved[:_SHOWN]]
     lines += [f"  and {len(difference.moved) - _SHOWN} more"] if len(difference.moved) > _SHOWN else []
     return "".join(f"{line}\n" for line in lines)
 
 
-def to_json(difference: Difference) -> str:
-    """Return the JSON document ``hugealign.order-diff/1``, with all functions."""
-    body = {
-        "overlap": difference.overlap,
-        "kept": difference.kept,
-        "gained": [_as_json(entry) for entry in difference.gained],
-        "lost": [_as_json(entry) for entry in difference.lost],
-        "moved": [{**_as_json(new), "from": old.window, "to": new.window} for old, new in difference.moved],
-    }
-    return documents.to_json(SCHEMA, body)
-
-
-def _as_json(entry: Entry) -> dict[str, object]:
-    return {"name": entry.name or f"@{entry.address:x}", "file": entry.file or None, "samples": entry.samples}
-
-
 def _name(entry: Entry) -> str:
-    name = printable((entry.name or f"@{entry.address:x}")[:_NAME_SHOWN])
+    name = printable(entry.shown[:_NAME_SHOWN])
     return f"{name} ({printable(entry.file[:_NAME_SHOWN])})" if entry.file else name

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from hugealign.code.calls import Calls
 from hugealign.code.references import References
-from hugealign.diagnosis import documents
 from hugealign.errors import HugealignError
 from hugealign.io.progress import silent
 from hugealign.io.units import printable
@@ -16,27 +15,44 @@ from hugealign.ordering.sorting import Sorted
 from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.ran import ProfileOptions, Ran, what_ran
 
-SCHEMA = "hugealign.order-drift/1"
 _ALL = 1 << 15  # windows: more than any order has
 _DEFAULT = ProfileOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The shares of the heat, 0 to 1, that the leading *windows* hold under the *current* order, and under a *new* one.
-
-    *ran* is the heat.
-    """
+    """What an order is still worth."""
 
     ran: Ran
+    """The heat."""
     windows: int
+    """How many leading windows the order wants huge."""
     current: float
+    """The share of the heat that they hold, 0 to 1."""
     new: float
+    """The share that those of a new order would hold."""
 
     @property
     def lost(self) -> float:
         """The share that a new order would win back."""
         return max(0.0, self.new - self.current)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an order is still worth."""
+
+    drift: Drift
+    threshold: float
+    """The share of the heat from which on an order is out of date."""
+
+    SCHEMA = "hugealign.order-drift/1"
+    JSON = "windows=drift.windows current=drift.current new=drift.new lost=drift.lost threshold out_of_date"
+
+    @property
+    def out_of_date(self) -> bool:
+        """Whether more is lost than the threshold."""
+        return self.drift.lost > self.threshold
 
 
 def drift(
@@ -74,29 +90,17 @@ def _held(plan: WindowPlan, ran: Ran, count: int) -> float:
     return sum(window.samples for window in plan.windows[:count]) / max(1, ran.matched.hits)
 
 
-def text(drift: Drift, threshold: float) -> str:
-    """Return the report for people; *threshold* is a share."""
+def text(report: Report) -> str:
+    """Return the report for people."""
+    drift = report.drift
     windows = "leading window holds" if drift.windows == 1 else f"{drift.windows} leading windows hold"
     lines = [
         f"The order's {windows} {_percent(drift.current)} of the heat; a new order's would hold {_percent(drift.new)}"
     ]
-    state = "out of date: link again" if drift.lost > threshold else "still good"
-    lines.append(f"{state} (lost {_percent(drift.lost)}, threshold {_percent(threshold)})")
+    state = "out of date: link again" if report.out_of_date else "still good"
+    lines.append(f"{state} (lost {_percent(drift.lost)}, threshold {_percent(report.threshold)})")
     return "".join(f"{line}\n" for line in lines)
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
-
-
-def to_json(drift: Drift, threshold: float) -> str:
-    """Return the JSON document ``hugealign.order-drift/1``."""
-    body = {
-        "windows": drift.windows,
-        "current": drift.current,
-        "new": drift.new,
-        "lost": drift.lost,
-        "threshold": threshold,
-        "out_of_date": drift.lost > threshold,
-    }
-    return documents.to_json(SCHEMA, body)

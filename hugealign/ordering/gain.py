@@ -18,22 +18,20 @@ _LINE = 64  # bytes; what is nearer shares a cache line, or is in the next
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What an order can save.
-
-    Attributes:
-        linked: How many small pages hold the functions that ran, as the program was linked.
-        ordered: The same as ordered.
-        reach: How many need no page walk; 0 if that is unknown.
-        saving: The share of the processor time that page walks and first-level misses cost, so that no order saves
-            more of these; None if the costs are unknown.
-        nothing: Why the order can save nothing, ONE or SAME; empty if it can.
-    """
+    """What an order can save."""
 
     linked: int
+    """How many small pages hold the functions that ran, as the program was linked."""
     ordered: int
+    """How many hold them with the order."""
     reach: int
+    """How many need no page walk; 0 if that is unknown."""
     saving: Saving | None
+    """What page walks and first-level misses cost, so that no order saves more of these; None if that is unknown."""
     nothing: str
+    """One of `one-function`, `same-order`: why the order can save nothing; empty if it can."""
+
+    JSON = "pages_linked=linked pages_ordered=ordered pages_without_walks=reach? saving_at_most=saving.high nothing?"
 
 
 def gain(order: Order) -> Gain:

@@ -48,27 +48,28 @@ class ThinError(HugealignError):
 
 @dataclass(frozen=True, slots=True)
 class WindowChoice:
-    """A number of windows chosen by simulation: *why*, in a table of *lines*, and in a part of a JSON *document*."""
+    """A number of windows chosen by simulation."""
 
     why: str
     lines: Sequence[str]
+    """A table of the reasons."""
     document: Mapping[str, object]
+    """The number by the rule, the processors, and their misses by the number of huge windows; None without a trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The *plan* made of what *ran*; *simulated* says how many windows miss least, if that was simulated.
-
-    *blocks* are the blocks of the functions to divide, by index, None if that was not requested.  *carried* says how
-    much was found again of the build that the profile is of, if that is not the one to order.
-    """
+    """An order, and what it was made of."""
 
     ran: Ran
     budget: Budget
     plan: WindowPlan
     simulated: WindowChoice | None = None
+    """How many windows miss least, if that was simulated."""
     blocks: Mapping[int, Laid] | None = None
+    """The blocks of the functions to divide, by index; None if that was not requested."""
     carried: Carried | None = None
+    """What was found again of the build that the profile is of; None if that is the one to order."""
 
     def file(self) -> OrderFile:
         """Return the order file."""

@@ -1,25 +1,50 @@
 """The order made from a profile, for people and as JSON.  Pure: returns text."""
 
-from collections import Counter
 from collections.abc import Iterator
 
-from hugealign.diagnosis import documents
 from hugealign.io.units import counted, format_size, printable
-from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.ordering import unseen
-from hugealign.ordering.carried import Carried
 from hugealign.ordering.gain import ONE, SAME, Gain, gain
 from hugealign.ordering.order import Order
 from hugealign.ordering.windows import WindowPlan
-from hugealign.profile.match import Build, Matched
+from hugealign.profile.match import Matched
+from hugealign.records import Record
 
-SCHEMA = "hugealign.order-report/1"
 _BUILDS_SHOWN = 10
 _NAME_SHOWN = 100  # characters of a name
 _NOTHING = {
     ONE: "a single function ran",
     SAME: "what ran lies together in this sequence already",
 }
+
+
+class Report(Record):
+    """What was made of a profile or a trace."""
+
+    order: Order
+
+    SCHEMA = "hugealign.order-report/1"
+    JSON = (
+        "binary.path=order.ran.binary binary.functions_from=order.ran.functions.source "
+        "binary.text_windows=order.plan.text profiles=order.ran.profiles unit=order.ran.unit "
+        "samples.total=order.ran.matched.total samples.matched=order.ran.matched.hits "
+        "samples.foreign=order.ran.matched.foreign samples.nameless=order.ran.matched.nameless "
+        "samples.builds=order.ran.matched.builds samples.not_found=order.ran.matched.not_found "
+        "old_binary=order.carried missed budget.windows=order.plan.budget budget.itlb_2m=order.budget.entries? "
+        "budget.why=order.budget.why gain page_size=order.plan.page_size needed=order.plan.needed "
+        "huge=order.plan.count simulation=order.simulated.document whole_text=order.plan.whole "
+        "functions=order.plan.kinds windows=order.plan.windows"
+    )
+
+    @property
+    def missed(self) -> unseen.Missed | None:
+        """What runs in functions that no sample hit or that have no name, probably; None if that is unknown."""
+        return unseen.missed(self.order.ran.matched)
+
+    @property
+    def gain(self) -> Gain:
+        """What the order can save; since 1.1."""
+        return gain(self.order)
 
 
 def text(order: Order) -> str:
@@ -70,7 +95,7 @@ def _lines(order: Order) -> Iterator[str]:
         yield ""
     yield from _table(plan, matched, missed)
     yield ""
-    hot, cold, fill = _kinds(plan).values()
+    hot, cold, fill = plan.kinds.values()
     yield f"{hot} hot functions, {cold} cold parts, {fill} filled in; others keep the linker's order"
     if order.blocks is not None:
         stay = sum(blocks.size for blocks in order.blocks.values())
@@ -143,88 +168,9 @@ def _gain(can: Gain, here: bool) -> Iterator[str]:
     yield f"gain     {pages}hugealign measure --vs shows that of cache lines and branches, too"
 
 
-def _kinds(plan: WindowPlan) -> dict[str, int]:
-    counts = Counter(placed.kind for placed in plan.placed)
-    return {kind: counts[kind] for kind in (HOT, COLD, FILL)}
-
-
 def _percent(part: int, whole: int) -> str:
     """Return hundredths of a percent, rounded down: only the whole is 100 %."""
     if not whole:
         return "--"
     hundredths = part * 10000 // whole
     return f"{hundredths // 100}.{hundredths % 100:02} %"
-
-
-def _build_as_json(build: Build) -> dict[str, object]:
-    return {
-        "build_id": build.build_id,
-        "total": build.total,
-        "matched": build.hits,
-        "guessed": build.guessed,
-        "trust": round(build.trust, 4),
-    }
-
-
-def _carried_as_json(carried: Carried) -> dict[str, object]:
-    moved = carried.moved
-    blocks = {"ran": moved.ran, "matched": moved.kept, "functions_whole": moved.whole} if moved else None
-    return {"path": carried.before, "ran": carried.ran, "matched": carried.kept, "blocks": blocks}
-
-
-def to_json(order: Order) -> str:
-    """Return the JSON document ``hugealign.order-report/1``, which order-report-1.schema.json describes."""
-    plan, ran = order.plan, order.ran
-    matched = ran.matched
-    body = {
-        "binary": {"path": ran.binary, "functions_from": ran.functions.source, "text_windows": plan.text},
-        "profiles": [{"path": path, "format": form} for path, form in ran.sources],
-        "unit": ran.unit,
-        "samples": {
-            "total": matched.total,
-            "matched": matched.hits,
-            "foreign": matched.foreign,
-            "nameless": matched.nameless,
-            "builds": [_build_as_json(build) for build in matched.builds],
-            "not_found": [{"name": name, "samples": count} for name, count in matched.missing],
-        },
-        "old_binary": _carried_as_json(order.carried) if order.carried else None,
-        "missed": _missed_as_json(unseen.missed(matched)),
-        "budget": order.budget.as_json() | {"windows": plan.budget},
-        "gain": _gain_as_json(gain(order)),
-        "page_size": plan.page_size,
-        "needed": plan.needed,
-        "huge": plan.count,
-        "simulation": order.simulated and order.simulated.document,
-        "whole_text": plan.whole,
-        "functions": _kinds(plan),
-        "windows": [
-            {
-                "number": w.number,
-                "huge": w.huge,
-                "bytes": w.used,
-                "filled": w.filled,
-                "functions": w.functions,
-                "samples": w.samples,
-            }
-            for w in plan.windows
-        ],
-    }
-    return documents.to_json(SCHEMA, body)
-
-
-def _gain_as_json(can: Gain) -> dict[str, object]:
-    return {
-        "pages_linked": can.linked,
-        "pages_ordered": can.ordered,
-        "pages_without_walks": can.reach or None,
-        "saving_at_most": can.saving and can.saving.high,
-        "nothing": can.nothing or None,
-    }
-
-
-def _missed_as_json(missed: unseen.Missed | None) -> dict[str, object] | None:
-    if missed is None:
-        return None
-    estimate = missed.unseen
-    return {"share": estimate.share, "low": estimate.low, "high": estimate.high, "times_to_halve": missed.times}

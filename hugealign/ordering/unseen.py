@@ -49,13 +49,13 @@ def incomplete(matched: Matched) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """The probable *unseen* share of all that runs, with what has no name.
-
-    So many *times* the samples would halve it, None if unknown, or if names are missing.
-    """
+    """What runs in functions that no sample hit or that have no name, probably."""
 
     unseen: Estimate
     times: float | None
+    """How many times the samples would miss half as much; None if that is unknown, or if names are missing."""
+
+    JSON = "share=unseen.share low=unseen.low high=unseen.high times_to_halve=times"
 
 
 def missed(matched: Matched) -> Missed | None:

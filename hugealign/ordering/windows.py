@@ -11,7 +11,7 @@ from typing import Self
 
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_up
-from hugealign.orderfile import FILL
+from hugealign.orderfile import COLD, FILL, HOT
 from hugealign.profile.match import Matched
 from hugealign.system import saving
 from hugealign.system.textcosts import TextCosts
@@ -46,31 +46,45 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class WindowLine:
-    """One line of the table: bytes *used*, bytes *filled* among them, and functions and samples that begin here."""
+    """One line of the table of windows."""
 
     number: int
     used: int
+    """Bytes of functions."""
     filled: int
+    """Bytes of functions that did not run."""
     functions: int
+    """How many begin here."""
     samples: int
+    """The samples of those."""
     huge: bool
+
+    JSON = "number huge bytes=used filled functions samples"
 
 
 @dataclass(frozen=True, slots=True)
 class WindowPlan:
-    """The order and its windows.
-
-    *needed* windows hold what ran, and *count* should be huge; *whole* means all of the text, which is *text* windows.
-    """
+    """The order and its windows."""
 
     placed: Sequence[Placed]
     windows: Sequence[WindowLine]
+    """Those of the ordered functions."""
     page_size: int
     budget: int
     needed: int
+    """How many windows hold what ran."""
     count: int
+    """How many windows should be huge."""
     text: int
+    """How many windows all of the text needs."""
     whole: bool
+    """Whether all of the text should be huge, whatever the order."""
+
+    @property
+    def kinds(self) -> dict[str, int]:
+        """How many functions there are of each kind."""
+        counts = Counter(placed.kind for placed in self.placed)
+        return {kind: counts[kind] for kind in (HOT, COLD, FILL)}
 
 
 #: A function, as its index, and why it is in the order: HOT, COLD or FILL.

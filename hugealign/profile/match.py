@@ -5,10 +5,10 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from hugealign.elf.symbols import Functions
 from hugealign.profile.model import Place, Profile
+from hugealign.records import Record
 
 #: What compilers append, after a dot and before numbers, to the name of a clone or a part; these differ between builds.
 _CLONES = frozenset("constprop isra part cold lto_priv llvm localalias clone specialized __uniq __part".split())
@@ -16,35 +16,55 @@ _UNMATCHED_SHOWN = 5
 _NUMBER_DIGITS = 9
 
 
-class Build(NamedTuple):
-    """The samples of a build: *total*, *hits*, and of these *guessed* with a mean *trust*, 0 to 1 (`neighbours`)."""
+class Build(Record):
+    """The samples of a build."""
 
     build_id: str
     total: int
     hits: int
+    """How many are in a function."""
     guessed: int
+    """How many of the hits are by neighbours and callers (`neighbours`)."""
     trust: float
+    """Their mean, 0 to 1."""
+
+    JSON = "build_id total matched=hits guessed trust"
+
+
+class Named(Record):
+    """A function and its samples."""
+
+    name: str
+    samples: int
+
+    JSON = "name samples"
 
 
 @dataclass(slots=True)
 class Matched:
-    """A profile in terms of a binary's functions, which are named by their indices.
-
-    *samples* has every touched function.  *hits* of the *total* samples are in a function; *foreign* ones lie in other
-    files and count for neither.  *nameless* ones of the hits are in functions without a name, and not among the
-    *samples*: no linker can place these.  *missing* are the names with the most samples that were not found.
-    *complete* means that nothing else ran: it is a full record, not samples.
-    """
+    """A profile in terms of a binary's functions, which are named by their indices."""
 
     samples: dict[int, int] = field(default_factory=dict)
+    """Those of every touched function."""
     arcs: dict[tuple[int, int, int | None], int] = field(default_factory=dict)
     total: int = 0
     hits: int = 0
+    """How many of the total are in a function."""
     foreign: int = 0
+    """Samples in other files, which are not in the total."""
     nameless: int = 0
+    """How many of the hits are in functions without a name, which no linker places and *samples* lacks."""
     missing: list[tuple[str, int]] = field(default_factory=list)
+    """The names with the most samples that were not found, at most five."""
     complete: bool = False
+    """Whether nothing else ran: it is a full record, not samples."""
     builds: list[Build] = field(default_factory=list)
+    """Of counts of a fleet, those of each build, most first; `unknown` without a build-id."""
+
+    @property
+    def not_found(self) -> tuple[Named, ...]:
+        """The names with the most samples that were not found, at most five."""
+        return tuple(Named(*pair) for pair in self.missing)
 
     @property
     def rate(self) -> float:

@@ -14,6 +14,7 @@ from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import Matched, match
 from hugealign.profile.model import Flow, Profile
 from hugealign.profile.source import Others
+from hugealign.records import Record
 
 #: If less than this share of samples is found, the profile is taken to be of another program.
 LEAST_MATCHED = 0.5
@@ -29,15 +30,33 @@ class MismatchError(HugealignError):
     exit_status = 1
 
 
+class Source(Record):
+    """A profile that was read."""
+
+    path: str
+    form: str
+    """Its format."""
+
+    JSON = "path format=form"
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Samples *matched* to the *functions* of the file at *binary*, in *unit*; *sources* are (path, format) pairs."""
+    """What ran of a file."""
 
     binary: str
+    """The path of the file."""
     functions: Functions
     matched: Matched
     sources: Sequence[tuple[str, str]]
+    """The paths and formats of profiles."""
     unit: str = "samples"
+    """One of `samples`, `instructions` (of a trace)."""
+
+    @property
+    def profiles(self) -> tuple[Source, ...]:
+        """What says which functions ran."""
+        return tuple(Source(*pair) for pair in self.sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,10 +22,8 @@ from hugealign_lab.placement import WINDOW, ordered
 from hugealign_lab.tracefile import open_trace
 from lab.tests.traces import write_trace
 from tests.commands.far import COUNT, FAR, program
-from tests.support import HUGEALIGN, ROOT, run
-
-REPORT = json.loads((ROOT / "hugealign/ordering/order-report-1.schema.json").read_text())
-
+from tests.documents import check
+from tests.support import HUGEALIGN, run
 
 __all__ = ["program"]  # a fixture
 
@@ -119,8 +116,7 @@ def test_a_trace_of_another_build(trace: Path, program: Path, tmp_path: Path) ->
     assert done.stderr.endswith("trace this one, or give that one with --old-binary\n")
     old = run(*words[:3], "-b", program, "--windows=7", "-o", tmp_path / "old.order", check=True)
     done = run(*words, "--old-binary", program, "--cpu=4k=64,2m=8", "-o", tmp_path / "o", "--json", check=True)
-    report = json.loads(done.stdout)
-    jsonschema.validate(report, REPORT)
+    report = check(done.stdout)
     assert report["old_binary"] == {"path": str(program), "ran": 4, "matched": 4, "blocks": None}
     assert (report["simulation"], report["samples"]["total"]) == (None, 4804)
     known, result = (orderfile.load(str(tmp_path / name)) for name in ("old.order", "o"))
@@ -133,8 +129,7 @@ def test_a_trace_of_another_build(trace: Path, program: Path, tmp_path: Path) ->
 def test_other_windows_than_the_rule_has(trace: Path, program: Path, tmp_path: Path) -> None:
     """The rule goes by bytes; the simulation knows that only the first block of each function runs."""
     words = [HUGEALIGN, "order-trace", trace, "-b", program, "--cpu=4k=64,2m=8", "--json"]
-    report = json.loads(run(*words, check=True).stdout)
-    jsonschema.validate(report, REPORT)
+    report = check(run(*words, check=True).stdout)
     assert report["unit"] == "instructions"
     result = report["simulation"]
     assert [row["windows"] for row in result["misses"]] == list(range(len(result["misses"])))
@@ -150,8 +145,7 @@ def test_several_processors(trace: Path) -> None:
     words = [HUGEALIGN, "order-trace", trace, "--json"]
     small, large = "--cpu=4k=1,2m=3", "--cpu=skylake"
     alone = [json.loads(run(*words, cpu, check=True).stdout) for cpu in (small, large)]
-    both = json.loads(run(*words, small, large, check=True).stdout)
-    jsonschema.validate(both, REPORT)
+    both = check(run(*words, small, large, check=True).stdout)
     assert both["simulation"]["cpus"] == ["4k=1,2m=3", "skylake"]
     rows = [[row["misses"] for row in item["simulation"]["misses"]] for item in (*alone, both)]
     assert [a + b for a, b in zip(rows[0], rows[1], strict=False)] == rows[2][: len(rows[0])]

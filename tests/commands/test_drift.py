@@ -3,17 +3,16 @@
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 import hugealign
 from hugealign import OrderOptions, budget_of
 from hugealign.orderfile import write
 from tests.commands.far import program
-from tests.support import HUGEALIGN, ROOT, run
+from tests.documents import check
+from tests.support import HUGEALIGN, run
 
 __all__ = ["program"]  # a fixture: eight functions, of a window and a half each
-SCHEMA = json.loads((ROOT / "hugealign/ordering/order-drift-1.schema.json").read_text())
 
 
 @pytest.fixture
@@ -40,8 +39,7 @@ def test_what_the_windows_hold(order: Path, program: Path, tmp_path: Path) -> No
     now.write_text("f1 10\nf6 20\nf3 940\nf4 30\n")
     for threshold, status in ((None, 1), ("94.5%", 0)):
         done = run(*words, *([f"--threshold={threshold}"] if threshold else []), "--json")
-        result = json.loads(done.stdout)
-        jsonschema.validate(result, SCHEMA)
+        result = check(done.stdout)
         assert (done.returncode, result["out_of_date"]) == (status, bool(status))
         assert (result["current"], result["new"], result["windows"]) == (0.03, 0.97, 2)
     done = run(*words)

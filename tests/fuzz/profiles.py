@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hugealign import orderfile
 from hugealign.code.calls import Calls
+from hugealign.diagnosis import documents
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.map import layout
@@ -195,6 +196,8 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     layouts = (layout.before(functions, matched, _PAGE, None), layout.after(functions, matched, plan))
     shown = layout.Map(ran, made.budget, plan, "", None, layouts)
     assert all(result.uncovered()[-1] == 0 for result in layouts)
-    printed = report.text(made) + report.to_json(made) + heat.text(shown) + heat.to_json(shown)
+    printed = (
+        report.text(made) + documents.text(report.Report(made), names=str) + heat.text(shown) + heat.to_json(shown)
+    )
     bad = {c for c in printed if not c.isprintable() and c != "\n"}
     assert not bad, f"prints {bad}"

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from hugealign.diagnosis.refusal import RefusalError
@@ -15,8 +14,9 @@ from hugealign.elf.fixrecord import ALIGN, SEPARATE, SHIFT
 from hugealign.elf.image import PT_DYNAMIC, PT_GNU_PROPERTY, PT_LOAD, read_file
 from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
 from hugealign.run import copies
+from tests.documents import check
 from tests.link.bulk import bulk_object
-from tests.support import HUGEALIGN, PAGE, ROOT, Elf, need, need_compiler, run, worded
+from tests.support import HUGEALIGN, PAGE, Elf, need, need_compiler, run, worded
 
 LLD = ("-fuse-ld=lld", "-B/usr/lib/llvm-19/bin")
 PT_NOTE = 4
@@ -86,8 +86,7 @@ def report(*words: object, status: int = 0) -> dict[str, Any]:
     """Return what fix says of one file."""
     done = run(HUGEALIGN, "fix", "--json", *words)
     assert done.returncode == status, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(document, json.loads((ROOT / "hugealign/fixing/fix-1.schema.json").read_text()))
+    document: dict[str, Any] = check(done.stdout)
     return document
 
 

@@ -505,7 +505,7 @@ def test_diff() -> None:
     result = diff.compare(old, new)
     assert ([e.name for e in result.gained], [e.name for e in result.lost], result.kept) == (["c"], ["b"], 1)
     assert result.overlap == 0.5
-    assert [(a.window, b.window) for a, b in result.moved] == [(1, 2)]
+    assert [(it.old.window, it.new.window) for it in result.moved] == [(1, 2)]
     assert "50.00 % of the samples in common" in diff.text(result)
     assert diff.compare(old, old).same
     assert diff.compare(old, old).overlap == 1
