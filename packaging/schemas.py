@@ -38,6 +38,8 @@ REPORTS = (
     "ordering.drift.Report",
     "ordering.report.Report",
     "pagecache.report.Report",
+    "verification.compare.Comparison",
+    "verification.result.Verification",
     "watch.adapt_report.Report",
     "watch.advise.Advice",
     "watch.ps_report.Report",
@@ -79,6 +81,10 @@ def _record(kind: Any, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     required: list[str] = []
     for key, path, marks in parts(kind.JSON):
         of, description = _along(kind, path)
+        if key == "*":
+            (record,) = (one for one in typing.get_args(of) if one is not NoneType)
+            properties |= _record(record, known)["properties"]
+            continue
         form = _form(of if marks != "?" else of | None, known)
         values = {"enum": re.findall("`([^`]*)`", description) + [None] * ("anyOf" in form)}
         if description.startswith(("One of ", "Any of ")):
@@ -104,7 +110,7 @@ def _along(kind: Any, path: list[str]) -> tuple[Any, str]:
     """Return the type and the description of what is at *path* of a record; None is possible if a part of it can be."""
     description, empty = "", False
     for name in path:
-        kind, description = _fields(kind)[name]
+        kind, description = (typing.get_args(kind)[1], "") if name not in _fields(kind) else _fields(kind)[name]
         if NoneType in (types := typing.get_args(kind)):
             kind, empty = functools.reduce(operator.or_, (one for one in types if one is not NoneType)), True
     return kind | None if empty else kind, description
@@ -114,7 +120,8 @@ def _along(kind: Any, path: list[str]) -> tuple[Any, str]:
 def _fields(kind: type) -> dict[str, tuple[Any, str]]:
     """Return the types and descriptions of a record's fields and properties."""
     result: dict[str, tuple[Any, str]] = {}
-    for base in reversed([base for base in kind.__mro__ if base.__module__ != "builtins"]):
+    origin = typing.get_origin(kind) or kind
+    for base in reversed([base for base in origin.__mro__ if base.__module__ != "builtins"]):
         scope = _scope(base.__module__)
         tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
         nodes = next(node.body for node in tree.body if isinstance(node, ast.ClassDef))
@@ -125,7 +132,7 @@ def _fields(kind: type) -> dict[str, tuple[Any, str]]:
             elif isinstance(node, ast.FunctionDef) and node.name == "__init__":  # of records with slots
                 for arg in node.args.args[1:]:
                     result[arg.arg] = _evaluated(arg.annotation or ast.Name("Any"), scope), ""
-            elif isinstance(node, ast.FunctionDef) and node.returns and node.decorator_list:
+            elif isinstance(node, ast.FunctionDef) and node.returns and len(node.args.args) == 1:
                 result[node.name] = _evaluated(node.returns, scope), _words(ast.get_docstring(node) or "")
     return result
 

@@ -1,9 +1,10 @@
 """The JSON reports: how records become one, and the errors in it.
 
 A record lists what its JSON has in `JSON`, in words: ``key``, or ``key=path`` where the record has another name for it
-(``huge_seen=seen``, ``pid=process.pid``).  Dots in a key make objects within: ``budget.why``.  None on the path is
-null.  With ``?`` at its end, an empty value is null; with ``??`` it is left out.  The record of a whole report also has
-the name of its `SCHEMA`.
+(``huge_seen=seen``, ``pid=process.pid``); a method without arguments is called.  Dots in a key make objects within:
+``budget.why``.  None on the path is null.  With ``?`` at its end, an empty value is null; with ``??`` it is left out.
+``*=path`` has what the record at *path* lists, if there is one.  The record of a whole report also has the name of its
+`SCHEMA`.
 
 packaging/schemas.py makes the schemas, from the types and docstrings of these fields and properties.
 """
@@ -101,8 +102,11 @@ def _object(record: object, form: str, names: Callable[[str], str]) -> dict[str,
     for key, path, marks in parts(form):
         value: Any = record
         for name in path:
-            value = None if value is None else getattr(value, name)
-        if value or marks != "??":
+            value = value[name] if isinstance(value, Mapping) else None if value is None else getattr(value, name)
+            value = value() if callable(value) else value
+        if key == "*":
+            result |= _plain(value, names) or {}
+        elif value or marks != "??":
             *outer, last = key.split(".")
             inner = result.setdefault(outer[0], {}) if outer else result
             inner[last] = _plain(value or None if marks else value, names)

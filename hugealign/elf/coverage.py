@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 
 
 class Coverage(Record):
-    """How much of the text lies in whole windows: *huge* of *text* bytes; *pad* bytes of padding fill them.
-
-    *windows* are those that hold code; whole windows without any are not text.
-    """
+    """How much of the text is in whole windows."""
 
     text: int
+    """Bytes of text, without padding."""
     huge: int
+    """Bytes of text in whole windows."""
     windows: int
+    """How many whole windows hold code."""
     pad: int
+    """Bytes of padding that fill windows."""
+
+    JSON = "text_bytes=text huge_bytes=huge windows pad_bytes=pad"
 
 
 def is_debug_file(image: "Image") -> bool:

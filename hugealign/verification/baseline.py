@@ -9,8 +9,7 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import UsageError
 from hugealign.io import regular
 from hugealign.io.units import printable
-from hugealign.verification.formats.json import SCHEMA
-from hugealign.verification.result import Key
+from hugealign.verification.result import Key, Verification
 
 _LARGEST = 1 << 28  # bytes of a report
 _VALUE = 8  # bytes of a report for each value in it, at least: an empty list is 2 in a file, and 64 in memory
@@ -52,7 +51,7 @@ def parse(data: bytes, name: str, option: str = "--baseline") -> Baseline:
         if sum(map(data.count, (b",", b"[", b"{"))) * _VALUE > len(data):
             raise ValueError  # noqa: TRY301
         document = json.loads(data)
-        if document["schema"] != SCHEMA:
+        if document["schema"] != Verification.SCHEMA:
             raise ValueError  # noqa: TRY301  # whatever is wrong with the file gets the same message
         return Baseline([key for file in document["files"] for key in _keys(file)])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

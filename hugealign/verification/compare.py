@@ -11,26 +11,38 @@ from hugealign.verification.result import NEVER, UNKNOWN, FileReport, at_or_abov
 BETTER, SAME, WORSE = "better", "same", "worse"
 
 
-class Pair:
-    """One file in its *new* and its *old* form; None if that is missing.
+class Pair(Record):
+    """One file in its new and its old form; None if that is missing."""
 
-    *gained* are the diagnoses that only the new form has, *lost* those that only the old one has.  *graver*: some of
-    those gained count.  *lower*: less of the text is in whole windows.
-    """
+    new: FileReport | None
+    old: FileReport | None
+    fail_on: str
 
-    __slots__ = ("gained", "graver", "lost", "lower", "new", "old")
+    JSON = "verdict worse.diagnoses=graver worse.coverage=lower new old gained lost"
 
-    def __init__(self, new: FileReport | None, old: FileReport | None, fail_on: str) -> None:
-        self.new = new
-        self.old = old
-        self.gained = _without(new, old)
-        self.lost = _without(old, new)
-        self.graver = any(at_or_above(diagnosis, fail_on) for diagnosis in self.gained)
-        self.lower = bool(new and old and _lower(new, old))
+    @property
+    def gained(self) -> list[Diagnosis]:
+        """Diagnoses that only the new file has."""
+        return _without(self.new, self.old)
+
+    @property
+    def lost(self) -> list[Diagnosis]:
+        """Diagnoses that only the old file has."""
+        return _without(self.old, self.new)
+
+    @property
+    def graver(self) -> bool:
+        """Whether a diagnosis that only the new file has counts."""
+        return any(at_or_above(diagnosis, self.fail_on) for diagnosis in self.gained)
+
+    @property
+    def lower(self) -> bool:
+        """Whether less of the text is in whole windows."""
+        return bool(self.new and self.old and _lower(self.new, self.old))
 
     @property
     def verdict(self) -> str:
-        """BETTER, SAME, WORSE, or UNKNOWN if a side could not be checked."""
+        """One of `better`, `same`, `worse`, `unknown` (a side could not be checked)."""
         if any(side and side.problem for side in (self.new, self.old)):
             return UNKNOWN
         if self.graver or self.lower:
@@ -47,6 +59,15 @@ class Comparison(Record):
 
     pairs: tuple[Pair, ...]
     fail_on: str = ERROR
+
+    SCHEMA = "hugealign.compare/1"
+    JSON = "pairs summary"
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many pairs have each verdict."""
+        verdicts = [pair.verdict for pair in self.pairs]
+        return {verdict: verdicts.count(verdict) for verdict in (BETTER, SAME, WORSE, UNKNOWN)}
 
     @property
     def status(self) -> int:

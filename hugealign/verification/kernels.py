@@ -37,11 +37,15 @@ class System(Record):
 
 
 class Eligibility(Record):
-    """What a *system* does with the text: *answer* YES, PARTIAL or NO, and how many *windows* it maps huge."""
+    """What a known kernel or loader does with the text."""
 
     system: System
     answer: str
+    """One of `yes`, `partial`, `no`."""
     windows: int
+    """How many windows it maps huge."""
+
+    JSON = "system=system.system title=system.title source=system.source answer windows"
 
 
 def eligibility(image: Image, page_size: int, kind: str, parts: tuple[Coverage, ...]) -> tuple[Eligibility, ...]:

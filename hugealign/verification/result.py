@@ -23,56 +23,104 @@ Key = tuple[str, str, str]
 
 
 class Placed(Record):
-    """How many hot functions the *order* of a link has, and how many functions lie where it puts them.
-
-    These are more where objects were *placed* whole; None if no symbols say it.
-    """
+    """What became of the profile's order that a link received."""
 
     order: int
+    """How many functions of the order ran."""
     placed: int | None
+    """How many functions are where it puts these, more if objects were placed as a whole; None without symbols."""
+
+    JSON = "hot_functions=order placed_functions=placed"
 
 
 class Accepted(Record):
-    """A diagnosis that does not count, and the configuration's *reason*, which is empty if a baseline accepts it."""
+    """A diagnosis that does not count."""
 
     diagnosis: Diagnosis
     reason: str = ""
+    """The configuration's; empty if the baseline accepts it."""
+
+    JSON = "diagnosis reason?"
+
+
+class CheckedSegment(Record):
+    """An executable PT_LOAD segment."""
+
+    segment: "Segment"
+    coverage: Coverage
+
+    JSON = (
+        "index=segment.index flags=segment.flags p_vaddr=segment.p_vaddr p_offset=segment.p_offset "
+        "p_filesz=segment.p_filesz p_memsz=segment.p_memsz p_align=segment.p_align coverage"
+    )
+
+
+class CheckedFile(Record):
+    """What a report has only of a file that could be checked."""
+
+    file: "FileReport"
+
+    JSON = (
+        "build_id=file.build_id?? fix_level=file.fix_level?? file_bytes=file.file_size "
+        "page_size=file.policy.page_size coverage=file.coverage order=file.order?? small=file.small segments "
+        "accepted=file.accepted?? kernels=file.kernels"
+    )
+
+    @property
+    def segments(self) -> tuple[CheckedSegment, ...]:
+        """The executable PT_LOAD segments."""
+        return tuple(map(CheckedSegment, self.file.segments, self.file.coverages))
 
 
 class FileReport(Record):
-    """What is known about one file: the *diagnoses* that count, or the *problem* that kept it from being checked.
-
-    *coverages* has an entry for each of *segments*, and *coverage* is their sum; *file_size* is in bytes.  *small*: the
-    text is too small to gain.  *kernels* says what each known kernel and loader would do with the text.  *build_id* is
-    hexadecimal, empty if there is none.  *debug*: it is a separate debug file, which has no text.  *fix_level* is the
-    level of the `hugealign fix` that made the file; *undoable*: no other tool has changed its headers since.  *order*
-    says what became of the profile's order that the link was given.  *accepted* are the diagnoses that do not count.
-    *policy* is what was required of it, with the sizes of its processor, whose base pages are *pages*.  *fail_on* is a
-    severity or NEVER.
-    """
+    """What is known about one file."""
 
     path: str
     coverage: Coverage | None = None
+    """The coverage of all of its text."""
     diagnoses: tuple[Diagnosis, ...] = ()
+    """What is wrong; the fact segment is an index in the program header table, flags are its protection."""
     segments: "tuple[Segment, ...]" = ()
+    """The executable PT_LOAD segments."""
     small: bool = False
+    """Whether the text is too small to gain from huge pages."""
     problem: Diagnosis | None = None
+    """Why the file could not be checked."""
     coverages: tuple[Coverage, ...] = ()
+    """The coverage of each segment."""
     file_size: int = 0
+    """Bytes of the file."""
     kernels: "tuple[Eligibility, ...]" = ()
+    """What each known kernel or loader would do with the text."""
     build_id: str = ""
+    """The GNU build-id in hexadecimal digits, empty if there is none."""
     debug: bool = False
+    """Whether it is a separate debug file, which has no text."""
     fix_level: str = ""
+    """The level of the `hugealign fix` that made the file."""
     undoable: bool = False
+    """Whether no other tool has changed its headers since that fix."""
     order: Placed | None = None
+    """What became of the profile's order that the link received."""
     accepted: tuple[Accepted, ...] = ()
+    """The diagnoses that the baseline or the configuration accepts."""
     policy: Policy = Policy()
+    """What was required of it, with the sizes of its processor."""
     pages: str = "4 KiB"
+    """The base pages of its processor."""
     fail_on: str = ERROR
+    """A severity, or NEVER."""
+
+    JSON = "path verdict problem?? *=checked diagnoses"
+
+    @property
+    def checked(self) -> CheckedFile | None:
+        """What is known only of a file that could be checked."""
+        return CheckedFile(self) if self.coverage and not self.problem else None
 
     @property
     def verdict(self) -> str:
-        """OK, FAILED if a diagnosis is as grave as *fail_on*, or UNKNOWN if the file could not be checked."""
+        """One of `ok`, `failed` (a diagnosis is as grave as `fail_on`), `unknown` (it could not be checked)."""
         if self.problem:
             return UNKNOWN
         # --fail-on=never spares only the exit status; the report still says what is so.
@@ -84,17 +132,40 @@ class FileReport(Record):
         return (self.problem, *self.diagnoses) if self.problem else self.diagnoses
 
 
-class Verification(Record):
-    """A run.  *fixed* are diagnoses of the baseline that are gone; *skipped* counts what was passed over.
+class Gone(Record):
+    """A diagnosis of the baseline that is gone."""
 
-    *empty* counts the archives and directories that hold no program and are allowed not to.
-    """
+    path: str
+    code: str
+    flags: str
+
+    JSON = "path code flags"
+
+
+class Verification(Record):
+    """What `hugealign verify` found."""
 
     files: tuple[FileReport, ...]
     fail_on: str = ERROR
     fixed: tuple[Key, ...] = ()
+    """Diagnoses of the baseline that are gone."""
     skipped: "Counter[str] | None" = None
+    """How much was passed over, by kind."""
     empty: int = 0
+    """How many archives and directories hold no program and are allowed not to."""
+
+    SCHEMA = "hugealign.verify/1"
+    JSON = (
+        "files summary=verdicts totals.text_bytes=coverage.text totals.huge_bytes=coverage.huge "
+        "totals.windows=coverage.windows totals.pad_bytes=coverage.pad totals.small_text_bytes=small_text "
+        "totals.error=severities.error totals.warning=severities.warning totals.note=severities.note "
+        "totals.accepted=accepted fixed=gone??"
+    )
+
+    @property
+    def gone(self) -> tuple[Gone, ...]:
+        """Diagnoses of the baseline that are gone."""
+        return tuple(Gone(*key) for key in self.fixed)
 
     def verdicts(self) -> dict[str, int]:
         """Return how many files have each verdict."""

@@ -8,14 +8,11 @@ import shutil
 import stat
 import subprocess
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
 
 from hugealign.cli import output
+from tests.documents import check
 from tests.link.bulk import bulk_object
 from tests.support import HUGEALIGN, ROOT, environment, need, run
 
@@ -76,22 +73,10 @@ def test_worst_verdict_decides(files: dict[str, Path]) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def validate(document: Any) -> None:
-    """Hold *document* against the schema that ships for it."""
-    name = document["schema"].removeprefix("hugealign.").replace("/", "-")
-    registry: Any = Registry().with_resources(
-        (schema.name, DRAFT202012.create_resource(json.loads(schema.read_text()))) for schema in SCHEMAS.glob("*.json")
-    )
-    schema = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.Draft202012Validator(schema, registry=registry).validate(document)
-
-
 def test_json_is_what_the_schema_says(files: dict[str, Path]) -> None:
     done = run(HUGEALIGN, "verify", "--json", *files.values(), "/no/such/file")
     assert done.returncode == 1
-    document = json.loads(done.stdout)
-    validate(document)
+    document = check(done.stdout)
     by_name = {Path(file["path"]).name: file for file in document["files"]}
     verdicts = {name: file["verdict"] for name, file in by_name.items()}
     assert verdicts["good"] == verdicts["small"] == "ok"
@@ -116,8 +101,7 @@ def test_comparison(files: dict[str, Path]) -> None:
     assert "  coverage         100 %       0.0 %     -100.0 pp\n" in worse.stdout
     for old, new, status, verdict in (("plain", "good", 0, "better"), ("/no", "small", 3, "unknown")):
         done = run(HUGEALIGN, "diff", "--json", files.get(old, old), files[new])
-        document = json.loads(done.stdout)
-        validate(document)
+        document = check(done.stdout)
         assert (done.returncode, [pair["verdict"] for pair in document["pairs"]]) == (status, [verdict])
     assert run(HUGEALIGN, "diff", files["plain"], files["plain"]).returncode == 0
     assert run(HUGEALIGN, "diff", "--fail-on=never", files["good"], files["plain"]).returncode == 0
@@ -155,8 +139,7 @@ def test_baseline(files: dict[str, Path], tmp_path: Path) -> None:
     assert run(*words, "--baseline", known).returncode == 0
     done = run(*words, "--baseline", known, "--min-text", "1G", "-v")
     assert f"fixed since the baseline: {files['plain']}: HA004\n" in done.stdout
-    document = json.loads(run(*words, "--baseline", known, "--json").stdout)
-    validate(document)
+    document = check(run(*words, "--baseline", known, "--json").stdout)
     assert document["totals"]["accepted"] == 3
     results = json.loads(run(*words, "--baseline", known, "--format", "sarif").stdout)["runs"][0]["results"]
     assert all(result["suppressions"] for result in results)
@@ -198,8 +181,7 @@ def test_configuration(files: dict[str, Path], tmp_path: Path) -> None:
     done = verify("plain")
     assert (done.returncode, done.stderr) == (0, "")
     assert r"3 findings accepted, HA001, HA003, HA004: linked by \x1b[31m others" in done.stdout
-    document = json.loads(verify("--json", "plain").stdout)
-    validate(document)
+    document = check(verify("--json", "plain").stdout)
     assert {accepted["reason"] for accepted in document["files"][0]["accepted"]} == {r"linked by \x1b[31m others"}
     assert r"linked by \\x1b" in verify("--format=sarif", "plain").stdout
     assert verify("--config=/dev/null", "plain").returncode == 1

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hugealign.verification.result import Verification
 
 #: The forms of the report for people and for programs, and the modules that have them.
-FORMS = {"text": "text", "json": "json", "sarif": "tools", "github": "tools", "junit": "tools", "gcc": "tools"}
+FORMS = {"text": "text", "sarif": "tools", "github": "tools", "junit": "tools", "gcc": "tools"}
 WITH_BASE = ("sarif", "github")
 
 
@@ -18,6 +18,10 @@ def render(form: str, verification: "Verification", style: "Style", base: str) -
 
     Paths below *base* become relative to it, as repository services want them.
     """
+    if form == "json":
+        from hugealign.diagnosis import documents
+
+        return documents.text(verification)
     module = importlib.import_module(f"hugealign.verification.formats.{FORMS[form]}")
     extra = (style,) if form == "text" else (base,) if form in WITH_BASE else ()
     report: str = getattr(module, f"render_{form}")(verification, *extra)
@@ -26,6 +30,7 @@ def render(form: str, verification: "Verification", style: "Style", base: str) -
 
 def render_comparison(form: str, compared: "Comparison", style: "Style") -> str:
     """Return what was *compared* as text or JSON."""
+    from hugealign.diagnosis import documents
     from hugealign.verification.formats import comparison
 
-    return comparison.render_json(compared) if form == "json" else comparison.render_text(compared, style)
+    return documents.text(compared) if form == "json" else comparison.render_text(compared, style)

@@ -1,18 +1,14 @@
 """Before and after, for people and for programs.  Pure."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from hugealign.diagnosis import documents, render
+from hugealign.diagnosis import render
 from hugealign.elf.coverage import Coverage
 from hugealign.io.units import format_size, printable
 from hugealign.verification.compare import BETTER, SAME, WORSE, Comparison, Pair
-from hugealign.verification.formats.json import file_object
 from hugealign.verification.formats.text import Style, diagnosis_lines, log_lines, percent
 from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport
 
-#: The version of the JSON's shape; ``compare-1.schema.json`` beside this package describes it.
-SCHEMA = "hugealign.compare/1"
 _COLOURS = {WORSE: FAILED, BETTER: OK, SAME: OK, UNKNOWN: UNKNOWN}
 _WORDS = {UNKNOWN: "could not compare"}
 
@@ -78,24 +74,3 @@ def _sign(number: int) -> str:
 
 def _change(size: int) -> str:
     return f"{'-' if size < 0 else '+'}{format_size(abs(size))}" if size else "--"
-
-
-def render_json(comparison: Comparison) -> str:
-    """Return the comparison for programs, in the shape of SCHEMA."""
-    verdicts = [pair.verdict for pair in comparison.pairs]
-    body = {
-        "pairs": [_object(pair) for pair in comparison.pairs],
-        "summary": {verdict: verdicts.count(verdict) for verdict in (BETTER, SAME, WORSE, UNKNOWN)},
-    }
-    return documents.to_json(SCHEMA, body)
-
-
-def _object(pair: Pair) -> "dict[str, Any]":
-    return {
-        "verdict": pair.verdict,
-        "worse": {"diagnoses": pair.graver, "coverage": pair.lower},
-        "new": file_object(pair.new) if pair.new else None,
-        "old": file_object(pair.old) if pair.old else None,
-        "gained": [render.document(diagnosis) for diagnosis in pair.gained],
-        "lost": [render.document(diagnosis) for diagnosis in pair.lost],
-    }

@@ -128,6 +128,7 @@ def test_every_document_has_the_one_form() -> None:
     commands = (
         "adapt",
         "advise",
+        "compare",
         "doctor",
         "enable",
         "fix",

@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 
+from hugealign.diagnosis import documents
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.coverage import Coverage
 from hugealign.elf.image import Segment
@@ -279,4 +280,4 @@ def test_hostile_names_in_a_comparison(name: str) -> None:
     output = comparison.render_text(Comparison((pair,)), text.Style())
     no_commands(output)
     assert all(line.isprintable() for line in output.split("\n"))
-    assert json.loads(comparison.render_json(Comparison((pair,))))["pairs"][0]["new"]["path"] == printable(name)
+    assert json.loads(documents.text(Comparison((pair,))))["pairs"][0]["new"]["path"] == printable(name)
