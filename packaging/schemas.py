@@ -30,6 +30,7 @@ from hugealign.diagnosis.values import Diagnosis
 
 #: The records of whole reports.
 REPORTS = (
+    "changes.report.Report",
     "doctor.report.Report",
     "fixing.report.GainReport",
     "fixing.report.Report",
@@ -37,7 +38,9 @@ REPORTS = (
     "ordering.diff.Difference",
     "ordering.drift.Report",
     "ordering.report.Report",
+    "map.layout.Map",
     "pagecache.report.Report",
+    "run.report.Report",
     "verification.compare.Comparison",
     "verification.result.Verification",
     "watch.adapt_report.Report",

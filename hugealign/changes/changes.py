@@ -72,14 +72,15 @@ class UnreadableError(DiagnosedError):
 
 
 class Undone(Record):
-    """What became of a *change*: undone, unless *failure* says why not, or a person has to act."""
+    """What became of a change that was to be undone."""
 
     change: Change
     failure: Exception | None = None
+    """Why it was not undone."""
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left of it."""
+        """Whether nothing is left of it; if not, it failed or a person has to act."""
         return self.change.undoable and self.failure is None
 
 

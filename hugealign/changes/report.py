@@ -1,16 +1,46 @@
 """Show what hugealign has changed, for people and as JSON.  Pure: returns text and documents."""
 
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from hugealign.changes.changes import Change, Undone
-from hugealign.diagnosis import documents, render
+from hugealign.diagnosis import render
+from hugealign.diagnosis.documents import Failed, Failure
 from hugealign.diagnosis.values import Remedy
 from hugealign.io.units import format_size, printable
 from hugealign.machine import report as machine
+from hugealign.records import Record
 
-SCHEMA = "hugealign.status/1"
+
+class ReportedChange(Record):
+    """A change, and what became of it."""
+
+    change: Change
+    undone: Undone | None
+
+    JSON = "diagnosis=change.diagnosis time=change.time? copies=change.copies machine undone=undone.done failure"
+
+    @property
+    def machine(self) -> Mapping[str, object] | None:
+        """What `hugealign enable --all` has made huge; None for other changes; since 1.1."""
+        return machine.status(self.change.machine) if self.change.machine else None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it could not be undone."""
+        failed = self.undone and self.undone.failure
+        return Failure(self.change.subject, failed) if failed else None
+
+
+class Report(Record):
+    """What hugealign has changed on this machine."""
+
+    changes: Sequence[ReportedChange]
+    errors: Sequence[Failed]
+    """What could not be looked at."""
+
+    SCHEMA = "hugealign.status/1"
+    JSON = "changes errors"
 
 
 def lines(changes: Sequence[Change]) -> list[str]:
@@ -31,33 +61,6 @@ def undone_lines(done: Undone) -> list[str]:
     if change.diagnosis.code == "change.service":
         lines.append(f"  {render.remedy(Remedy('now', ('systemctl', 'restart', change.subject)))}")
     return lines
-
-
-def to_json(changes: Sequence[Change], undone: Sequence[Undone] | None, errors: Sequence[tuple[str, Exception]]) -> str:
-    """Return the JSON document ``hugealign.status/1``, which status-1.schema.json beside this file describes.
-
-    *undone* is what became of *changes*, None if they were only looked for.
-    """
-    became = undone if undone is not None else [None] * len(changes)
-    body = {
-        "changes": [_change(change, done) for change, done in zip(changes, became, strict=True)],
-        "errors": documents.errors(errors),
-    }
-    return documents.to_json(SCHEMA, body)
-
-
-def _change(change: Change, done: Undone | None) -> dict[str, Any]:
-    return {
-        "diagnosis": render.document(change.diagnosis),
-        "time": change.time or None,
-        "copies": [
-            {"path": printable(c.path), "size": c.size, "current": c.current, "fixed": c.fixed, "identity": c.identity}
-            for c in change.copies
-        ],
-        "machine": change.machine and machine.status(change.machine),
-        "undone": done and done.done,
-        "failure": documents.failure(change.subject, done.failure) if done and done.failure else None,
-    }
 
 
 def _head(change: Change) -> str:

@@ -65,10 +65,11 @@ def run(args: argparse.Namespace) -> int:
     """Print the map and return the exit status."""
     shown = mapped(args, "map")
     from hugealign.cli import output
+    from hugealign.diagnosis import documents
     from hugealign.map import report
 
     if args.json:
-        output.write(report.to_json(shown), None, utf8=True)
+        output.write(documents.text(shown, line=True, names=str), None, utf8=True)
     else:
         output.write(report.text(shown, report.BLOCKS if output.encodes(report.BLOCKS) else report.ASCII), None)
     return 0

@@ -61,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Stage, and return the exit status."""
+    from hugealign.diagnosis import documents
     from hugealign.run import report, store
 
     if args.outdated:
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     if left_out > 1:
         messages.error(f"no room for {left_out - 1} more")
     if args.json:
-        print(report.to_json(args.store, done, errors), end="")
+        print(documents.text(report.Report(args.store, done, documents.failed(errors))), end="")
     return status
 
 

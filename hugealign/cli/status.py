@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from itertools import zip_longest
 
 from hugealign.cli import messages, output
 from hugealign.cli.arguments import add_json
@@ -45,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List or undo, and return the exit status."""
     from hugealign.changes import changes, report
+    from hugealign.diagnosis import documents
 
     os.umask(0o022)
     listed, errors = changes.find(args.what)
@@ -69,5 +71,6 @@ def run(args: argparse.Namespace) -> int:
         changes.find()  # takes what was undone out of the journal
         status = 1 if not all(done.done for done in undone) else status
     if not as_text:
-        print(report.to_json(listed, undone, errors), end="")
+        reported = [report.ReportedChange(*pair) for pair in zip_longest(listed, undone or ())]
+        print(documents.text(report.Report(reported, documents.failed(errors))), end="")
     return status

@@ -34,19 +34,22 @@ _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections,
 
 
 class BuildNote(Record):
-    """A link's intent.  Sizes and addresses are bytes; *windows* is the budget, 0 for all.
-
-    *functions* is how many hot functions the order has, *threshold* the tail up to which the link pads nothing.
-    """
+    """A link's intent."""
 
     page_size: int
     hot_start: int = 0
     hot_end: int = 0
+    """Equal to *hot_start* without an order."""
     windows: int = 0
+    """How many windows should be huge, 0 for all."""
     padded: bool = False
     profile: bytes = b""
     functions: int = 0
+    """How many hot functions the order has."""
     threshold: int = 0
+    """The bytes of a tail up to which the link pads nothing."""
+
+    JSON = "page_size windows hot_start hot_end"
 
     def pack(self, little: bool = True, version: int = VERSION) -> bytes:
         """Return the whole note, header included, as the section holds it."""

@@ -14,7 +14,7 @@ from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import load_bias, text_windows
 from hugealign.errors import HugealignError
 from hugealign.ordering.windows import WindowPlan, alignment, place
-from hugealign.profile.match import Matched
+from hugealign.profile.match import Matched, Named
 from hugealign.profile.ran import Ran
 from hugealign.system.budget import Budget
 
@@ -26,28 +26,74 @@ _HOTTEST = 3
 
 @dataclass(slots=True)
 class HeatRow:
-    """One window: its *number*, from 1; its start *address*; the *heat* of each cell, in parts of samples.
-
-    *text* are the cells with text, as (first, end); *huge* says whether one page can and should map the window.
-    *hottest* are the functions with the most samples that begin here: name and samples.
-    """
+    """One window."""
 
     number: int
+    """Its number, from 1."""
     address: int
+    """Its start as in p_vaddr; ordered, from the start of the text."""
     huge: bool
+    """Whether one page can and should map it."""
     heat: list[int] = field(default_factory=lambda: [0] * CELLS)
+    """That of each cell, in parts of samples."""
     text: list[tuple[int, int]] = field(default_factory=list)
+    """The cells with text: the first, and the one behind the last."""
     hottest: list[tuple[str, int]] = field(default_factory=list)
+    """The functions with the most samples that begin here: name and samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowHeat:
+    """A window, and the heat that is not in it or in one before it."""
+
+    row: HeatRow
+    left: int
+
+    JSON = "number=row.number address=row.address huge=row.huge samples uncovered cells text=row.text hottest"
+
+    @property
+    def samples(self) -> float:
+        """Its samples; those of a function are spread over its bytes."""
+        return _samples(sum(self.row.heat))
+
+    @property
+    def uncovered(self) -> float:
+        """The samples that are not in this window or in one before it."""
+        return _samples(self.left)
+
+    @property
+    def cells(self) -> list[float]:
+        """The samples of each cell."""
+        return list(map(_samples, self.row.heat))
+
+    @property
+    def hottest(self) -> list[Named]:
+        """Functions that begin here, at most three."""
+        return [Named(*pair) for pair in self.row.hottest]
+
+
+def _samples(heat: int) -> float:
+    """Return samples, to a thousandth; integral ones as integers: most of a file is zeros."""
+    return round(heat / PARTS, 3) if heat % PARTS else heat // PARTS
 
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """A text in *rows* of *page_size* bytes, by address; *total* is the heat, which need not all lie in the rows."""
+    """A text in rows of one window each, by address."""
 
     name: str
+    """One of `as linked`, `as linked, with an order`, `ordered`."""
     page_size: int
     total: int
+    """The heat, which need not all be in the rows."""
     rows: Sequence[HeatRow]
+
+    JSON = "name windows"
+
+    @property
+    def windows(self) -> list[WindowHeat]:
+        """The heat of each window."""
+        return list(map(WindowHeat, self.rows, self.uncovered()[1:]))
 
     def uncovered(self) -> list[int]:
         """Return the heat that is not in the first N windows, for N from 0 on."""
@@ -59,18 +105,30 @@ class HeatMap:
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Everything that is shown of a file: *layouts* before and after, and their sources.
-
-    *order* is the order file, empty if the order was made from what *ran*.  *note* is the note that the link left in
-    the file.
-    """
+    """The heat of the text of a file by window."""
 
     ran: Ran
     budget: Budget
     plan: WindowPlan
     order: str
+    """The order file, empty if the order was made from the profile."""
     note: BuildNote | None
+    """What the link left in the file."""
     layouts: Sequence[HeatMap]
+    """As linked, then ordered."""
+
+    SCHEMA = "hugealign.map/1"
+    JSON = (
+        "file=ran.binary sources=ran.profiles order? unit=ran.unit samples.total=ran.matched.total "
+        "samples.matched=ran.matched.hits samples.foreign=ran.matched.foreign page_size=plan.page_size cell_size "
+        "needed=plan.needed huge=plan.count budget.windows=budget.windows budget.itlb_2m=budget.entries? "
+        "budget.why=budget.why note layouts"
+    )
+
+    @property
+    def cell_size(self) -> int:
+        """Bytes of a cell: the 512th part of a window."""
+        return self.plan.page_size // CELLS
 
 
 def before(functions: Functions, matched: Matched, page_size: int, note: BuildNote | None) -> HeatMap:

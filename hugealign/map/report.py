@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 
-from hugealign.diagnosis import documents
 from hugealign.io.units import format_size, printable
 from hugealign.map.layout import CELLS, PARTS, HeatMap, Map
 from hugealign.map.scale import NONE, plain, scale
 
-SCHEMA = "hugealign.map/1"
 #: From the hottest step to cells of text without samples.
 BLOCKS, ASCII = "█▓▒░·", "@%+-."
 _COLUMNS = 64
@@ -77,46 +75,3 @@ def percent(part: int, whole: int) -> str:
         return "--"
     share = part * 100 / whole
     return f"{share:.2f} %" if share >= 0.1 else f"{plain(share)} %"
-
-
-def to_json(shown: Map) -> str:
-    """Return the JSON document ``hugealign.map/1``, which map-1.schema.json next to this file describes."""
-    plan, matched, note = shown.plan, shown.ran.matched, shown.note
-    body = {
-        "file": shown.ran.binary,
-        "sources": [{"path": path, "format": form} for path, form in shown.ran.sources],
-        "order": shown.order or None,
-        "unit": shown.ran.unit,
-        "samples": {"total": matched.total, "matched": matched.hits, "foreign": matched.foreign},
-        "page_size": plan.page_size,
-        "cell_size": plan.page_size // CELLS,
-        "needed": plan.needed,
-        "huge": plan.count,
-        "budget": shown.budget.as_json(),
-        "note": note and {name: getattr(note, name) for name in ("page_size", "windows", "hot_start", "hot_end")},
-        "layouts": [_layout_json(layout) for layout in shown.layouts],
-    }
-    return documents.to_json(SCHEMA, body, line=True)
-
-
-def _layout_json(layout: HeatMap) -> dict[str, object]:
-    left = layout.uncovered()
-    windows = [
-        {
-            "number": row.number,
-            "address": row.address,
-            "huge": row.huge,
-            "samples": _samples(sum(row.heat)),
-            "uncovered": _samples(left[row.number]),
-            "cells": [_samples(heat) for heat in row.heat],
-            "text": [list(cells) for cells in row.text],
-            "hottest": [{"name": name, "samples": samples} for name, samples in row.hottest],
-        }
-        for row in layout.rows
-    ]
-    return {"name": layout.name, "windows": windows}
-
-
-def _samples(heat: int) -> float:
-    """Return samples, to a thousandth; integral ones as integers: most of a file is zeros."""
-    return round(heat / PARTS, 3) if heat % PARTS else heat // PARTS

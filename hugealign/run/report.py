@@ -2,12 +2,22 @@
 
 from collections.abc import Sequence
 
-from hugealign.diagnosis import documents, render
-from hugealign.errors import HugealignError
+from hugealign.diagnosis import render
+from hugealign.diagnosis.documents import Failed
 from hugealign.io.units import format_size, printable
+from hugealign.records import Record
 from hugealign.run.store import NO_WINDOW, THERE, Staged
 
-SCHEMA = "hugealign.stage/1"
+
+class Report(Record):
+    """What `hugealign stage` did."""
+
+    store: str
+    files: Sequence[Staged]
+    errors: Sequence[Failed]
+
+    SCHEMA = "hugealign.stage/1"
+    JSON = "store files errors"
 
 
 def lines(staged: Staged) -> list[str]:
@@ -25,21 +35,3 @@ def lines(staged: Staged) -> list[str]:
     if staged.diagnosis:
         result.append(f"  {render.text(staged.diagnosis, colour=True)}")
     return result
-
-
-def to_json(place: str, staged: Sequence[Staged], errors: Sequence[tuple[str, HugealignError]]) -> str:
-    """Return the JSON document ``hugealign.stage/1`` for staged files; sizes are bytes."""
-    files = [
-        {
-            "path": printable(file.path),
-            "state": file.state,
-            "windows": file.windows,
-            "windows_huge": file.huge,
-            "size": file.size,
-            "link": printable(file.link),
-            "fixed": file.fixed,
-            "diagnosis": render.document(file.diagnosis),
-        }
-        for file in staged
-    ]
-    return documents.to_json(SCHEMA, {"store": printable(place), "files": files, "errors": documents.errors(errors)})

@@ -58,6 +58,8 @@ class Staged(Record):
     diagnosis: Diagnosis | None = None
     executable: int = 0
 
+    JSON = "path state windows windows_huge=huge size link fixed diagnosis"
+
     @property
     def whole(self) -> bool:
         """Whether all windows are huge."""
@@ -72,6 +74,8 @@ class StoredCopy(Record):
     size: int
     current: bool
     fixed: bool
+
+    JSON = "path size current fixed identity"
 
 
 def stage(

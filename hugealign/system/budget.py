@@ -35,10 +35,6 @@ class Budget:
     reach: int = 0
     costs: TextCosts | None = None
 
-    def as_json(self) -> dict[str, object]:
-        """Return the budget as a part of a JSON document."""
-        return {"windows": self.windows, "itlb_2m": self.entries or None, "why": self.why}
-
 
 def budget_of(cpu: str | None = None, windows: int | None = None) -> Budget:
     """Return how many windows a processor can keep.

@@ -5,10 +5,11 @@ import json
 import jsonschema
 import pytest
 
-from hugealign.diagnosis import render
+from hugealign.diagnosis import documents, render
 from hugealign.diagnosis.values import ROOT, Diagnosis, Remedy
 from hugealign.run import report
 from hugealign.run.store import MADE, Staged
+from tests.documents import check
 from tests.support import HUGEALIGN, run
 from tests.support import ROOT as CHECKOUT
 
@@ -31,9 +32,8 @@ def test_form(one: Diagnosis) -> None:
 
 @pytest.mark.parametrize("one", [None, *DIAGNOSES], ids=str)
 def test_within_a_document(one: Diagnosis | None) -> None:
-    schema = json.loads((CHECKOUT / "hugealign/run/stage-1.schema.json").read_text(encoding="utf-8"))
     staged = Staged("/a", MADE, 3, 1, 6 << 20, diagnosis=one)
-    jsonschema.validate(json.loads(report.to_json("/run/x", [staged], [])), schema)
+    check(documents.text(report.Report("/run/x", [staged], ())))
 
 
 def test_units() -> None:

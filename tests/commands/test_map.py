@@ -1,24 +1,21 @@
 """The map: how heat spreads over windows, what is printed of it, and what hostile names can do to that."""
 
-import json
 import os
 import random
 import shutil
 import subprocess
 from pathlib import Path
 
-import jsonschema
 import pytest
 
+from hugealign.diagnosis import documents
 from hugealign.elf.symbols import read_functions
 from hugealign.errors import HugealignError
 from hugealign.map import report
 from tests.commands.profiles import SAMPLES
-from tests.support import HUGEALIGN, ROOT, run, worded
+from tests.documents import check
+from tests.support import HUGEALIGN, run, worded
 from tests.unit.map.test_map import drawn, matched
-
-SCHEMA = json.loads((ROOT / "hugealign/map/map-1.schema.json").read_text())
-
 
 # The command.
 
@@ -31,8 +28,7 @@ def test_command(prog: Path) -> None:
     assert "as linked\n" in done.stdout
     assert "█" in done.stdout
     done = run(*words, "--json", check=True)
-    document = json.loads(done.stdout)
-    jsonschema.validate(document, SCHEMA)
+    document = check(done.stdout)
     assert document["samples"]["matched"] == round(sum(w["samples"] for w in document["layouts"][1]["windows"]))
 
 
@@ -41,8 +37,7 @@ def test_order_file(prog: Path, tmp_path: Path) -> None:
     order = tmp_path / "order"
     order.write_text("# hugealign.order/1\n# windows: 2\nother\nmain\n")
     words = [HUGEALIGN, "map", SAMPLES / "prog.fdata", "-b", prog, "--order", order, "--json"]
-    document = json.loads(run(*words, "--page-size=64K", check=True).stdout)
-    jsonschema.validate(document, SCHEMA)
+    document = check(run(*words, "--page-size=64K", check=True).stdout)
     assert (document["order"], document["huge"]) == (str(order), 2)
     functions = read_functions(prog)
     lead = functions.lead // document["cell_size"]
@@ -51,8 +46,7 @@ def test_order_file(prog: Path, tmp_path: Path) -> None:
     assert not any(cells[: max(lead - 1, 0)])
     assert document["layouts"][1]["windows"][0]["hottest"]
     order.write_text("# hugealign.order/1\n# windows: 0\nother\nmain\n")
-    document = json.loads(run(*words, "--page-size=64K", check=True).stdout)
-    jsonschema.validate(document, SCHEMA)
+    document = check(run(*words, "--page-size=64K", check=True).stdout)
     assert document["huge"] == 0
     order.write_text("other\nmain\n")
     assert run(*words).returncode == 3
@@ -119,7 +113,7 @@ def test_damaged_programs(prog: Path, tmp_path: Path) -> None:
             continue
         shown += 1
         if not case % 8:  # takes longer than all the rest
-            jsonschema.validate(json.loads(report.to_json(made)), SCHEMA)
+            check(documents.text(made, names=str))
         assert report.text(made)
     assert 40 < shown < 200
 
@@ -132,8 +126,7 @@ def test_a_file_that_was_linked_with_an_order(tmp_path: Path, prog: Path) -> Non
     done = run(HUGEALIGN, *words, cwd=prog.parent, HUGEALIGN_PROFILE=str(order), HUGEALIGN_MIN_TEXT="0")
     assert done.returncode == 0, done.stderr
     words = ["map", SAMPLES / "prog.fdata", "-b", tmp_path / "ordered", "--json"]
-    document = json.loads(run(HUGEALIGN, *words, check=True).stdout)
-    jsonschema.validate(document, SCHEMA)
+    document = check(run(HUGEALIGN, *words, check=True).stdout)
     assert document["layouts"][0]["name"] == "as linked, with an order"
     assert document["note"]["hot_start"] < document["note"]["hot_end"]
     first = document["layouts"][0]["windows"][0]

@@ -197,7 +197,10 @@ def made_of(name: str, form: str, matched: Matched, functions: Functions) -> Non
     shown = layout.Map(ran, made.budget, plan, "", None, layouts)
     assert all(result.uncovered()[-1] == 0 for result in layouts)
     printed = (
-        report.text(made) + documents.text(report.Report(made), names=str) + heat.text(shown) + heat.to_json(shown)
+        report.text(made)
+        + documents.text(report.Report(made), names=str)
+        + heat.text(shown)
+        + documents.text(shown, names=str)
     )
     bad = {c for c in printed if not c.isprintable() and c != "\n"}
     assert not bad, f"prints {bad}"

@@ -1,20 +1,18 @@
 """What `hugealign status` prints: names as they are in JSON, safe on a terminal, and what a person has to do."""
 
-import json
-from pathlib import Path
+from itertools import zip_longest
 
 import pytest
 
-from hugealign.changes import report
 from hugealign.changes.changes import KINDS, Change, Undone
-from hugealign.changes.report import lines, to_json, undone_lines
-from hugealign.diagnosis import catalogue
+from hugealign.changes.report import Report, ReportedChange, lines, undone_lines
+from hugealign.diagnosis import catalogue, documents
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import ROOT, Diagnosis, Remedy
 from hugealign.errors import HugealignError
+from tests.documents import check
 from tests.support import worded
 
-SCHEMA = json.loads(Path(report.__file__).with_name("status-1.schema.json").read_text(encoding="utf-8"))
 _UNDO = (
     ("hugealign", "fix", "--undo", "/a\n b"),
     ("hugealign", "disable", "x\\y.service"),
@@ -57,8 +55,9 @@ def test_document() -> None:
     changes = [FIXED, RUNTIME, SERVICE, ODD]
     failures = [None, None, RefusalError("service.foreign-file", file="/f"), HugealignError("no\n")]
     undone = [Undone(change, failure) for change, failure in zip(changes, failures, strict=True)]
-    for became in (None, undone):
-        result = json.loads(to_json(changes, became, [("/x", HugealignError("no"))]))
+    for became in ((), undone):
+        reported = [ReportedChange(*pair) for pair in zip_longest(changes, became)]
+        result = check(documents.text(Report(reported, documents.failed([("/x", HugealignError("no"))]))))
         argv = [change["diagnosis"]["remedy"]["argv"] for change in result["changes"]]
         assert argv == [list(_UNDO[0]), [], list(_UNDO[1]), []]
         states = [change["undone"] for change in result["changes"]]

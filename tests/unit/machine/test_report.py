@@ -6,13 +6,14 @@ import jsonschema
 
 from hugealign.changes import report as changes
 from hugealign.changes.changes import Change
-from hugealign.diagnosis import catalogue
+from hugealign.diagnosis import catalogue, documents
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.io.regular import FileError
 from hugealign.machine import report
 from hugealign.machine.machine import MachineNow, Outcome
 from hugealign.machine.plan import COPIES, MachinePlan
 from hugealign.machine.state import Held, State
+from tests.documents import check
 from tests.support import ROOT, worded
 from tests.unit.machine.test_plan import MIB, part
 
@@ -77,7 +78,6 @@ def test_status_has_the_parts_and_how_the_last_look_ended() -> None:
         Diagnosis("change.machine", "/x", {"parts": 1, "size": 2}, Remedy("undo", ("hugealign", "disable", "--all"))),
         machine=MachineNow(failed, {"old": 1}),
     )
-    document = json.loads(changes.to_json([change], None, ()))
-    jsonschema.validate(document, _schema("changes/status-1.schema.json"), cls=jsonschema.Draft202012Validator)
+    document = check(documents.text(changes.Report([changes.ReportedChange(change, None)], ())))
     assert document["changes"][0]["machine"]["failure"] == "policy.not-toml"
     assert document["changes"][0]["machine"]["held"][0]["windows_huge"] == 1

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from hugealign.cli import output
+from hugealign.diagnosis import documents
 from hugealign.elf.image import ET_EXEC, PF_R, PF_X, PT_LOAD, Image, Segment
 from hugealign.elf.notes import BuildNote
 from hugealign.elf.symbols import Functions
@@ -221,9 +222,9 @@ def test_names_are_in_the_heading(name: str) -> None:
 def test_printed_names_are_escaped() -> None:
     functions = program([PAGE // 4] * 12, [HOSTILE[4]] * 12)
     shown = drawn(functions, matched({5: 9}), file=HOSTILE[4], source=HOSTILE[4], why=HOSTILE[4], order=HOSTILE[4])
-    for printed in (report.text(shown), report.text(shown, report.ASCII), report.to_json(shown)):
+    for printed in (report.text(shown), report.text(shown, report.ASCII), documents.text(shown, names=str)):
         assert {c for c in printed if not c.isprintable()} == {"\n"}
-    assert json.loads(report.to_json(shown))["file"] == HOSTILE[4]
+    assert json.loads(documents.text(shown, names=str))["file"] == HOSTILE[4]
 
 
 def test_a_terminal_without_block_characters(monkeypatch: pytest.MonkeyPatch) -> None:

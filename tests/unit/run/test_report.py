@@ -1,11 +1,10 @@
 """What `stage` prints and writes as JSON of a copy that is not huge."""
 
-import json
-
-from hugealign.diagnosis import render
+from hugealign.diagnosis import documents, render
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.run import report
 from hugealign.run.store import MADE, Staged
+from tests.documents import check
 
 
 def test_the_reason_is_a_diagnosis() -> None:
@@ -14,7 +13,7 @@ def test_the_reason_is_a_diagnosis() -> None:
     assert report.lines(staged)[1:] == [f"  {render.text(why, colour=True)}"]
     whole = Staged("/b", MADE, 3, 3, 6 << 20)
     assert report.lines(whole)[1:] == []
-    result = json.loads(report.to_json("/run/x", [staged, whole], []))
+    result = check(documents.text(report.Report("/run/x", [staged, whole], ())))
     assert [file["diagnosis"] and file["diagnosis"]["code"] for file in result["files"]] == ["thp.partial", None]
 
 
