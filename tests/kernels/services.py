@@ -1,6 +1,7 @@
 """A stock Debian in a virtual machine that boots systemd: its services enabled, upgraded, booted again, undone.
 
-The disk is ext4, the kernel Debian's own, unchanged.  The guest runs tests/kernels/services_guest.py.
+One by one, or the whole machine by `enable --all` of the package.  The disk is ext4, the kernel Debian's own,
+unchanged.  The guest runs tests/kernels/services_guest.py.
 """
 
 import os
@@ -10,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.build.manual import blocks
 from tests.kernels import debian, machine
 from tests.support import ROOT
 
@@ -40,7 +42,7 @@ After=network.target mariadb.service postgresql@{version}-main.service nginx.ser
 [Service]
 Type=oneshot
 TimeoutStartSec=infinity
-ExecStart=/usr/bin/python3 /opt/guest.py
+ExecStart=/usr/bin/python3 /opt/guest.py {act}
 Environment=HOME=/root
 [Install]
 WantedBy=multi-user.target
@@ -52,6 +54,16 @@ ExecStart=/usr/bin/rmiregistry
 [Install]
 WantedBy=multi-user.target
 """
+#: A client that connects anew for each query, so that a process of the server starts for it.
+_CLIENT = """\
+[Unit]
+After=postgresql@{version}-main.service
+[Service]
+User=postgres
+ExecStart=/bin/sh -c 'while :; do /usr/lib/postgresql/{version}/bin/pgbench -n -C -S -T 60 postgres; sleep 1; done'
+"""
+#: What Debian builds has windows in fixed copies only, and two servers need more than two per cent of a small machine.
+_POLICY = 'max = "20%"\ninclude = ["mariadb.service"]\nfix = true\n'
 # Emulated, a start takes longer than systemd's ninety seconds.
 _PATIENCE = "[Manager]\nDefaultTimeoutStartSec=1200\nDefaultTimeoutStopSec=600\n"
 # Nor do the five that make copies at a boot, on one processor, end in the minute that `enable` gives each.
@@ -59,8 +71,8 @@ _LONGER = "[Service]\nTimeoutStartSec=1200\n"
 _NEVER = ("apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer", "systemd-timesyncd.service")
 
 
-def disk(release: str) -> Path:
-    """Make the disk of a fresh Debian *release* with the services, hugealign and the guest's script.
+def disk(release: str, act: str = "services") -> Path:
+    """Make the disk of a fresh Debian *release* with the services, hugealign and the guest's script for an *act*.
 
     Raises debian.Unavailable.
     """
@@ -72,9 +84,13 @@ def disk(release: str) -> Path:
     with tempfile.TemporaryDirectory(dir=place) as name:
         tree = Path(name)
         subprocess.run(["tar", "-xf", archive, "-C", tree], check=True)
-        _prepare(tree)
+        _prepare(tree, act)
+        if act == "machine":
+            _add_package(tree)
+        else:
+            _add_checkout(tree)
         tree.chmod(0o755)
-        image = place / f"{release}.img"
+        image = place / f"{release}-{act}.img"
         image.unlink(missing_ok=True)
         with image.open("wb") as file:
             file.truncate(DISK)
@@ -96,15 +112,29 @@ def _bootstrap(release: str, archive: Path) -> None:
     half.rename(archive)
 
 
-def _prepare(tree: Path) -> None:
+def _add_checkout(tree: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__")
     for name in ("bin", "hugealign"):
         shutil.copytree(ROOT / name, tree / "opt/hugealign" / name, symlinks=True, ignore=ignored)
     (tree / "usr/bin/hugealign").symlink_to("/opt/hugealign/bin/hugealign")
+
+
+def _add_package(tree: Path) -> None:
+    place = debian.BUILD / "services/deb"
+    subprocess.run([ROOT / "packaging/deb.sh", place, "--build=binary"], check=True, capture_output=True)
+    (package,) = place.glob("hugealign_*.deb")
+    shutil.copy(package, tree / "opt")
+    (typed,) = (block for block in blocks(ROOT / "README.md") if block.what == "tests/live/test_machine.py")
+    (tree / "opt/typed").write_text(typed.commands)
+    (tree / "etc/hugealign.toml").write_text(_POLICY)
+
+
+def _prepare(tree: Path, act: str) -> None:
     shutil.copy(Path(__file__).with_name("services_guest.py"), tree / "opt/guest.py")
     units = tree / "etc/systemd/system"
     (version,) = os.listdir(tree / "etc/postgresql")
-    (units / "guest.service").write_text(_UNIT.format(version=version))
+    (units / "guest.service").write_text(_UNIT.format(version=version, act=act))
+    (units / "client.service").write_text(_CLIENT.format(version=version))
     (units / "jvm.service").write_text(_JVM)
     for unit in ("guest", "jvm"):
         (units / "multi-user.target.wants" / f"{unit}.service").symlink_to(f"/etc/systemd/system/{unit}.service")

@@ -1,17 +1,26 @@
 """What the guest of tests/kernels/services.py does at each boot, as a user would; each result is a line of JSON.
 
 First boot: enable each service, restart it, look; upgrade MariaDB by apt.  Second boot: look, undo, look again.
+Or, for the whole machine, first boot: install the package, type README's commands.  Second boot: look, upgrade, undo.
 """
 
 import glob
 import json
 import os
 import subprocess
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
 MARK = Path("/var/lib/guest-was-here")
+#: Files, mounts and units, as far as no service changes them while it runs.
+STATE = r"""
+find /boot /etc /opt /usr /run/systemd/system /run/systemd/generator /run/hugealign /var/lib/hugealign \
+  -type f -printf '%p %m %U:%G %s\n' -o -printf '%p %y %m %U:%G %l\n' 2>/dev/null | sort
+cut -d' ' -f4- /proc/self/mountinfo | sed 's/ shared:[0-9]*//' | sort
+systemctl --root=/ list-unit-files --no-legend
+"""
 UPGRADED = ("mariadb-server", "mariadb-server-core")
 
 
@@ -94,23 +103,72 @@ def second(send: Any) -> None:
     send({"left": left, "verify": run("dpkg", "--verify", "mariadb-server-core", "nginx", "redis-server").stdout})
 
 
+def machine_first(send: Any) -> None:
+    """Install, type the commands of README."""
+    installed = run("sh", "-c", "dpkg -i /opt/hugealign_*.deb")
+    send({"installed": installed.returncode, "said": installed.stderr[-500:]})
+    (postgres, mariadb) = servers()
+    answers(postgres)
+    run("runuser", "-u", "postgres", "--", "pgbench", "-i", "-q", "postgres")
+    run("systemctl", "start", "client")
+    run("sleep", "10")
+    MARK.write_text(state())
+    before = {unit: text(unit) for unit in (postgres, mariadb)}
+    typed = run("sh", "-ec", Path("/opt/typed").read_text())
+    held = json.loads(run("hugealign", "status", "--json").stdout)
+    send({"before": before, "status": typed.returncode, "printed": typed.stdout, "said": typed.stderr, "held": held})
+
+
+def machine_second(send: Any) -> None:
+    """Look, upgrade, undo, look."""
+    send({"booted": {unit: look(unit) | text(unit) for unit in servers()}})
+    done = run("apt-get", "-qy", "--no-download", "install", "--reinstall", *UPGRADED)
+    send({"upgraded": done.returncode, "said": done.stderr[-500:], "after": look("mariadb") | text("mariadb")})
+    send({"shown": run("hugealign", "status").stdout, "verify": run("dpkg", "--verify").stdout})
+    undone = run("hugealign", "disable", "--all")
+    for unit in servers():
+        run("systemctl", "restart", unit)
+    send({"status": undone.returncode, "said": undone.stderr, "undone": {unit: text(unit) for unit in servers()}})
+    before, now = MARK.read_text().splitlines(), state().splitlines()
+    send({"added": sorted(set(now) - set(before)), "gone": sorted(set(before) - set(now))})
+
+
+def servers() -> list[str]:
+    """Return what gains by itself, a process for each connection, and what the policy includes."""
+    return [unit for unit in units() if unit.startswith(("postgresql", "mariadb"))][::-1]
+
+
+def state() -> str:
+    """Return the files, mounts and units of the machine."""
+    return run("sh", "-c", STATE).stdout
+
+
+def text(unit: str) -> dict[str, int]:
+    """Return the KiB of the text of the main process of *unit* that smaps shows on huge pages."""
+    pid = run("systemctl", "show", "-p", "MainPID", "--value", unit).stdout.strip()
+    lines = [line.split() for line in Path(f"/proc/{pid}/smaps").read_text().splitlines()]
+    return {"kib": sum(int(line[1]) for line in lines if line[0] in ("FilePmdMapped:", "ShmemPmdMapped:"))}
+
+
+ACTS = {"services": (first, second), "machine": (machine_first, machine_second)}
+
+
 def main() -> None:
-    """Do the boot's part, send what came of it, and power off."""
+    """Do the boot's part, send what came of it, and boot again."""
+    act = sys.argv[1]
     with open("/dev/ttyS1", "w", encoding="utf-8") as port:
 
         def send(result: dict[str, Any]) -> None:
             print(json.dumps(result), file=port, flush=True)
 
         try:
-            if MARK.exists():
-                second(send)
-            else:
-                MARK.touch()
-                first(send)
+            again = MARK.exists()
+            MARK.touch()
+            ACTS[act][again](send)
             send({"done": True})
         except Exception:  # noqa: BLE001  # whatever it is, the host must hear of it
             send({"error": traceback.format_exc()})
-    run("systemctl", "poweroff", "--no-block")
+    run("systemctl", "reboot", "--no-block")  # which ends QEMU
 
 
 if __name__ == "__main__":

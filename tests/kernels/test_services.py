@@ -48,3 +48,27 @@ def test_enabled_upgraded_booted_undone(release: str) -> None:
             assert whole(item["booted"]), item
             assert item["undone"]["windows_huge"] == 0, item
     assert end == {"left": [], "verify": ""}
+
+
+@pytest.mark.parametrize("release", services.RELEASES)
+def test_the_whole_machine(release: str) -> None:
+    """Installed, README's two commands, booted, upgraded, undone."""
+    machine.check_tools()
+    debian.update()
+    kernel = debian.kernel(services.RELEASES[release])
+    image = services.disk(release, "machine")
+    log = debian.BUILD / f"machine-{release}.log"
+    installed, typed = services.boot(kernel, image, log)
+    assert installed["installed"] == 0, installed
+    assert (typed["status"], typed["printed"].count(" parts, ")) == (0, 2), typed
+    assert not any(one["kib"] for one in typed["before"].values()), typed
+    booted, upgraded, shown, undone, state = services.boot(kernel, image, log.with_stem(f"{log.stem}-again"))
+    for found in (*booted["booted"].values(), upgraded["after"]):
+        assert found["answers"], found
+        assert whole(found), found
+        assert found["kib"] >= found["windows_huge"] << 11, found
+    assert (upgraded["upgraded"], shown["verify"]) == (0, ""), upgraded
+    assert "mariadb.service: copies, " in shown["shown"], shown
+    assert undone["status"] == 0, undone
+    assert not any(one["kib"] for one in undone["undone"].values()), undone
+    assert state == {"added": [], "gone": []}
