@@ -11,6 +11,7 @@ packaging/schemas.py makes the schemas, from the types and docstrings of these f
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import MethodType
 from typing import Any
 
 from hugealign.diagnosis import render
@@ -103,7 +104,7 @@ def _object(record: object, form: str, names: Callable[[str], str]) -> dict[str,
         value: Any = record
         for name in path:
             value = value[name] if isinstance(value, Mapping) else None if value is None else getattr(value, name)
-            value = value() if callable(value) else value
+            value = value() if isinstance(value, MethodType) else value  # a value may be callable itself
         if key == "*":
             result |= _plain(value, names) or {}
         elif value or marks != "??":
