@@ -476,10 +476,11 @@ def test_a_copy_that_must_not_be_executed(stock: Path) -> None:
 def test_process_1_ends_when_told_while_it_prepares(stock: Path) -> None:
     """The kernel keeps such signals from a process 1 that does not handle them, and the command would start."""
     need("strace")
+    default = ("env", "--default-signal=TERM,INT,QUIT")  # a shell ignores two of them in the background
     slowly = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fchmod", "-e", "inject=fchmod:delay_enter=3s")
     words = ["unshare", "--pid", "--fork", "--kill-child", *command("run", "--how=copy", "--", stock / "good", "5")]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-        with subprocess.Popen([*slowly, *words], env=environment(), stdout=subprocess.PIPE) as child:
+        with subprocess.Popen([*default, *slowly, *words], env=environment(), stdout=subprocess.PIPE) as child:
             process = None
             while process is None:
                 assert child.poll() is None
