@@ -174,7 +174,8 @@ def test_a_fixed_copy(file: Path, place: Path) -> None:
     staged = store.stage(str(file), str(place), fix=True, fixes=fixes)
     assert (staged.fixed, staged.windows) == (True, 1)
     assert names(place)[0].endswith(copies.FIXED)
-    assert store.entries(str(place))[0].fixed
+    (entry,) = store.entries(str(place))
+    assert (entry.fixed, entry.current) == (True, True)
     with using(os.open(file, os.O_RDONLY)) as fd:
         for kinds, there in (((True, False), True), ((False,), False), ((False, True), True)):
             with store.copy_of(fd, str(place), kinds) as copy:

@@ -115,6 +115,14 @@ def test_what_a_process_has(tmp_path: Path) -> None:
     assert not mounting._shares_mounts(0)
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "may"), [(0, False), (1 << 20, False), (1 << 21, True), (1 << 22, False), ((1 << 40) - 1, True)]
+)
+def test_cap_sys_admin(monkeypatch: pytest.MonkeyPatch, capabilities: int, may: bool) -> None:
+    monkeypatch.setattr(procfs, "status", lambda _: {"CapEff": f"{capabilities:016x}"})
+    assert mounting._may_mount("1") == may
+
+
 MOUNTED = """Where=/mnt/ours
 FragmentPath=
 SourcePath={table}

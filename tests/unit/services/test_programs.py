@@ -259,6 +259,7 @@ def test_a_unit_that_cannot_be_read(places: tuple[Path, Path]) -> None:
     (places[1] / "demo.service").mkdir()
     with pytest.raises(DiagnosedError) as error:
         services.look("demo")
+    assert services.exists("demo")
     assert error.value.diagnosis.facts == {"file": str(places[1] / "demo.service"), "error": "EISDIR"}
     assert services.exists("demo")
 
