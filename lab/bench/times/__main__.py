@@ -25,6 +25,8 @@ _BEGAN = time.monotonic()
 _HEAD = f"""\
 # Orders, PGO and BOLT in time
 
+Not measured yet: clang, PostgreSQL, MariaDB, Ruby.
+
 `python -m lab.bench.times --write docs/measured/time.md` writes this page.  Processor time of the same work by builds
 that learned from another run, as ratios to the plain build on small pages, with 95 % intervals over the {len(PADS)}
 placements of each build, each a copy of its own: a first function of {", ".join(map(str, PADS))} bytes.
@@ -64,9 +66,17 @@ def measured(name: str, rounds: int) -> dict[str, Any]:
     return {"about": sources.about, "rows": rows, "rounds": rounds, "day": day, "load": load, "machine": machine()}
 
 
+def _unshown(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the builds whose interval includes 1, with what they learned from."""
+    same = [row for row in rows if row["ratio"] and row["ratio"]["low"] <= 1 <= row["ratio"]["high"]]
+    return [f"*{row['title']}*{' (' + row['learned'] + ')' if row['learned'] else ''}" for row in same] or ["no build"]
+
+
 def page(documents: dict[str, dict[str, Any]]) -> str:
     """Return the page of the figures of all programs."""
     lines = [_HEAD]
+    for name, document in documents.items():
+        lines += [f"{name}: no difference from the plain build is shown for {', '.join(_unshown(document['rows']))}.\n"]
     for name, document in documents.items():
         when = f"{document['day']}, {document['machine']}, load {document['load']:.1f} at the start"
         lines += [
