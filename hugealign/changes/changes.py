@@ -31,7 +31,7 @@ from hugealign.records import Record
 from hugealign.run import store
 from hugealign.run.store import StoredCopy
 from hugealign.services import dropins, enable, oci, programs
-from hugealign.system import hooks, journal, kernel, namespace
+from hugealign.system import hooks, journal, namespace
 from hugealign.system.journal import Entry
 
 #: What stands in the first lines of our examples, where they can have comments.
@@ -318,10 +318,9 @@ def _huge_of(entry: Entry) -> Mapping[str, int | str] | None:
     now = journal.file_state(file)
     if now[1:2] == entry.state[1:2] or now[2:] != entry.state[2:]:  # the old file, or another
         return None
-    page_size = kernel.huge_page_size()
     with measure.huge_pages_allowed(), opened(file) as fd:
-        offsets = measure.text_windows(fd, page_size)
-        huge = sum(measure.measure(fd, offsets, page_size))
+        offsets = measure.text_windows(fd)
+        huge = sum(measure.measure(fd, offsets))
     return {"windows_huge": huge, "windows": len(offsets)} if huge else None
 
 

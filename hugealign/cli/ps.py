@@ -107,9 +107,7 @@ def _show(args: argparse.Namespace, seen: Seen, watching: str = "") -> int:
     elif seen.verdicts:
         to_terminal = args.output in (None, "-") and sys.stdout.isatty()
         width = columns() if to_terminal else 0
-        text = "\n".join(
-            report.text(seen.verdicts, page_size, args.verbose, mmap.PAGESIZE, width=width, little=seen.little)
-        )
+        text = "\n".join(report.text(seen.verdicts, args.verbose, mmap.PAGESIZE, width=width, little=seen.little))
         if args.output not in (None, "-"):
             text = f"{plain(text)}\n"
         elif watching and sys.stdout.isatty():

@@ -36,7 +36,7 @@ def diagnose(paths: Sequence[str] = (os.curdir,)) -> list[Check]:
 def look(paths: Sequence[str]) -> MachineFacts:
     """Return the facts about this machine and the file systems of *paths*."""
     page_size = kernel.huge_page_size()
-    trials = [children.function(lambda path=path: trial(path, page_size)) for path in paths]  # type: ignore[misc]
+    trials = [children.function(lambda path=path: trial(path)) for path in paths]  # type: ignore[misc]
     asked, mounting = budget.ask(), children.function(_no_mounts)
     children.collect([mounting], MOUNTING_LIMIT)
     children.collect(trials, TRIALS_LIMIT)
@@ -107,7 +107,7 @@ def unaligned_loader(library: str) -> str:
     return library
 
 
-def trial(path: str, page_size: int) -> dict[str, int | str]:
+def trial(path: str) -> dict[str, int | str]:
     """Write a file of some windows on the file system of *path*, warm it, and return the fields of a `Place`."""
     fields: dict[str, int | str] = {}
     try:
@@ -115,11 +115,11 @@ def trial(path: str, page_size: int) -> dict[str, int | str]:
         directory = path if stat.S_ISDIR(info.st_mode) else os.path.dirname(path) or "."
         fields["file_system"] = kernel.file_system(info.st_dev) or ""
         fields["mount_point"] = _mount_point(directory)
-        if page_size > _LARGEST_EXPERIMENT:
+        if kernel.huge_page_size() > _LARGEST_EXPERIMENT:
             return {**fields, "error": "EFBIG"}
         os.stat("/proc/self/fd")  # without it nothing can be measured
         with measure.huge_pages_allowed():
-            huge, place = _tried(directory, info.st_dev, page_size)
+            huge, place = _tried(directory, info.st_dev)
         fields |= {"windows": _WINDOWS, "huge": huge, "tried_in": "" if place == directory else place}
     except OSError as error:
         fields["error"] = errno.errorcode.get(error.errno or 0, "")
@@ -128,7 +128,7 @@ def trial(path: str, page_size: int) -> dict[str, int | str]:
     return fields
 
 
-def _tried(directory: str, device: int, page_size: int) -> tuple[int, str]:
+def _tried(directory: str, device: int) -> tuple[int, str]:
     """Try in *directory*, or elsewhere on the same device if that is not writable; return the huge windows and where.
 
     Raises OSError, RefusalError.
@@ -140,7 +140,7 @@ def _tried(directory: str, device: int, page_size: int) -> tuple[int, str]:
     for place in places:
         try:
             if os.stat(place).st_dev == device:
-                return warming.trial(place, page_size, _WINDOWS), place
+                return warming.trial(place, _WINDOWS), place
         except OSError as error:
             refusal = error if place == directory else refusal
     raise refusal

@@ -67,7 +67,6 @@ class Candidates:
         self._policy = policy
         self._taken = frozenset(taken)
         self._fixes = fixes or copies.Fixes()
-        self._page_size = kernel.huge_page_size()
         self._keeping: dict[int, bool] = {}
 
     def find(self) -> Found:
@@ -137,7 +136,7 @@ class Candidates:
             return self._little(file.path, own, [file.path])
         try:
             with opened(file.path) as fd:
-                offsets = measure.text_windows(fd, self._page_size)
+                offsets = measure.text_windows(fd)
                 if not offsets:
                     return Diagnosis("policy.no-window", file.path, {})
                 inside = copies.pages_inside(
@@ -150,7 +149,7 @@ class Candidates:
             return diagnosed(file.path, error)
         seconds = sum(use.seconds for use in file.uses)
         saved, most = self._saving(file.uses, {file.path: inside}, seconds)
-        memory = len(offsets) * self._page_size
+        memory = len(offsets) * kernel.huge_page_size()
         share = seconds / self._samples.seconds
         when = BOOT if mapped else NOW
         return Part(file.path, IN_PLACE, (file.path,), len(offsets), memory, share, saved, when, most)
@@ -213,7 +212,7 @@ class Candidates:
         if info.st_dev not in self._keeping:
             self._keeping[info.st_dev] = False
             with suppress(HugealignError, OSError), measure.huge_pages_allowed():
-                self._keeping[info.st_dev] = warming.trial(os.path.dirname(path), self._page_size) == 1
+                self._keeping[info.st_dev] = warming.trial(os.path.dirname(path)) == 1
         return self._keeping[info.st_dev]
 
     def _saving(self, uses: Sequence[Use], inside: dict[str, set[int]], seconds: float) -> tuple[Saving, float]:

@@ -256,7 +256,7 @@ def _as_now(one: Held) -> Held:
     windows, page_size = 0, kernel.huge_page_size()
     for path in one.part.files:
         with suppress(HugealignError, OSError), opened(path) as fd:
-            windows += len(measure.text_windows(fd, page_size))
+            windows += len(measure.text_windows(fd))
     return replace(one, part=replace(one.part, windows=windows, memory=windows * page_size), identities=now)
 
 

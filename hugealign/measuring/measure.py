@@ -25,7 +25,7 @@ from hugealign.process import processes
 from hugealign.run import copies, launch
 from hugealign.run.copies import StagedFile
 from hugealign.run.launch import LaunchOptions
-from hugealign.system import kernel, namespace
+from hugealign.system import namespace
 
 #: The names of the first sides; others are paths.
 SMALL, HUGE = "small pages", "huge pages"
@@ -261,12 +261,11 @@ def _warm_up(trials: Sequence[_Trial], progress: Progress) -> int:
 
 def _look(pid: int, trial: _Trial, runner: Runner) -> None:
     """Count the huge windows that the process *pid* has at most, as long as it runs."""
-    size = kernel.huge_page_size()
     pause = _LOOK / 8
     while runner.running:
         with suppress(OSError, HugealignError):
             seen = processes.look(pid, libraries=True)
-            huge = sum(mapping.windows_huge(size) for mapping in seen.mappings)
+            huge = sum(mapping.windows_huge for mapping in seen.mappings)
             trial.seen = max(trial.seen or 0, huge)
         time.sleep(pause)
         pause = min(2 * pause, 0.5)

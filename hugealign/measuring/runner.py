@@ -26,7 +26,7 @@ from hugealign.io.execution import which
 from hugealign.pagecache import measure
 from hugealign.run import copies
 from hugealign.run.copies import StagedFile
-from hugealign.system import kernel, namespace
+from hugealign.system import namespace
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _ANSWER = 1 << 16  # bytes; an answer has a few hundred
@@ -177,7 +177,7 @@ def _lay(overlays: Sequence[Overlay], huge: bool) -> tuple[int, int]:
     windows = done = 0
     for number, overlay in enumerate(overlays):
         with using(_copy(overlay.file, os.path.join(mounted, str(number)), owner=not entered.user)) as copy:
-            offsets = measure.text_windows(copy, kernel.huge_page_size())
+            offsets = measure.text_windows(copy)
             windows += len(offsets)
             if huge:
                 made_huge = copies.huge_windows(copy)
@@ -185,7 +185,7 @@ def _lay(overlays: Sequence[Overlay], huge: bool) -> tuple[int, int]:
                     raise RefusalError.of(copies.diagnosis(copy).about(overlay.path))
                 done += made_huge
             else:
-                done += sum(measure.measure(copy, offsets, kernel.huge_page_size(), present=True))
+                done += sum(measure.measure(copy, offsets, present=True))
             flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
             with using(os.open(overlay.path, flags)) as target, using(namespace.tree(copy)) as made:
                 namespace.attach(made, target)

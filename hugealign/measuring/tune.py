@@ -20,7 +20,6 @@ from hugealign.measuring.measure import HUGE as ON_HUGE
 from hugealign.measuring.measure import Measurement, MeasureOptions, Progress, measure
 from hugealign.ordering.order import order
 from hugealign.pagecache.measure import text_windows
-from hugealign.system import kernel
 
 #: The builds, in the order in which they are made, and what tells the wrapper apart.
 PLAIN, HUGE, ORDERED = "plain", "huge", "ordered"
@@ -143,7 +142,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def _windows(path: Path) -> int:
     with opened(str(path)) as fd:
-        return len(text_windows(fd, kernel.huge_page_size()))
+        return len(text_windows(fd))
 
 
 def _note(path: Path) -> BuildNote | None:

@@ -34,9 +34,9 @@ def disabled(path: str) -> Diagnosis:
     return Diagnosis("process.thp-disabled", path, {}, Remedy("run", (*_ALLOWED, "hugealign", "run", "--"), COMMAND))
 
 
-def no_window(path: str, page_size: int) -> Diagnosis:
+def no_window(path: str) -> Diagnosis:
     """Return why a file without whole windows is not huge."""
-    return Diagnosis("text.no-window", path, {"page_size": page_size}, _command("look", "verify", path))
+    return Diagnosis("text.no-window", path, {"page_size": kernel.huge_page_size()}, _command("look", "verify", path))
 
 
 def not_warmed(path: str) -> Diagnosis:
@@ -76,7 +76,7 @@ def after_warming(fd: int, path: str, warmth: Warmth, hits: int) -> Diagnosis:
 def _new_file_is_huge(directory: str) -> bool | None:
     """Return whether a new file in the *directory* comes in huge folios; None if that cannot be tried."""
     with contextlib.suppress(OSError, HugealignError):
-        return warming.trial(directory, kernel.huge_page_size()) > 0
+        return warming.trial(directory) > 0
     return None
 
 

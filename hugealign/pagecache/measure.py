@@ -76,16 +76,17 @@ def _prctl(option: int, *values: int) -> int:
     return int(libc().prctl(option, *map(ctypes.c_ulong, (*values, 0, 0, 0, 0)[:4])))
 
 
-def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bool = False) -> list[int]:
+def text_windows(fd: int, limit: int | None = None, all_text: bool = False) -> list[int]:
     """Return the file offsets of the whole windows of text that hold code, at most the first *limit*.
 
     With *all_text*, return every window of the file that holds any code, wherever a process would map it.  Windows that
     extend past the end of the file are left out: no folio reaches beyond its end (``page_cache_ra_order`` in
     mm/readahead.c).  Raises NotElfError, MalformedElfError, RefusalError if the windows would not fit into memory.
     """
+    page_size = kernel.huge_page_size()
     image = read_image(fd)
     in_file = align_up(image.file_size, mmap.PAGESIZE)
-    runs = list(_any_text(image, page_size)) if all_text else _whole_text(fd, image, page_size)
+    runs = list(_any_text(image)) if all_text else _whole_text(fd, image)
     windows = [range(first, min(end, in_file) - page_size + 1, page_size) for first, end in runs]
     count = min(sum(map(len, windows)), limit if limit is not None else 1 << 62)
     allowed = memory.limit()
@@ -97,25 +98,26 @@ def text_windows(fd: int, page_size: int, limit: int | None = None, all_text: bo
     return list(dict.fromkeys(itertools.islice(itertools.chain.from_iterable(windows), count)))
 
 
-def windows_meant(fd: int, page_size: int) -> int | None:
+def windows_meant(fd: int) -> int | None:
     """Return how many leading windows the link of the file meant to be huge, or None if it meant all.
 
     Raises HugealignError if the file is not an ELF file.
     """
     note = read_notes(fd, read_image(fd)).build
-    return note.windows or None if note and note.page_size == page_size else None
+    return note.windows or None if note and note.page_size == kernel.huge_page_size() else None
 
 
-def _whole_text(fd: int, image: Image, page_size: int) -> list[tuple[int, int]]:
+def _whole_text(fd: int, image: Image) -> list[tuple[int, int]]:
     """Return the ranges of *fd* that are whole windows of text in a process on this machine."""
+    page_size = kernel.huge_page_size()
     runs = text_runs(image, page_size)
     unasked = None if runs else unasked_load_bias(image, page_size)
-    if unasked is not None and _placed_so(fd, image, unasked, page_size):
+    if unasked is not None and _placed_so(fd, image, unasked):
         runs = text_runs(image, page_size, page_size, unasked)
     return [(file_offset(segment, first), file_offset(segment, end)) for segment, first, end in runs]
 
 
-def _placed_so(fd: int, image: Image, load_bias: int, page_size: int) -> bool:
+def _placed_so(fd: int, image: Image, load_bias: int) -> bool:
     """Return whether mmap puts the file behind *fd* where *load_bias* says, modulo the window.
 
     Twice, with sizes that are not alike, since one time in many it is by chance.  Where the dynamic linker requests an
@@ -134,12 +136,13 @@ def _placed_so(fd: int, image: Image, load_bias: int, page_size: int) -> bool:
         bias = address - base
         if image.load_alignment > BASE_PAGE:  # of a static PIE, see `unasked_load_bias`
             bias = align_down(address, image.load_alignment) - align_up(loads[0].p_vaddr, BASE_PAGE)
-        if (bias - load_bias) % page_size:
+        if (bias - load_bias) % kernel.huge_page_size():
             return False
     return True
 
 
-def _any_text(image: Image, page_size: int) -> Iterator[tuple[int, int]]:
+def _any_text(image: Image) -> Iterator[tuple[int, int]]:
+    page_size = kernel.huge_page_size()
     for segment in image.text_segments:
         start, end = segment.p_offset, segment.p_offset + segment.p_filesz
         within = windows_holding(image.code, segment.p_vaddr, segment.p_vaddr + segment.p_filesz, 1)
@@ -147,37 +150,39 @@ def _any_text(image: Image, page_size: int) -> Iterator[tuple[int, int]]:
         yield from windows_holding(code, align_down(start, page_size), align_up(end, page_size), page_size)
 
 
-def measure(fd: int, offsets: Sequence[int], page_size: int, present: bool = False) -> list[bool]:
+def measure(fd: int, offsets: Sequence[int], present: bool = False) -> list[bool]:
     """Return for each window at *offsets* whether a process that maps it now gets huge pages without asking.
 
     Windows that are not completely in the page cache are not huge, and are not read.  *present*: the caller knows that
     they are in the page cache; asking the kernel takes as long as everything else here.  Raises RefusalError.
     """
+    page_size = kernel.huge_page_size()
     huge: list[bool] = []
-    for windows in mapped(fd, offsets, page_size):
+    for windows in mapped(fd, offsets):
         for _, address in windows:
             # For a caller who could not write to the file, mincore reports all of it as present
             # (can_do_mincore in mm/mincore.c); then MADV_RANDOM limits reading to one page.
             libc().madvise(address, page_size, mmap.MADV_RANDOM)
-            if present or _resident(address, page_size):
-                touch(address, page_size)
-        seen = _huge([address for _, address in windows], page_size)
+            if present or _resident(address):
+                touch(address)
+        seen = _huge([address for _, address in windows])
         huge += [size == page_size for size in seen]
     return huge
 
 
-def _resident(address: int, page_size: int) -> bool:
+def _resident(address: int) -> bool:
+    page_size = kernel.huge_page_size()
     pages = ctypes.create_string_buffer(page_size // mmap.PAGESIZE)
     libc().mincore(address, page_size, pages)
     return 0 not in pages.raw  # one byte per page, 1 if it is present (mm/mincore.c)
 
 
-def _huge(addresses: Sequence[int], page_size: int) -> list[int]:
+def _huge(addresses: Sequence[int]) -> list[int]:
     """Return how many bytes of each of our windows at *addresses* huge pages map."""
     pages = -1
     try:
         pages = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        scans = [pagemap.scan(pages, address, address + page_size) for address in addresses]
+        scans = [pagemap.scan(pages, address, address + kernel.huge_page_size()) for address in addresses]
         return [sum(region.end - region.start for region in regions if region.huge) for regions in scans]
     except OSError:  # Linux before 6.7
         from hugealign.process import smaps
@@ -202,12 +207,13 @@ def cache_state(fd: int, offset: int, length: int) -> CacheState | None:
     return CacheState(cached=counts[0], dirty=counts[1], writeback=counts[2])
 
 
-def mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[tuple[int, int]]]:
+def mapped(fd: int, offsets: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
     """Map the windows at *offsets*, some at a time, and yield lists of ``(offset, address)``.
 
     Each window is at an aligned address with a gap after it, so it has its own line in smaps.  The mappings of a list
     go away when the caller requests the next list.  Raises RefusalError.
     """
+    page_size = kernel.huge_page_size()
     done, size = 0, _BATCH
     while done < len(offsets):
         batch = offsets[done : done + size]
@@ -222,14 +228,15 @@ def mapped(fd: int, offsets: Sequence[int], page_size: int) -> Iterator[list[tup
             start = align_up(base, page_size)
             windows = [(offset, start + 2 * page_size * index) for index, offset in enumerate(batch)]
             for offset, address in windows:
-                _map_window(fd, offset, address, page_size)
+                _map_window(fd, offset, address)
             yield windows
         finally:
             libc().munmap(base, length)
         done += len(batch)
 
 
-def _map_window(fd: int, offset: int, address: int, page_size: int) -> None:
+def _map_window(fd: int, offset: int, address: int) -> None:
+    page_size = kernel.huge_page_size()
     # The second protection is for noexec mounts.
     for protection in (mmap.PROT_READ | mmap.PROT_EXEC, mmap.PROT_READ):
         if libc().mmap(address, page_size, protection, mmap.MAP_PRIVATE | _MAP_FIXED, fd, offset) == address:
@@ -237,11 +244,10 @@ def _map_window(fd: int, offset: int, address: int, page_size: int) -> None:
     raise RefusalError("file.unreadable", error=errno.errorcode.get(ctypes.get_errno(), ""))
 
 
-def touch(address: int, page_size: int) -> None:
-    """Fault in the huge pages of the window at *address*, without SIGBUS if the file has shrunk meanwhile."""
-    for place in range(address, address + page_size, kernel.huge_page_size()):
-        # Both ways report an error instead of a SIGBUS (madvise_populate in mm/madvise.c, mem_rw in
-        # fs/proc/base.c); a window that failed is not huge.
-        if libc().madvise(place, mmap.PAGESIZE, _MADV_POPULATE_READ) and ctypes.get_errno() == errno.EINVAL:
-            with contextlib.suppress(OSError), open("/proc/self/mem", "rb", buffering=0) as file:
-                os.pread(file.fileno(), 1, place)
+def touch(address: int) -> None:
+    """Fault in the window at *address*, without SIGBUS if the file has shrunk meanwhile."""
+    # Both ways report an error instead of a SIGBUS (madvise_populate in mm/madvise.c, mem_rw in fs/proc/base.c); a
+    # window that failed is not huge.
+    if libc().madvise(address, mmap.PAGESIZE, _MADV_POPULATE_READ) and ctypes.get_errno() == errno.EINVAL:
+        with contextlib.suppress(OSError), open("/proc/self/mem", "rb", buffering=0) as file:
+            os.pread(file.fileno(), 1, address)

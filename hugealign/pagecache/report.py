@@ -8,6 +8,7 @@ from hugealign.diagnosis.documents import Failed
 from hugealign.io.units import format_size, printable
 from hugealign.pagecache.warm import CachedText
 from hugealign.records import Record
+from hugealign.system import kernel
 
 _SHOWN = 4  # ranges or names in a line
 
@@ -49,7 +50,7 @@ def lines(text: CachedText) -> list[str]:
     if text.diagnosis:
         result.append(f"  {render.text(text.diagnosis, colour=True)}")
     if text.huge and text.small:
-        result.append(f"  not huge: file offsets {ranges(text.small, text.page_size)}")
+        result.append(f"  not huge: file offsets {ranges(text.small)}")
     return result
 
 
@@ -66,8 +67,9 @@ def total(texts: Sequence[CachedText]) -> list[str]:
     return result
 
 
-def ranges(offsets: Sequence[int], page_size: int) -> str:
+def ranges(offsets: Sequence[int]) -> str:
     """Return the first few ranges of file offsets of the windows at *offsets*."""
+    page_size = kernel.huge_page_size()
     result: list[list[int]] = []
     for offset in offsets:
         if result and result[-1][1] == offset:

@@ -38,7 +38,6 @@ class CachedText(Record):
     """The windows of a file, and which of them are huge."""
 
     path: str
-    page_size: int
     offsets: Sequence[int]
     """The file offsets of the windows, in bytes."""
     warmth: Warmth
@@ -62,9 +61,14 @@ class CachedText(Record):
         return len(self.offsets)
 
     @property
+    def page_size(self) -> int:
+        """Bytes of a window."""
+        return kernel.huge_page_size()
+
+    @property
     def huge_bytes(self) -> int:
         """Bytes of the huge windows."""
-        return self.huge * self.page_size
+        return self.huge * kernel.huge_page_size()
 
     @property
     def huge(self) -> int:
@@ -92,27 +96,26 @@ def warm(path: "str | Place", options: WarmOptions | None = None, progress: Prog
         HugealignError: The file cannot be examined.
     """
     options = options or WarmOptions()
-    page_size = kernel.huge_page_size()
     file = named(path) if options.replace and isinstance(path, str) else path
     path = _path(file)
     with measure.huge_pages_allowed(), opened(file) as fd:
         limit, notes = options.windows, list[Diagnosis]()
-        if limit is None and (limit := measure.windows_meant(fd, page_size)):
+        if limit is None and (limit := measure.windows_meant(fd)):
             notes.append(Diagnosis("text.windows-meant", path, {"windows": limit}))
-        offsets = measure.text_windows(fd, page_size, limit)
+        offsets = measure.text_windows(fd, limit)
         hits = memory.limit_hits()
         if options.check:
-            warmth = Warmth(tuple(measure.measure(fd, offsets, page_size)))
+            warmth = Warmth(tuple(measure.measure(fd, offsets)))
         else:
-            warmth = warming.warm(fd, offsets, page_size, progress, options.wait)
+            warmth = warming.warm(fd, offsets, progress, options.wait)
         diagnosis = None
         if not offsets:
-            diagnosis = diagnose.no_window(path, page_size)
+            diagnosis = diagnose.no_window(path)
         elif options.check and not all(warmth.huge):
             diagnosis = diagnose.not_warmed(path)
         elif options.explain and not all(warmth.huge):
             diagnosis = diagnose.after_warming(fd, path, warmth, hits)
-        done = CachedText(path, page_size, offsets, warmth, diagnosis, notes=notes)
+        done = CachedText(path, offsets, warmth, diagnosis, notes=notes)
         if isinstance(file, str) or not options.replace or not done.small:
             return done
         return _replaced(file, done, fd, progress)
@@ -124,9 +127,8 @@ def _path(file: "str | Place") -> str:
 
 def window_bytes(file: "str | Place") -> int:
     """Return how many bytes of memory the windows of *file* take.  Raises HugealignError."""
-    page_size = kernel.huge_page_size()
     with opened(file) as fd:
-        return len(measure.text_windows(fd, page_size)) * page_size
+        return len(measure.text_windows(fd)) * kernel.huge_page_size()
 
 
 def cool(path: "str | Place", progress: Progress | None = None) -> CachedText:
@@ -139,12 +141,11 @@ def cool(path: "str | Place", progress: Progress | None = None) -> CachedText:
     Raises:
         HugealignError: The file cannot be examined.
     """
-    page_size = kernel.huge_page_size()
     with measure.huge_pages_allowed(), opened(path) as fd:
-        offsets = measure.text_windows(fd, page_size, all_text=True)
-        warmth = warming.cool(fd, offsets, page_size, progress)
+        offsets = measure.text_windows(fd, all_text=True)
+        warmth = warming.cool(fd, offsets, progress)
         diagnosis = diagnose.after_cooling(fd, _path(path)) if any(warmth.huge) else None
-        return CachedText(_path(path), page_size, offsets, warmth, diagnosis)
+        return CachedText(_path(path), offsets, warmth, diagnosis)
 
 
 def _replaced(file: "Place", before: CachedText, fd: int, progress: Progress | None) -> CachedText:
@@ -156,7 +157,7 @@ def _replaced(file: "Place", before: CachedText, fd: int, progress: Progress | N
 
     def warmer(copy: int) -> bool:
         nonlocal warmth
-        warmth = warming.warm(copy, before.offsets, before.page_size, progress)
+        warmth = warming.warm(copy, before.offsets, progress)
         return sum(warmth.huge) > before.huge
 
     users = diagnose.users_of(os.fstat(fd), path)

@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 from hugealign.io.descriptors import reopened, using
 from hugealign.pagecache.measure import CacheState, cache_state, libc, mapped, measure, touch
 from hugealign.records import Record
+from hugealign.system import kernel
 
 MADV_COLLAPSE = 25  # Linux 6.1
 _READ = 1 << 20  # bytes to read at a time
@@ -51,13 +52,13 @@ class Warmth(Record):
     """The error number with which the kernel refused to collapse a window, 0 if it refused none."""
 
 
-def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None, wait: float = 0) -> Warmth:
+def warm(fd: int, offsets: Sequence[int], progress: Progress | None = None, wait: float = 0) -> Warmth:
     """Bring the windows at *offsets* into the page cache in huge folios; give khugepaged *wait* seconds for the rest.
 
     Windows that are huge already are left alone, so this is safe for a running program's file.  Each method is judged
     by measuring, not by the result of the system call.  Raises RefusalError.
     """
-    huge = dict(zip(offsets, measure(fd, offsets, page_size), strict=True))
+    huge = dict(zip(offsets, measure(fd, offsets), strict=True))
     methods: list[str] = []
     kept: CacheState | None = None
     refused = 0
@@ -66,37 +67,38 @@ def warm(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | N
         if not missing:
             break
         if method == "readahead":
-            kept = _evict(fd, missing, page_size)
-            read_in(fd, missing, page_size, progress)
+            kept = _evict(fd, missing)
+            read_in(fd, missing, progress)
         elif method == "collapse":
-            refused = collapse(fd, missing, page_size)
+            refused = collapse(fd, missing)
         elif wait:
-            _wait(fd, missing, page_size, time.monotonic() + wait)
-        after = measure(fd, missing, page_size)
+            _wait(fd, missing, time.monotonic() + wait)
+        after = measure(fd, missing)
         huge.update(zip(missing, after, strict=True))
         if any(after):
             methods.append(method)
     return Warmth(tuple(huge.values()), tuple(methods), kept, refused)
 
 
-def cool(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> Warmth:
+def cool(fd: int, offsets: Sequence[int], progress: Progress | None = None) -> Warmth:
     """Bring the windows at *offsets* into the page cache in small folios.  Raises RefusalError."""
-    kept = _evict(fd, offsets, page_size)
+    kept = _evict(fd, offsets)
     # With this advice, reads make folios of the smallest size (page_cache_sync_ra in mm/readahead.c); it applies to
     # this descriptor alone.
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
     for done, offset in enumerate(offsets, 1):
-        _read_small(fd, offset, page_size)
+        _read_small(fd, offset)
         if progress:
             progress(done, len(offsets))
-    return Warmth(tuple(measure(fd, offsets, page_size)), kept=kept)
+    return Warmth(tuple(measure(fd, offsets)), kept=kept)
 
 
-def trial(place: str, page_size: int, windows: int = 1) -> int:
+def trial(place: str, windows: int = 1) -> int:
     """Return how many *windows* of a new, nameless file in the directory *place* become huge.
 
     That tells what its file system does from what a file of it meets.  Raises OSError, RefusalError.
     """
+    page_size = kernel.huge_page_size()
     try:
         fd = os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except PermissionError:
@@ -112,7 +114,7 @@ def trial(place: str, page_size: int, windows: int = 1) -> int:
         os.fsync(fd)
         reading = reopened(fd, os.O_RDONLY)  # the kernel treats a file that is open for writing differently
     with using(reading):
-        return sum(warm(reading, range(0, windows * page_size, page_size), page_size).huge)
+        return sum(warm(reading, range(0, windows * page_size, page_size)).huge)
 
 
 def collapses() -> bool:
@@ -121,7 +123,8 @@ def collapses() -> bool:
     return libc().madvise(None, 0, MADV_COLLAPSE) == 0 or ctypes.get_errno() != errno.EINVAL
 
 
-def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None:
+def _evict(fd: int, offsets: Sequence[int]) -> CacheState | None:
+    page_size = kernel.huge_page_size()
     with contextlib.suppress(OSError):  # dirty pages stay small, and the measurement shows it
         os.fsync(fd)
     for offset in offsets:
@@ -132,34 +135,36 @@ def _evict(fd: int, offsets: Sequence[int], page_size: int) -> CacheState | None
     return CacheState(*(sum(getattr(s, name) for s in states) for name in ("cached", "dirty", "writeback")))
 
 
-def read_in(fd: int, offsets: Sequence[int], page_size: int, progress: Progress | None = None) -> None:
+def read_in(fd: int, offsets: Sequence[int], progress: Progress | None = None) -> None:
     """Fault the windows at *offsets* in as huge folios, as far as they are not cached."""
     # One window after another: the kernel keeps position and readahead size once per open file (struct
     # file_ra_state), and two threads that fault through it spoil each other's folios.
+    page_size = kernel.huge_page_size()
     done = 0
-    for windows in mapped(fd, offsets, page_size):
+    for windows in mapped(fd, offsets):
         for _, address in windows:
             libc().madvise(address, page_size, mmap.MADV_RANDOM)
             libc().madvise(address, page_size, mmap.MADV_HUGEPAGE)
-            touch(address, page_size)
+            touch(address)
             done += 1
             if progress:
                 progress(done, len(offsets))
 
 
-def collapse(fd: int, offsets: Sequence[int], page_size: int) -> int:
+def collapse(fd: int, offsets: Sequence[int]) -> int:
     """Collapse the windows; return the last error number, 0 if there was none."""
     refused = 0
-    for windows in mapped(fd, offsets, page_size):
+    for windows in mapped(fd, offsets):
         for offset, address in windows:
-            _read_small(fd, offset, page_size)
-            refused = _collapse_window(fd, offset, address, page_size) or refused
+            _read_small(fd, offset)
+            refused = _collapse_window(fd, offset, address) or refused
     return refused
 
 
-def _collapse_window(fd: int, offset: int, address: int, page_size: int) -> int:
+def _collapse_window(fd: int, offset: int, address: int) -> int:
+    page_size = kernel.huge_page_size()
     for _ in range(_ATTEMPTS):
-        touch(address, page_size)
+        touch(address)
         if not libc().madvise(address, page_size, MADV_COLLAPSE):
             return 0
         refused = ctypes.get_errno()
@@ -172,19 +177,20 @@ def _collapse_window(fd: int, offset: int, address: int, page_size: int) -> int:
     return refused
 
 
-def _wait(fd: int, offsets: Sequence[int], page_size: int, end: float) -> None:
+def _wait(fd: int, offsets: Sequence[int], end: float) -> None:
     """Map the windows until khugepaged has made them huge, at most until *end*."""
-    for windows in mapped(fd, offsets, page_size):
+    for windows in mapped(fd, offsets):
         for offset, address in windows:
-            _read_small(fd, offset, page_size)
-            libc().madvise(address, page_size, mmap.MADV_HUGEPAGE)
-            touch(address, page_size)
+            _read_small(fd, offset)
+            libc().madvise(address, kernel.huge_page_size(), mmap.MADV_HUGEPAGE)
+            touch(address)
         places = [offset for offset, _ in windows]
-        while (left := end - time.monotonic()) > 0 and not all(measure(fd, places, page_size)):
+        while (left := end - time.monotonic()) > 0 and not all(measure(fd, places)):
             time.sleep(min(_LOOK, left))
 
 
-def _read_small(fd: int, offset: int, page_size: int) -> None:
+def _read_small(fd: int, offset: int) -> None:
+    page_size = kernel.huge_page_size()
     for place in range(offset, offset + page_size, _READ):
         with contextlib.suppress(OSError):  # unreadable parts stay small
             os.pread(fd, min(_READ, page_size), place)

@@ -14,6 +14,7 @@ from hugealign.process import codefiles, pagemap, procfs, smaps, starts
 from hugealign.process.codefiles import Code
 from hugealign.process.procfs import GONE, PROC, FileId
 from hugealign.records import Record
+from hugealign.system import kernel
 
 _LEAST_HUGE = 64 << 10  # bytes: the smallest huge page of any kernel (hugetlb on arm64, which smaps counts)
 _CAPABILITIES = {"CAP_SYS_PTRACE": 19, "CAP_SYS_NICE": 23, "CAP_PERFMON": 38}  # include/uapi/linux/capability.h
@@ -102,8 +103,8 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
     return seen
 
 
-def look_large(pid: int, page_size: int, codes: dict[FileId, Code] | None = None) -> Process | None:
-    """Return what *pid* executes, cheaply; None if it has less than *page_size* bytes in each file, and without a file.
+def look_large(pid: int, codes: dict[FileId, Code] | None = None) -> Process | None:
+    """Return what *pid* executes, cheaply; None if it has less than a huge page in each file, and without a file.
 
     The mappings are those of files that have so much in total, and those without a file if they have.  `look` also
     reads smaps, which walks all pages of a process, and knows more.  Most processes have no text large enough to
@@ -111,6 +112,7 @@ def look_large(pid: int, page_size: int, codes: dict[FileId, Code] | None = None
     files that several processes map.  Raises OSError if the process is gone or not ours, HugealignError where only
     smaps is left.
     """
+    page_size = kernel.huge_page_size()
     place = f"{PROC}/{pid}"
     lines = procfs.executable(f"{place}/maps", least=page_size)
     if lines is None and (other := procfs.living(pid)) != place:
@@ -136,29 +138,29 @@ def look_large(pid: int, page_size: int, codes: dict[FileId, Code] | None = None
         mappings = tuple(_placed(parsed, directory, exe, exe_id, served))
         files = tuple(os.fsdecode(path).removesuffix(GONE) for path in sizes if path)
         process = Process(pid, stat.comm, exe, exe_id, mappings, files, stat.used, stat.started)
-        mappings = _with_windows(process, mappings, page_size, directory, codes)
+        mappings = _with_windows(process, mappings, directory, codes)
     return process.changed(mappings=mappings, called=starts.called(pid, exe_id, exe))
 
 
-def with_windows(process: Process, mappings: Sequence[smaps.Mapping], page_size: int) -> tuple[smaps.Mapping, ...]:
+def with_windows(process: Process, mappings: Sequence[smaps.Mapping]) -> tuple[smaps.Mapping, ...]:
     """Return *mappings* of *process* with their code, and with their pages if they have windows, as `look_large` does.
 
     Raises OSError, HugealignError.
     """
     with procfs.opened(process.pid) as directory:
-        return _with_windows(process, mappings, page_size, directory)
+        return _with_windows(process, mappings, directory)
 
 
 def with_code(
-    process: Process, mappings: Iterable[smaps.Mapping], page_size: int, codes: dict[FileId, Code] | None = None
+    process: Process, mappings: Iterable[smaps.Mapping], codes: dict[FileId, Code] | None = None
 ) -> tuple[smaps.Mapping, ...]:
-    """Return *mappings* of *process*, those with windows of *page_size* bytes with the addresses of their code.
+    """Return *mappings* of *process*, those with windows with the addresses of their code.
 
     *codes* are as in `look_large`.
     """
     return tuple(
         codefiles.with_code(process.pid, m, process.is_program(m), process.elsewhere, codes)
-        if m.windows_possible(page_size)
+        if m.windows_possible
         else m
         for m in mappings
     )
@@ -320,12 +322,11 @@ def _placed(
 def _with_windows(
     process: Process,
     mappings: Sequence[smaps.Mapping],
-    page_size: int,
     directory: int,
     codes: dict[FileId, Code] | None = None,
 ) -> tuple[smaps.Mapping, ...]:
-    coded = with_code(process, mappings, page_size, codes)
-    windowed = [mapping for mapping in coded if mapping.windows_possible(page_size)]
+    coded = with_code(process, mappings, codes)
+    windowed = [mapping for mapping in coded if mapping.windows_possible]
     try:
         present = dict(zip((m.start for m in windowed), _pages(directory, windowed), strict=True)) if windowed else {}
     except (ProcessLookupError, PermissionError):

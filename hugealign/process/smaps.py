@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from hugealign.elf.windows import windows_holding
 from hugealign.process.pagemap import Region, State, touched
 from hugealign.records import Record
+from hugealign.system import kernel
 
 _HEADER = re.compile(
     r"(?P<start>[0-9a-f]+)-(?P<end>[0-9a-f]+) (?P<permissions>[-rwxsp]{4}) (?P<offset>[0-9a-f]+) "
@@ -100,89 +101,97 @@ class Mapping(Record):
         )
         return " + ".join(name for name, count in kinds if count)
 
-    def ends(self, page_size: int) -> tuple[int, int]:
-        """Return the bytes before and after the windows; (0, 0) where no window is possible."""
-        if not self.windows_possible(page_size):
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The bytes before and after the windows; (0, 0) where no window is possible."""
+        if not self.windows_possible:
             return 0, 0
-        first = self.first_window(page_size)
-        return first - self.start, (self.end - first) % page_size
+        first = self.first_window
+        return first - self.start, (self.end - first) % kernel.huge_page_size()
 
-    def congruent(self, page_size: int) -> bool:
-        """Whether address and file offset agree modulo *page_size*; anonymous memory always passes."""
-        return not self.is_file or (self.start - self.offset) % page_size == 0
+    @property
+    def congruent(self) -> bool:
+        """Whether address and file offset agree modulo a huge page; anonymous memory always passes."""
+        return not self.is_file or (self.start - self.offset) % kernel.huge_page_size() == 0
 
-    def whole(self, page_size: int) -> tuple[range, ...]:
-        """Return the numbers of the windows with code that the kernel could map with one page of *page_size* bytes.
+    @property
+    def whole(self) -> tuple[range, ...]:
+        """The numbers of the windows with code that the kernel could map with one huge page.
 
         ``thp_vma_suitable_order`` in include/linux/huge_mm.h: the window lies inside the mapping, and address and file
         offset are congruent modulo the window.  They count from `first_window`; the ranges ascend.
         """
+        page_size = kernel.huge_page_size()
         if self.end - self.start < page_size:
             return ()
-        first = self.first_window(page_size)
+        first = self.first_window
         count = (self.end - first) // page_size
-        if count <= 0 or not self.congruent(page_size):
+        if count <= 0 or not self.congruent:
             return ()
         if self.code is None:
             return (range(count),)
         runs = windows_holding(self.code, first, first + count * page_size, page_size)
         return tuple(range((start - first) // page_size, (end - first) // page_size) for start, end in runs)
 
-    def windows_possible(self, page_size: int) -> int:
-        """Return how many windows `whole` has."""
-        return sum(map(len, self.whole(page_size)))
+    @property
+    def windows_possible(self) -> int:
+        """How many windows `whole` has."""
+        return sum(map(len, self.whole))
 
-    def leading(self, page_size: int, count: int) -> int:
+    def leading(self, count: int) -> int:
         """Return the number behind the first *count* of the possible windows."""
         behind = 0
-        for numbers in self.whole(page_size):
+        for numbers in self.whole:
             if count <= 0:
                 break
             behind = numbers.start + min(count, len(numbers))
             count -= len(numbers)
         return behind
 
-    def touched(self, page_size: int) -> dict[int, State] | None:
-        """Return the states of the possible windows of *page_size* bytes that have a page, by number and in order.
+    def touched(self) -> dict[int, State] | None:
+        """Return the states of the possible windows that have a page, by number and in order.
 
         None where only counts are known.
         """
         if self.pages is None:
             return None
-        whole = self.whole(page_size)
+        whole = self.whole
         if not whole:
             return {}
-        known = touched(self.pages, self.first_window(page_size), whole[-1].stop, page_size, self.is_file)
+        known = touched(self.pages, self.first_window, whole[-1].stop, kernel.huge_page_size(), self.is_file)
         if len(whole) == 1 and not whole[0].start:
             return known
         return {index: known[index] for numbers in whole for index in _within(known, numbers)}
 
-    def windows(self, page_size: int) -> tuple[State, ...] | None:
+    def windows(self) -> tuple[State, ...] | None:
         """Return the state of each possible window, None as in `touched`; there may be millions."""
-        known = self.touched(page_size)
+        known = self.touched()
         if known is None:
             return None
-        return tuple(known.get(index, State.UNTOUCHED) for numbers in self.whole(page_size) for index in numbers)
+        return tuple(known.get(index, State.UNTOUCHED) for numbers in self.whole for index in numbers)
 
-    def missing(self, page_size: int) -> Iterator[int]:
-        """Yield the addresses of the possible windows of *page_size* bytes that are known not to be huge."""
-        if (known := self.touched(page_size)) is not None:
-            first = self.first_window(page_size)
-            for numbers in self.whole(page_size):
+    def missing(self) -> Iterator[int]:
+        """Yield the addresses of the possible windows that are known not to be huge."""
+        if (known := self.touched()) is not None:
+            first = self.first_window
+            for numbers in self.whole:
                 for index in numbers:
                     if known.get(index) != State.HUGE:
-                        yield first + index * page_size
+                        yield first + index * kernel.huge_page_size()
 
-    def first_window(self, page_size: int) -> int:
-        """Return the address of the first multiple of *page_size* bytes at or after the start."""
+    @property
+    def first_window(self) -> int:
+        """The address of the first multiple of a huge page at or after the start."""
+        page_size = kernel.huge_page_size()
         return -(-self.start // page_size) * page_size
 
-    def windows_huge(self, page_size: int) -> int:
-        """Return how many windows of *page_size* bytes its huge pages fill."""
-        known = self.touched(page_size)
+    @property
+    def windows_huge(self) -> int:
+        """How many windows its huge pages fill."""
+        known = self.touched()
         if known is not None:
             return sum(state == State.HUGE for state in known.values())
-        return min(self.windows_possible(page_size), self.huge // page_size)
+        return min(self.windows_possible, self.huge // kernel.huge_page_size())
 
 
 def _within(known: dict[int, State], numbers: range) -> Iterable[int]:

@@ -57,7 +57,7 @@ class Fixes:
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, Output, int] | None] = {}
 
-    def of(self, fd: int, page_size: int, windows: int) -> "tuple[int, Output, int] | None":
+    def of(self, fd: int, windows: int) -> "tuple[int, Output, int] | None":
         """Return the windows of the fixed file, the file, and how many bytes of data it makes executable.
 
         None if a fix gains no window, where there are *windows*.  Raises HugealignError.
@@ -67,7 +67,7 @@ class Fixes:
         key = identity(os.fstat(fd), fixed=True)
         if key not in self._known:
             self._known[key] = None
-            options = FixOptions(page_size=page_size)
+            options = FixOptions(page_size=kernel.huge_page_size())
             with suppress(RefusalError):
                 if most_windows(fd, options) <= windows:  # all code would be searched for nothing
                     return None
@@ -95,11 +95,11 @@ def source(path: str, fd: int, fixes: Fixes | None = None) -> StagedFile | None:
     With *fixes*, the copy of a file that a fix gives more windows is fixed, unless a program has unpacked the file into
     a cache.  Raises HugealignError.
     """
-    info, page_size = os.fstat(fd), kernel.huge_page_size()
+    info = os.fstat(fd)
     if fixes:  # which takes memory, less than the copy
         _check_room(info.st_size)
-    windows = len(measure.text_windows(fd, page_size))
-    if fixes and not cached(path, fd) and (new := fixes.of(fd, page_size, windows)):
+    windows = len(measure.text_windows(fd))
+    if fixes and not cached(path, fd) and (new := fixes.of(fd, windows)):
         return StagedFile(path, fd, info, *new)
     return StagedFile(path, fd, info, windows) if windows else None
 
@@ -111,7 +111,7 @@ def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
     """
     page_size = kernel.huge_page_size()
     if origin.output is None:
-        windows = _windows(origin.fd, page_size)
+        windows = _windows(origin.fd)
         return [any(offset // page_size in some for some in windows) for offset in offsets]
     from hugealign.fixing.moves import moved
 
@@ -119,14 +119,15 @@ def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:
         os.ftruncate(headers, origin.output.size)
         for at, data in origin.output.writes:
             os.pwrite(headers, data, at)
-        windows = _windows(headers, page_size)
+        windows = _windows(headers)
     numbers = (moved(origin.output.pieces, offset) // page_size for offset in offsets)
     return [any(number in some for some in windows) for number in numbers]
 
 
-def _windows(fd: int, page_size: int) -> list[Container[int]]:
+def _windows(fd: int) -> list[Container[int]]:
     """Return the numbers of the windows of the open file that hold code, and of all of each segment with such."""
-    code = {offset // page_size for offset in measure.text_windows(fd, page_size)}
+    page_size = kernel.huge_page_size()
+    code = {offset // page_size for offset in measure.text_windows(fd)}
     wholes = [
         range(-(-segment.p_offset // page_size), (segment.p_offset + segment.p_filesz) // page_size)
         for segment in joined(read_image(fd).text_segments)
@@ -225,20 +226,18 @@ def carry(origin: StagedFile, target: int, owner: bool = True) -> None:
 
 def huge_windows(fd: int) -> int:
     """Return how many windows of the copy's text are huge; the others are collapsed if the kernel can."""
-    page_size = kernel.huge_page_size()
-    offsets = measure.text_windows(fd, page_size)
+    offsets = measure.text_windows(fd)
     with measure.huge_pages_allowed():
-        huge = measure.measure(fd, offsets, page_size, present=True)
+        huge = measure.measure(fd, offsets, present=True)
         small = [offset for offset, good in zip(offsets, huge, strict=True) if not good]
-        return sum(huge) + sum(warming.warm(fd, small, page_size).huge)
+        return sum(huge) + sum(warming.warm(fd, small).huge)
 
 
 def diagnosis(fd: int) -> "Diagnosis":
     """Return why windows of the copy are small; found by another attempt at them."""
     from hugealign.pagecache import diagnose  # not needed as long as all is well
 
-    page_size = kernel.huge_page_size()
     hits = memory.limit_hits()
     with measure.huge_pages_allowed():
-        warmth = warming.warm(fd, measure.text_windows(fd, page_size), page_size)
+        warmth = warming.warm(fd, measure.text_windows(fd))
     return diagnose.after_copying(warmth, hits)

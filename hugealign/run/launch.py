@@ -379,7 +379,7 @@ def _origin(stack: ExitStack, path: str, options: LaunchOptions, *, only_stored:
         if file and not file.output:
             copy = stack.enter_context(store.copy_of(fd, options.place, (False,)))
     if copy is not None:
-        windows = len(measure.text_windows(copy, kernel.huge_page_size()))
+        windows = len(measure.text_windows(copy))
         return _Origin(copies.StagedFile(path, fd, os.fstat(fd), windows), copy)
     return _Origin(file) if file else None
 

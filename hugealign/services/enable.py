@@ -323,7 +323,7 @@ def _could_be_warm(path: str, done: CachedText) -> bool:
     if done.diagnosis is None or done.diagnosis.code == "file-system.no-huge-pages":
         return False
     with contextlib.suppress(OSError, HugealignError), measure.huge_pages_allowed():
-        return warming.trial(os.path.dirname(path), done.page_size) == 1
+        return warming.trial(os.path.dirname(path)) == 1
     return False
 
 

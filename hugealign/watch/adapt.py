@@ -212,9 +212,7 @@ class _Adapter:
             with suppress(OSError, HugealignError):
                 seen = _look(pid)
                 mapped[pid] = [mapping for mapping in seen.mappings if _common(mapping)]
-                huge = (
-                    start for start, state in _windows(seen, kernel.huge_page_size()).items() if state == State.HUGE
-                )
+                huge = (start for start, state in _windows(seen).items() if state == State.HUGE)
                 self.shared |= {key for start in huge if (key := _shared(seen, start))}
             for mapping in mapped.get(pid, ()):
                 into = heat.setdefault((mapping.device, mapping.inode), Counter())
@@ -245,11 +243,10 @@ class _Adapter:
             return Adapted(pid, "", self.most, samples.total, error=error)
 
     def _adapt(self, adviser: Adviser, seen: Process, samples: Samples) -> Adapted:
-        size = kernel.huge_page_size()
         runtime = runtimes.runtime(seen.exe, seen.files)
         windows = [
             replace(window, state=State.HUGE) if _shared(seen, window.start) in self.shared else window
-            for window in ranking.windows(seen.mappings, samples.addresses, size)
+            for window in ranking.windows(seen.mappings, samples.addresses)
         ]
         hot = sum(window.heat > 0 for window in windows)
         most = max(self.most, saving.windows(self.costs, self.most, hot))
@@ -267,15 +264,13 @@ class _Adapter:
                 (self.shared.add if change.state == State.HUGE else self.shared.discard)(key)
             # A window that could not be split stays huge, and takes the place of another.
             now[window.start] = replace(window, state=change.state, ours=window.ours and not change.diagnosis)
-        states = _states(adviser.pid, size)
-        parts = [part for part in split(seen.exe, seen.mappings) if not part.possible(size)]
-        nothing = not any(mapping.windows_possible(size) for mapping in seen.mappings)
+        states = _states(adviser.pid)
+        parts = [part for part in split(seen.exe, seen.mappings) if not part.possible()]
+        nothing = not any(mapping.windows_possible for mapping in seen.mappings)
         none = next((part for part in parts if nothing or part.kind == CodeKind.CODE), None)
         diagnosis = None
         if none:
-            diagnosis = self._remedied(
-                seen, none, judge_part(none, size, Observed(seen.exe, runtime=runtime)).diagnoses[0]
-            )
+            diagnosis = self._remedied(seen, none, judge_part(none, Observed(seen.exe, runtime=runtime)).diagnoses[0])
         return Adapted(
             adviser.pid,
             seen.comm,
@@ -295,12 +290,12 @@ class _Adapter:
         size = kernel.huge_page_size()
         self._wait()
         before = _look(adviser.pid)
-        if (before.exe, before.started) != (seen.exe, seen.started) or not _has(before, window.start, size):
+        if (before.exe, before.started) != (seen.exe, seen.started) or not _has(before, window.start):
             self.refused[self._key(seen, window)] = 0
             return Change(window, State.UNTOUCHED, Diagnosis("process.remapped", seen.exe, {}))
         began = time.monotonic()
         number = adviser.collapse(window.start, size) if wanted == State.HUGE else adviser.split(window.start)
-        state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
+        state = _states(adviser.pid).get(window.start, State.UNTOUCHED)
         # The kernel reports nothing if a process holds one of the pages at that moment, as it does itself at times
         # (split_folio in mm/madvise.c, madvise_cold_or_pageout_pte_range).  It has unmapped shared memory by then,
         # which is huge again when it is touched (unmap_folio and remap_page in mm/huge_memory.c).
@@ -310,7 +305,7 @@ class _Adapter:
             self.sleep(_MOMENT)
             if state == State.HUGE:
                 number = adviser.split(window.start)
-            state = _states(adviser.pid, size).get(window.start, State.UNTOUCHED)
+            state = _states(adviser.pid).get(window.start, State.UNTOUCHED)
         self.worked = time.monotonic()
         took = self.worked - began
         self.pause = max(1 / self.options.rate, took / _WORK)
@@ -330,7 +325,6 @@ class _Adapter:
 
         The kernel has one answer for many reasons (madvise_collapse_errno in mm/khugepaged.c), so look first.
         """
-        size = kernel.huge_page_size()
         part = next(
             part
             for part in split(seen.exe, seen.mappings)
@@ -343,7 +337,7 @@ class _Adapter:
                 return self._remedied(seen, part, Diagnosis("process.thp-disabled", subject, {}))
             if self._forbids(seen, mapping):
                 return Diagnosis("program.small-pages", subject, {})
-            if not _has(_look(seen.pid), window.start, size):
+            if not _has(_look(seen.pid), window.start):
                 return Diagnosis("process.remapped", subject, {})
         if mapping.is_file and not mapping.without_file and number == errno.EINVAL:
             start = self._remedied(seen, part, Diagnosis("cache.small-pages", subject, {}))
@@ -353,9 +347,8 @@ class _Adapter:
         return diagnose.fragmented(subject) if memory.free_huge_pages() == 0 else _refused(subject, number)
 
     def _remedied(self, seen: Process, part: CodePart, diagnosis: Diagnosis) -> Diagnosis:
-        size = kernel.huge_page_size()
         owner = Owner.of(seen)
-        return Remedies(size).find(owner, part, diagnosis, part.possible(size)).diagnosis
+        return Remedies().find(owner, part, diagnosis, part.possible()).diagnosis
 
     def _forbids(self, seen: Process, mapping: Mapping) -> bool:
         """Say whether the program forbids huge pages in *mapping*; looked up once, as that may walk a large heap."""
@@ -395,22 +388,23 @@ def _common(mapping: Mapping) -> bool:
 def _look(pid: int) -> Process:
     """Return what *pid* executes that is large enough for a window."""
     with processes.failures(pid):
-        seen = processes.look_large(pid, kernel.huge_page_size())
+        seen = processes.look_large(pid)
     if seen is None:
         raise AdviceError.of(processes.about("process.little-text", pid, page_size=kernel.huge_page_size()))
     return seen
 
 
-def _windows(seen: Process, size: int) -> dict[int, State]:
-    return {window.start: window.state for window in ranking.windows(seen.mappings, Counter(), size)}
+def _windows(seen: Process) -> dict[int, State]:
+    return {window.start: window.state for window in ranking.windows(seen.mappings, Counter())}
 
 
-def _has(seen: Process, start: int, size: int) -> bool:
+def _has(seen: Process, start: int) -> bool:
     """Say whether the window at *start* is whole and executable."""
-    return any(m.start <= start and start + size <= m.end and m.congruent(size) for m in seen.mappings)
+    end = start + kernel.huge_page_size()
+    return any(m.start <= start and end <= m.end and m.congruent for m in seen.mappings)
 
 
-def _states(pid: int, size: int) -> dict[int, State]:
+def _states(pid: int) -> dict[int, State]:
     with suppress(OSError, HugealignError):
-        return _windows(_look(pid), size)
+        return _windows(_look(pid))
     return {}

@@ -227,9 +227,9 @@ def _huge(pid: int) -> set[int]:
     """Return the numbers of the windows of *pid* that are huge."""
     size = kernel.huge_page_size()
     with suppress(OSError, HugealignError):
-        seen = processes.look_large(pid, size)
+        seen = processes.look_large(pid)
         if seen is not None:
-            return {window.start // size for window in ranking.windows(seen.mappings, Counter(), size) if window.huge}
+            return {window.start // size for window in ranking.windows(seen.mappings, Counter()) if window.huge}
     return set()
 
 
@@ -365,11 +365,10 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
     if answer == Answer.MAYBE:
         file = ("--file", hottest) if hottest and hottest != _program(pid) else ()
         return Remedy("run", ("hugealign", "measure", "--fix", *file, "--"), COMMAND)
-    size = kernel.huge_page_size()
     with suppress(OSError, HugealignError):
-        seen = processes.look_large(pid, size)
+        seen = processes.look_large(pid)
         budget = budget_of()
-        rows = top.ranked(top.group([seen], {}), Remedies(size), size, budget.windows, budget.costs) if seen else ()
+        rows = top.ranked(top.group([seen], {}), Remedies(), budget.windows, budget.costs) if seen else ()
         # The hottest part first; another one if that cannot be helped.
         first = sorted(rows, key=lambda row: ("" if row.kind == CodeKind.CODE else row.part) != hottest)
         return next((row.diagnosis for row in (*(row for row in first if row.remedy), *first)), None)

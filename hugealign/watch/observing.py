@@ -17,7 +17,7 @@ CHECKED = 512  # windows of a mapping whose reason is determined
 _GLANCED = 8  # windows of a mapping to look up in the page cache for `glance`
 
 
-def observe(process: Process, mappings: Sequence[Mapping], page_size: int, checked: int) -> Observed:
+def observe(process: Process, mappings: Sequence[Mapping], checked: int) -> Observed:
     """Look up about *process* why windows of *mappings* are small.
 
     Of each mapping, *checked* windows are looked up in the page cache, which costs a fault each; further ones, up to
@@ -26,38 +26,38 @@ def observe(process: Process, mappings: Sequence[Mapping], page_size: int, check
     disabled = False
     with contextlib.suppress(OSError):
         disabled = processes.thp_disabled(process)
-    short = any(m.windows_huge(page_size) < m.windows_possible(page_size) for m in mappings)
-    wanted = _wanted(process, mappings, page_size) if short else {}
+    short = any(m.windows_huge < m.windows_possible for m in mappings)
+    wanted = _wanted(process, mappings) if short else {}
     observed = Observed(process.exe, disabled, wanted=wanted, runtime=runtimes.runtime(process.exe, process.files))
     if not checked:
         return observed
     cached: dict[int, bool] = {}
     for mapping in () if disabled else mappings:
-        missing = list(itertools.islice(mapping.missing(page_size), CHECKED))
-        if some := _cached(process, mapping, missing[:checked], page_size):
+        missing = list(itertools.islice(mapping.missing(), CHECKED))
+        if some := _cached(process, mapping, missing[:checked]):
             cached |= dict.fromkeys(missing, all(some.values())) | some
     return observed.changed(cached=cached, staged=staged.states(process.pid, mappings))
 
 
-def glance(process: Process, part: CodePart, page_size: int) -> PartVerdict:
+def glance(process: Process, part: CodePart) -> PartVerdict:
     """Look up about *process* why windows of *part* are small, cheaply, and judge it.
 
     It looks up few windows in the page cache, and reads what the program said of huge pages for one mapping alone.
     """
     observed = Observed(process.exe, runtime=runtimes.runtime(process.exe, process.files))
-    if part.huge(page_size) < part.possible(page_size):
-        observed = observe(process, part.mappings, page_size, _GLANCED)
-    judged = judge_part(part, page_size, observed)
+    if part.huge() < part.possible():
+        observed = observe(process, part.mappings, _GLANCED)
+    judged = judge_part(part, observed)
     if judged.wanted > judged.wanted_huge and not observed.thp_disabled:
-        judged = judge_part(_with_advice(process.pid, part, page_size), page_size, observed)
+        judged = judge_part(_with_advice(process.pid, part), observed)
     return judged
 
 
-def _with_advice(pid: int, part: CodePart, page_size: int) -> CodePart:
+def _with_advice(pid: int, part: CodePart) -> CodePart:
     """Return *part* of *pid* with what the program said of huge pages in its largest mapping that lacks one."""
 
     def lack(mapping: Mapping) -> int:
-        return mapping.windows_possible(page_size) - mapping.windows_huge(page_size)
+        return mapping.windows_possible - mapping.windows_huge
 
     worst = max(part.mappings, key=lack)
     with contextlib.suppress(OSError):
@@ -67,7 +67,7 @@ def _with_advice(pid: int, part: CodePart, page_size: int) -> CodePart:
     return part
 
 
-def _cached(process: Process, mapping: Mapping, addresses: Sequence[int], page_size: int) -> dict[int, bool]:
+def _cached(process: Process, mapping: Mapping, addresses: Sequence[int]) -> dict[int, bool]:
     """Return whether a new mapping of the file would have the windows at *addresses* of *mapping* huge.
 
     Nothing is known of a file that may not be opened.
@@ -78,11 +78,11 @@ def _cached(process: Process, mapping: Mapping, addresses: Sequence[int], page_s
     with contextlib.suppress(HugealignError), file as fd, measure.huge_pages_allowed():
         if fd is not None:
             offsets = [mapping.offset + address - mapping.start for address in addresses]
-            return dict(zip(addresses, measure.measure(fd, offsets, page_size), strict=True))
+            return dict(zip(addresses, measure.measure(fd, offsets), strict=True))
     return {}
 
 
-def _wanted(process: Process, mappings: Sequence[Mapping], page_size: int) -> dict[int, int]:
+def _wanted(process: Process, mappings: Sequence[Mapping]) -> dict[int, int]:
     """Return how many leading windows of each of *mappings*, by address, the build of its file requests.
 
     Mappings are left out if the build requests all windows, or if that is unknown.
@@ -95,8 +95,8 @@ def _wanted(process: Process, mappings: Sequence[Mapping], page_size: int) -> di
             left[file] = None
             opened = codefiles.opened_file(process.pid, mapping, process.is_program(mapping), process.elsewhere)
             with contextlib.suppress(HugealignError), opened as fd:
-                left[file] = None if fd is None else measure.windows_meant(fd, page_size)
+                left[file] = None if fd is None else measure.windows_meant(fd)
         if (count := left[file]) is not None:
-            result[mapping.start] = min(count, mapping.windows_possible(page_size))
+            result[mapping.start] = min(count, mapping.windows_possible)
             left[file] = count - result[mapping.start]
     return result

@@ -37,18 +37,18 @@ class CodePart(Record):
         """Whether its file is gone or was replaced."""
         return self.kind != CodeKind.CODE and any(mapping.deleted for mapping in self.mappings)
 
-    def huge(self, page_size: int) -> int:
-        """Return how many of its windows of *page_size* bytes are huge."""
-        return sum(mapping.windows_huge(page_size) for mapping in self.mappings)
+    def huge(self) -> int:
+        """Return how many of its windows are huge."""
+        return sum(mapping.windows_huge for mapping in self.mappings)
 
-    def touched(self, page_size: int) -> int:
-        """Return how many of its windows of *page_size* bytes have a page, or may have one where that is unknown."""
-        known = [(mapping.touched(page_size), mapping.windows_possible(page_size)) for mapping in self.mappings]
+    def touched(self) -> int:
+        """Return how many of its windows have a page, or may have one where that is unknown."""
+        known = [(mapping.touched(), mapping.windows_possible) for mapping in self.mappings]
         return sum(count if touched is None else len(touched) for touched, count in known)
 
-    def possible(self, page_size: int) -> int:
-        """Return how many windows of *page_size* bytes it has."""
-        return sum(mapping.windows_possible(page_size) for mapping in self.mappings)
+    def possible(self) -> int:
+        """Return how many windows it has."""
+        return sum(mapping.windows_possible for mapping in self.mappings)
 
 
 def split(exe: str, mappings: Sequence[Mapping]) -> list[CodePart]:

@@ -35,7 +35,7 @@ class PsOptions(Record):
     def look(self, pid: int) -> Process:
         """Look at one process.  Raises ProcessError."""
         process = proc.look(pid, self.all, self.all)
-        coded = proc.with_code(process, process.text(self.all, self.all), kernel.huge_page_size())
+        coded = proc.with_code(process, process.text(self.all, self.all))
         by_start = {mapping.start: mapping for mapping in coded}
         return process.changed(mappings=tuple(by_start.get(m.start, m) for m in process.mappings))
 
@@ -124,13 +124,12 @@ def _explained(
 
 def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Verdict:
     """Judge *process*; with *explain*, also read the page cache for the reasons, and look at other large parts."""
-    window = kernel.huge_page_size()
     mappings = process.text(options.all, options.all)
-    observed = observing.observe(process, mappings, window, observing.CHECKED if explain else 0)
-    verdict = judge(process, mappings, window, options.min_coverage, observed)
+    observed = observing.observe(process, mappings, observing.CHECKED if explain else 0)
+    verdict = judge(process, mappings, options.min_coverage, observed)
     if not explain:
         return verdict
-    others = tuple(observing.glance(process, part, window) for part in _other_parts(process, mappings, window))
+    others = tuple(observing.glance(process, part) for part in _other_parts(process, mappings))
     general = list(verdict.general)
     outdated = any(state != staged.CURRENT for state in verdict.staged.values())
     if outdated and all(each.wanted_huge >= each.wanted for each in verdict.parts):
@@ -160,13 +159,13 @@ def _of_machine(process: Process, verdict: Verdict) -> dict[int, str]:
     return result
 
 
-def _other_parts(process: Process, shown: Sequence[Mapping], page_size: int) -> list[CodePart]:
+def _other_parts(process: Process, shown: Sequence[Mapping]) -> list[CodePart]:
     """Return the large parts of *process* without the mappings that are *shown* already."""
     starts_shown = {mapping.start for mapping in shown}
     parts = split(process.exe, [mapping for mapping in process.mappings if mapping.start not in starts_shown])
-    large = [part for part in parts if part.kind != CodeKind.PROGRAM and part.text >= page_size]
+    large = [part for part in parts if part.kind != CodeKind.PROGRAM and part.text >= kernel.huge_page_size()]
     with suppress(OSError, HugealignError):
-        return [part.changed(mappings=proc.with_windows(process, part.mappings, page_size)) for part in large]
+        return [part.changed(mappings=proc.with_windows(process, part.mappings)) for part in large]
     return []
 
 
@@ -179,7 +178,7 @@ def _remedied(verdict: Verdict) -> Verdict:
 
     process = verdict.process
     owner = Owner.of(process.changed(called=starts.called(process.pid, process.exe_id)))
-    remedies = Remedies(verdict.page_size)
+    remedies = Remedies()
     lacks, kept = [], []
     for each in all_parts:
         some = [remedies.find(owner, each.part, diagnosis, each.wanted) for diagnosis in each.diagnoses]
@@ -237,4 +236,4 @@ def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Er
 
 def _has_little(process: Process, options: PsOptions) -> bool:
     text, window = process.text(options.all, options.all), kernel.huge_page_size()
-    return sum(m.size for m in text) < window and not any(m.windows_possible(window) for m in text)
+    return sum(m.size for m in text) < window and not any(m.windows_possible for m in text)

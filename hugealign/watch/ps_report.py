@@ -11,6 +11,7 @@ from hugealign.io.units import are, counted, format_size, printable
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.records import Record
+from hugealign.system import kernel
 from hugealign.watch.parts import CodeKind
 from hugealign.watch.verdict import PartVerdict, Verdict, WindowRun
 
@@ -35,7 +36,7 @@ class Report(Record):
     JSON = "page_size processes not_counted errors"
 
 
-def table(verdicts: Sequence[Verdict], page_size: int, *, width: int = 0, verbose: bool = True) -> list[str]:
+def table(verdicts: Sequence[Verdict], *, width: int = 0, verbose: bool = True) -> list[str]:
     """Return the lines of the table: one for each mapping, and for the same mapping of several processes.
 
     Names are cut so that lines fit *width* columns, 0 for any.  Unless *verbose*, a line sums up what has too little
@@ -51,19 +52,19 @@ def table(verdicts: Sequence[Verdict], page_size: int, *, width: int = 0, verbos
             if m.start in small and not verbose and not verdict.process.is_program(m):
                 little[_shared(verdict, m)] = m.size
                 continue
-            how = _how(m) or ("small pages" if m.windows_possible(page_size) else "no whole window")
+            how = _how(m) or ("small pages" if m.windows_possible else "no whole window")
             how += ", staged" * (m.start in verdict.staged) + ", by enable --all" * (m.start in verdict.machine)
             key = (how, verdict.process.is_program(m), *_shared(verdict, m))
             alike.setdefault(key, []).append((verdict, m))
     rows = [("PID", "MAPPING", "TEXT", "WINDOWS", "COVERED", "HOW")]
     for (state, is_program, *_), members in alike.items():
         verdict, m = members[0]
-        possible, pid = m.windows_possible(page_size), str(verdict.process.pid)
+        possible, pid = m.windows_possible, str(verdict.process.pid)
         label = m.path if is_program else m.path.rpartition("/")[2]
         label = printable(label or "(its text, copied)" * m.own) or "(anonymous)"
         some = possible or any(mapping.huge for _, mapping in members)
         covered = _from_to([coverage(mapping.huge, m.size) for _, mapping in members], "{:.1f}") + "%" if some else "--"
-        windows = _from_to([mapping.windows_huge(page_size) for _, mapping in members], "{}") + f"/{possible}"
+        windows = _from_to([mapping.windows_huge for _, mapping in members], "{}") + f"/{possible}"
         if others := len({each.process.pid for each, _ in members}) - 1:
             pid += f" +{others}"
         rows.append((pid, label, format_size(m.size), windows, covered, str(state)))
@@ -105,14 +106,14 @@ def _from_to(numbers: Sequence[float], form: str) -> str:
     return "-".join(dict.fromkeys((form.format(min(numbers)), form.format(max(numbers)))))
 
 
-def summary(verdicts: Sequence[Verdict], page_size: int) -> str:
+def summary(verdicts: Sequence[Verdict]) -> str:
     """Return a line on several processes: what they share counts once."""
     texts: dict[tuple[object, ...], list[Mapping]] = {}
     for verdict in verdicts:
         for mapping in verdict.mappings:
             texts.setdefault(_shared(verdict, mapping), []).append(mapping)
-    possible = sum(same[0].windows_possible(page_size) for same in texts.values())
-    huge = [sum(choose(m.windows_huge(page_size) for m in same) for same in texts.values()) for choose in (min, max)]
+    possible = sum(same[0].windows_possible for same in texts.values())
+    huge = [sum(choose(m.windows_huge for m in same) for same in texts.values()) for choose in (min, max)]
     size = format_size(sum(same[0].size for same in texts.values()))
     shares = "what they share counts once: " if sum(map(len, texts.values())) > len(texts) else ""
     return (
@@ -209,10 +210,10 @@ def _other_lines(other: PartVerdict, shown: set[Remedy | None]) -> list[str]:
 
 def details(verdict: Verdict) -> list[str]:
     """Return the lines that show each window of *verdict*: a strip of signs, and ranges with their reasons."""
-    page_size, result = verdict.page_size, []
+    result = []
     all_runs = [runs for part in verdict.parts for runs in part.runs]
     for mapping, runs in zip(verdict.mappings, all_runs, strict=True):
-        if not mapping.windows_possible(page_size):
+        if not mapping.windows_possible:
             continue
         result.append(f"  {printable(mapping.path) or '(anonymous)'} at {mapping.start:#x}:")
         if runs is None:
@@ -220,8 +221,8 @@ def details(verdict: Verdict) -> list[str]:
         else:
             rows = -(-sum(run.count for run in runs) // _ROW)
             result += _limited([f"    {row}" for row in _strip(runs)], rows)
-            result += _limited([f"    {_range(run, page_size)}" for run in runs[:_ROWS]], len(runs))
-        head, tail = mapping.ends(page_size)
+            result += _limited([f"    {_range(run)}" for run in runs[:_ROWS]], len(runs))
+        head, tail = mapping.ends
         for name, size in (("head", head), ("tail", tail)):
             if size:
                 result.append(f"    {name} of {format_size(size)}: no whole window")
@@ -232,7 +233,6 @@ def details(verdict: Verdict) -> list[str]:
 
 def text(
     verdicts: Sequence[Verdict],
-    page_size: int,
     verbose: bool,
     base_page: int = BASE_PAGE,
     *,
@@ -245,9 +245,10 @@ def text(
     *base_page* is the kernel's.  With pages of 64 KiB, text may lie in runs of contiguous entries
     (arch/arm64/mm/contpte.c), which neither smaps nor PAGEMAP_SCAN shows.
     """
+    page_size = kernel.huge_page_size()
     several = len(verdicts) > 1
-    result = [summary(verdicts, page_size), *_heads(verdicts), ""] if several else [*map(_head, verdicts)]
-    result += table(verdicts, page_size, width=width, verbose=verbose)
+    result = [summary(verdicts), *_heads(verdicts), ""] if several else [*map(_head, verdicts)]
+    result += table(verdicts, width=width, verbose=verbose)
     for verdict in verdicts:
         result += [_head(verdict)] if several and verbose else []
         result += [] if several else _why(verdict)
@@ -277,10 +278,10 @@ def _strip(runs: Sequence[WindowRun]) -> list[str]:
     return [signs[start : start + _ROW] for start in range(0, len(signs), _ROW)]
 
 
-def _range(run: WindowRun, page_size: int) -> str:
+def _range(run: WindowRun) -> str:
     windows = counted(run.count, "window")
     why = render.sentence(run.diagnosis) if run.diagnosis else "huge" if run.wanted else "not requested by its build"
-    return f"{run.start:#x}-{run.start + run.count * page_size:#x}  {windows:10}  {why}"
+    return f"{run.start:#x}-{run.start + run.count * kernel.huge_page_size():#x}  {windows:10}  {why}"
 
 
 def _limited(lines: list[str], count: int) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hugealign.process.pagemap import State
 from hugealign.process.smaps import Mapping
+from hugealign.system import kernel
 
 #: A small window replaces a huge one only if it is hotter by this factor, since each change costs.
 _BETTER = 1.25
@@ -40,19 +41,20 @@ class AdaptPlan:
     collapse: tuple[Window, ...] = field(default=())
 
 
-def windows(mappings: Sequence[Mapping], addresses: "Counter[int]", page_size: int) -> list[Window]:
+def windows(mappings: Sequence[Mapping], addresses: "Counter[int]") -> list[Window]:
     """Return the whole windows of *mappings* that have a page or a sample, the hottest first; *addresses* are samples.
 
     Other processes share the windows of a file, so only windows without a file are ours to split.
     """
+    page_size = kernel.huge_page_size()
     heat: Counter[int] = Counter()
     for address, count in addresses.items():
         heat[address - address % page_size] += count
     sampled = sorted(heat)
     made = []
     for m in mappings:
-        first = m.first_window(page_size)
-        known, whole = m.touched(page_size), m.whole(page_size)
+        first = m.first_window
+        known, whole = m.touched(), m.whole
         if known is None:
             continue
         # Anybody can map millions of windows and touch none.

@@ -194,8 +194,7 @@ class Unit(Record):
 class Remedies:
     """Find remedies, and remember facts about files and services until they change."""
 
-    def __init__(self, page_size: int) -> None:
-        self._page_size = page_size
+    def __init__(self) -> None:
         self._files: dict[tuple[int, int, int], Diagnosis] = {}
         self._units: dict[str, Unit] = {}
 
@@ -203,7 +202,7 @@ class Remedies:
         """Return the *diagnosis* of a *part* with its remedy; *wanted* windows can be huge as the file is."""
         if kernel.has_thp() is False:
             return Remedied(Diagnosis("machine.no-thp", part.path, {}))
-        huge = part.huge(self._page_size)
+        huge = part.huge()
         remedy = None
         if diagnosis.code in _OF_FILE:
             return self._of_file(owner, part, diagnosis, wanted)
@@ -229,7 +228,7 @@ class Remedies:
             if diagnosis.facts.get("option"):
                 remedy = Remedy("adapt-or-option", remedy.argv, remedy.needs)
         elif diagnosis.code == "runtime.no-window" and diagnosis.facts["option"]:
-            remedy = Remedy("set-option", before=0, after=part.text // self._page_size)
+            remedy = Remedy("set-option", before=0, after=part.text // kernel.huge_page_size())
         return Remedied(diagnosis.changed(remedy=remedy))
 
     def kept(self, owner: Owner, part: CodePart) -> Start | None:
@@ -239,10 +238,9 @@ class Remedies:
         return _start(owner, part, inside=False, fix=True, started=self._started(owner))
 
     def _of_file(self, owner: Owner, part: CodePart, diagnosis: Diagnosis, wanted: int) -> Remedied:
-        size = self._page_size
         if part.text < (least := least_text(native())):
             return Remedied(Diagnosis("text.small", part.path, {"text": part.text, "least": least}))
-        huge, possible = part.huge(size), part.possible(size)
+        huge, possible = part.huge(), part.possible()
         largest = max(part.mappings, key=lambda mapping: (mapping.is_file, mapping.size))
         path, inside = _reached(owner.pid, largest)
         file = None
@@ -262,7 +260,7 @@ class Remedies:
         edited = file.remedy.after or 0 if file.remedy else 0
         if not possible and not edited:
             # The file itself says why, and what to do.
-            remedy = file.remedy and file.remedy.changed(before=0, after=-(-part.text // size))
+            remedy = file.remedy and file.remedy.changed(before=0, after=-(-part.text // kernel.huge_page_size()))
             return Remedied((diagnosis if remedy else file.changed(subject=part.path)).changed(remedy=remedy))
         inside = inside and not copied and not self._unit(owner).has(part.path, largest.inode)
         start = _start(owner, part, inside, copied or edited > possible, self._started(owner))
@@ -277,7 +275,7 @@ class Remedies:
             return None
         identity = info.st_dev, info.st_ino, info.st_ctime_ns
         if identity not in self._files:
-            self._files[identity] = remedies.diagnose(path, self._page_size)
+            self._files[identity] = remedies.diagnose(path, kernel.huge_page_size())
         return self._files[identity]
 
     def _relocated(self, owner: Owner, part: CodePart) -> bool:

@@ -35,12 +35,11 @@ class Survey:
 
 
 def survey(
-    page_size: int,
     pids: Sequence[int] | None = None,
     look: Look | None = None,
     patience: float = _PATIENCE,
 ) -> Survey:
-    """Look at all processes, or at *pids*; text is large from *page_size* bytes in one file, or without a file.
+    """Look at all processes, or at *pids*; text is large from a huge page in one file, or without a file.
 
     The survey abandons a process that does not answer for *patience* seconds: it neither hangs with that process nor
     makes the others wait.
@@ -48,7 +47,7 @@ def survey(
     at, began = time.clock_gettime(time.CLOCK_BOOTTIME), time.perf_counter()
     todo = iter(processes.pids() if pids is None else pids)
     codes: dict[FileId, Code] = {}
-    work = _Work(todo, look or (lambda pid: processes.look_large(pid, page_size, codes)))
+    work = _Work(todo, look or (lambda pid: processes.look_large(pid, codes)))
     silent: list[int] = []
     while len(silent) < _MOST_SILENT:
         worker = _Worker(work)

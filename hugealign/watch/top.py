@@ -137,12 +137,12 @@ class Group:
         """The part of the first process."""
         return self.members[0][1]
 
-    def lacking(self, page_size: int) -> tuple[Process, CodePart]:
+    def lacking(self) -> tuple[Process, CodePart]:
         """Return the process that lacks the most, and its part: replaced files first, then windows in use."""
 
         def lack(member: tuple[Process, CodePart]) -> tuple[bool, int, int]:
-            part, huge = member[1], member[1].huge(page_size)
-            return part.deleted, part.touched(page_size) - huge, part.possible(page_size) - huge
+            part, huge = member[1], member[1].huge()
+            return part.deleted, part.touched() - huge, part.possible() - huge
 
         return max(self.members, key=lack) if len(self.members) > 1 else self.members[0]
 
@@ -164,13 +164,13 @@ def watch(options: TopOptions | None = None, interval: float | None = None) -> I
     window = kernel.huge_page_size()
     asked = ask()  # the processor answers while the survey runs
     began = time.process_time()
-    current, before = survey.survey(window), None
+    current, before = survey.survey(), None
     budget = of_this_machine(asked)
-    remedies = Remedies(window)
+    remedies = Remedies()
     while True:
         used = shares(current.executed, before.executed if before else None, current.at, before.at if before else 0.0)
         groups = group(current.executed, used, containers=options.containers)
-        rows = ranked(groups, remedies, window, budget.windows, budget.costs)
+        rows = ranked(groups, remedies, budget.windows, budget.costs)
         yield Machine(
             rows,
             len(current.executed),
@@ -187,7 +187,7 @@ def watch(options: TopOptions | None = None, interval: float | None = None) -> I
         cost = time.process_time() - began
         time.sleep(max(_PAUSE, _SHARE * cost) if interval is None else interval)
         began = time.process_time()
-        before, current = current, survey.survey(window)
+        before, current = current, survey.survey()
 
 
 def shares(now: Sequence[Process], before: Sequence[Process] | None, at: float, earlier: float) -> dict[int, float]:
@@ -219,7 +219,7 @@ def group(executed: Sequence[Process], used: MappingOf[int, float], *, container
 
 
 def ranked(
-    groups: Sequence[Group], remedies: Remedies, page_size: int, most: int, costs: TextCosts | None = None
+    groups: Sequence[Group], remedies: Remedies, most: int, costs: TextCosts | None = None
 ) -> tuple[ProgramRow, ...]:
     """Return the rows of the groups *groups*, those with the most to gain first, equal ones by name.
 
@@ -227,31 +227,31 @@ def ranked(
     """
     kept: list[Start] = []
     lacks: list[Remedied | None] = []
-    huge = [sum(part.huge(page_size) for _, part in entry.members) for entry in groups]
+    huge = [sum(part.huge() for _, part in entry.members) for entry in groups]
     for entry, count in zip(groups, huge, strict=True):
-        lack, start = _lack(entry, count, remedies, page_size, most, costs)
+        lack, start = _lack(entry, count, remedies, most, costs)
         lacks.append(lack)
         kept += [start] if start else []
     merged = iter(together([lack for lack in lacks if lack], kept))
     rows = [
-        _row(entry, count, next(merged).diagnosis if lack else None, page_size, costs)
+        _row(entry, count, next(merged).diagnosis if lack else None, costs)
         for entry, count, lack in zip(groups, huge, lacks, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (*(-part for part in row.gain), -row.cpu, row.program, row.part)))
 
 
 def _lack(
-    entry: Group, huge: int, remedies: Remedies, page_size: int, most: int, costs: TextCosts | None
+    entry: Group, huge: int, remedies: Remedies, most: int, costs: TextCosts | None
 ) -> tuple[Remedied | None, Start | None]:
     """Return the diagnosis of a group with the remedy that gains most, and the start that made it huge.
 
     *huge* of its windows are.
     """
-    process, part = entry.lacking(page_size)
+    process, part = entry.lacking()
     first, count = entry.members[0][0], len(entry.members)
     name = os.path.basename(first.exe) if count > 1 else ""
     owner = Owner.of(process, name)
-    judged = observing.glance(process, part, page_size)
+    judged = observing.glance(process, part)
     part = judged.part
     if not judged.diagnoses:
         return None, remedies.kept(owner, part)
@@ -259,12 +259,12 @@ def _lack(
     lack = next((candidate for candidate in lacks if candidate.diagnosis.remedy), lacks[0])
     diagnosis, remedy = lack.diagnosis, lack.diagnosis.remedy
     if part.kind == CodeKind.CODE and diagnosis.code in ("runtime.small-pages", "process.not-touched"):
-        reachable = sum(_keepable(process, part, page_size, most, costs) for process, part in entry.members)
+        reachable = sum(_keepable(process, part, most, costs) for process, part in entry.members)
         if reachable <= huge and remedy:
             diagnosis, remedy = diagnosis.changed(code="runtime.enough", facts={"most": most}), None
         remedy = remedy and remedy.changed(before=huge, after=reachable)
     elif remedy and part.kind == CodeKind.CODE and not judged.possible:
-        after = sum(part.text // page_size for _, part in entry.members)
+        after = sum(part.text // kernel.huge_page_size() for _, part in entry.members)
         remedy = remedy.changed(before=0, after=after)
     elif remedy and remedy.after is not None:
         remedy = remedy.changed(before=huge, after=remedy.after * count)
@@ -272,14 +272,14 @@ def _lack(
     return lack.changed(diagnosis=diagnosis.changed(remedy=remedy)), kept
 
 
-def _keepable(process: Process, part: CodePart, page_size: int, most: int, costs: TextCosts | None) -> int:
+def _keepable(process: Process, part: CodePart, most: int, costs: TextCosts | None) -> int:
     """Return how many windows of code without a file can be huge of those in use, if the processor holds *most*."""
-    of_files = sum(m.windows_huge(page_size) for m in process.mappings if not m.without_file)
-    worth = saving.windows(costs, most, part.touched(page_size) + of_files)
-    return max(part.huge(page_size), worth - of_files)
+    of_files = sum(m.windows_huge for m in process.mappings if not m.without_file)
+    worth = saving.windows(costs, most, part.touched() + of_files)
+    return max(part.huge(), worth - of_files)
 
 
-def saved(entry: Group, page_size: int, costs: TextCosts) -> Saving:
+def saved(entry: Group, costs: TextCosts) -> Saving:
     """Return what is saved if the part of *entry* becomes huge: at the start of each process, and as it runs.
 
     Where a process has more pages than cost nothing, how often it goes from page to page is unknown: at most as often
@@ -290,16 +290,16 @@ def saved(entry: Group, page_size: int, costs: TextCosts) -> Saving:
     if not small:
         return saving.NOTHING
     pages = max(sum(mapping.small for mapping in process.mappings) // _BASE_PAGE for process, _ in entry.members)
-    windows = sum(part.touched(page_size) for _, part in entry.members)
+    windows = sum(part.touched() for _, part in entry.members)
     running = saving.of_samples(costs, 1.0, float(bool(costs.reach) and pages > costs.reach))
     if entry.part.kind == CodeKind.CODE:  # its pages come one by one, as it is compiled
         return running
     return saving.of_faults(costs, Faults(small // costs.around, windows, used, pages)) + running
 
 
-def _row(entry: Group, huge: int, diagnosis: Diagnosis | None, page_size: int, costs: TextCosts | None) -> ProgramRow:
+def _row(entry: Group, huge: int, diagnosis: Diagnosis | None, costs: TextCosts | None) -> ProgramRow:
     parts = [part for _, part in entry.members]
-    possible = sum(part.possible(page_size) for part in parts)
+    possible = sum(part.possible() for part in parts)
     reachable = huge
     if diagnosis and diagnosis.remedy:
         reachable = possible if diagnosis.remedy.after is None else diagnosis.remedy.after
@@ -313,11 +313,11 @@ def _row(entry: Group, huge: int, diagnosis: Diagnosis | None, page_size: int, c
         tuple(process.pid for process, _ in entry.members),
         entry.cpu,
         sum(part.text for part in parts),
-        huge * page_size,
+        huge * kernel.huge_page_size(),
         huge,
         possible,
         max(huge, reachable),
         diagnosis,
         frozenset((m.path, m.inode) for part in parts for m in part.mappings if part.kind != CodeKind.CODE),
-        (saved(entry, page_size, costs) if reachable > huge else saving.NOTHING) if costs else None,
+        (saved(entry, costs) if reachable > huge else saving.NOTHING) if costs else None,
     )

@@ -12,6 +12,7 @@ from hugealign.process.pagemap import State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping, coverage
 from hugealign.records import Record
+from hugealign.system import kernel
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.runtimes import Runtime
 from hugealign.watch.staged import CURRENT
@@ -81,7 +82,6 @@ class MappingVerdict(Record):
     mapping: Mapping
     windows: tuple[WindowRun, ...] | None
     """Adjacent windows that are alike, by address; None where only counts are known."""
-    page_size: int
     staged: str | None
     """One of `current`, `older`, `replaced`: it is of a staged copy of the file as it is, as it was, or of another."""
     machine: str | None
@@ -96,22 +96,22 @@ class MappingVerdict(Record):
     @property
     def head_bytes(self) -> int:
         """Bytes before the first window."""
-        return self.mapping.ends(self.page_size)[0]
+        return self.mapping.ends[0]
 
     @property
     def tail_bytes(self) -> int:
         """Bytes after the last window."""
-        return self.mapping.ends(self.page_size)[1]
+        return self.mapping.ends[1]
 
     @property
     def windows_huge(self) -> int:
         """How many windows are huge."""
-        return self.mapping.windows_huge(self.page_size)
+        return self.mapping.windows_huge
 
     @property
     def windows_possible(self) -> int:
         """How many windows there are."""
-        return self.mapping.windows_possible(self.page_size)
+        return self.mapping.windows_possible
 
     @property
     def windows_source(self) -> str:
@@ -125,7 +125,6 @@ class Verdict(Record):
     process: Process
     parts: tuple[PartVerdict, ...]
     """The requested parts, its program first."""
-    page_size: int
     min_coverage: float | None = None
     """The share of the text that has to be huge, in per cent; without it, all windows have to be."""
     general: tuple[Diagnosis, ...] = ()
@@ -144,6 +143,11 @@ class Verdict(Record):
     )
 
     @property
+    def page_size(self) -> int:
+        """Bytes of a window."""
+        return kernel.huge_page_size()
+
+    @property
     def deleted(self) -> bool:
         """Whether a file of its text is gone."""
         return any(mapping.deleted for mapping in self.mappings)
@@ -152,9 +156,7 @@ class Verdict(Record):
     def by_mapping(self) -> tuple[MappingVerdict, ...]:
         """The state of each mapping."""
         return tuple(
-            MappingVerdict(
-                mapping, runs, self.page_size, self.staged.get(mapping.start), self.machine.get(mapping.start)
-            )
+            MappingVerdict(mapping, runs, self.staged.get(mapping.start), self.machine.get(mapping.start))
             for part in self.parts
             for mapping, runs in zip(part.part.mappings, part.runs, strict=True)
         )
@@ -217,52 +219,52 @@ class Verdict(Record):
         return worst.diagnoses + self.general
 
     def _lacks(self, part: PartVerdict) -> bool:
-        return not part.possible and part.part.text >= self.page_size
+        return not part.possible and part.part.text >= kernel.huge_page_size()
 
 
 def judge(
     process: Process,
     mappings: Sequence[Mapping],
-    page_size: int,
     min_coverage: float | None = None,
     observed: Observed | None = None,
 ) -> Verdict:
-    """Return the verdict on *mappings* of *process*, in windows of *page_size* bytes."""
+    """Return the verdict on *mappings* of *process*."""
     observed = observed or Observed(process.exe, process.thp_disabled is True)
-    parts = tuple(judge_part(part, page_size, observed) for part in split(process.exe, mappings))
+    parts = tuple(judge_part(part, observed) for part in split(process.exe, mappings))
     general = () if parts else (Diagnosis("process.no-text", process.exe, {"process": process.pid}),)
-    return Verdict(process, parts, page_size, min_coverage, general, observed.staged)
+    return Verdict(process, parts, min_coverage, general, observed.staged)
 
 
-def judge_part(part: CodePart, page_size: int, observed: Observed) -> PartVerdict:
+def judge_part(part: CodePart, observed: Observed) -> PartVerdict:
     """Return the state of a *part*, see `judge`."""
     possible = windows = wanted = held = 0
     runs: list[tuple[WindowRun, ...] | None] = []
     for m in part.mappings:
-        count, known = m.windows_possible(page_size), m.touched(page_size)
+        count, known = m.windows_possible, m.touched()
         leading = min(observed.wanted.get(m.start, count), count)
         if known is None:
-            huge = m.windows_huge(page_size)
+            huge = m.windows_huge
             held += min(huge, leading)
         else:
             huge = sum(state == State.HUGE for state in known.values())
-            behind = m.leading(page_size, leading)
+            behind = m.leading(leading)
             held += sum(state == State.HUGE for index, state in known.items() if index < behind)
         possible, windows, wanted = possible + count, windows + huge, wanted + leading
-        runs.append(None if known is None else _runs(m, known, page_size, observed))
+        runs.append(None if known is None else _runs(m, known, observed))
     if not possible:
-        diagnoses: tuple[Diagnosis, ...] = (_why_none(part, page_size, observed),)
+        diagnoses: tuple[Diagnosis, ...] = (_why_none(part, observed),)
     elif held >= wanted:
         diagnoses = ()
     elif None in runs:
-        why = _why_by_counts(part, page_size, observed)
+        why = _why_by_counts(part, observed)
         diagnoses = (why.changed(facts={**why.facts, "windows": wanted - held}),)
     else:
         diagnoses = _grouped(runs)
     return PartVerdict(part, windows, possible, wanted, held, diagnoses, tuple(runs))
 
 
-def _why_none(part: CodePart, page_size: int, observed: Observed) -> Diagnosis:
+def _why_none(part: CodePart, observed: Observed) -> Diagnosis:
+    page_size = kernel.huge_page_size()
     worst = max(part.mappings, key=lambda m: m.size)
     if part.kind == CodeKind.CODE:
         runtime = observed.runtime
@@ -275,12 +277,13 @@ def _why_none(part: CodePart, page_size: int, observed: Observed) -> Diagnosis:
     return Diagnosis("text.no-window", part.path, {"page_size": page_size})
 
 
-def _runs(mapping: Mapping, known: MappingOf[int, State], page_size: int, observed: Observed) -> tuple[WindowRun, ...]:
-    first, whole = mapping.first_window(page_size), mapping.whole(page_size)
+def _runs(mapping: Mapping, known: MappingOf[int, State], observed: Observed) -> tuple[WindowRun, ...]:
+    page_size = kernel.huge_page_size()
+    first, whole = mapping.first_window, mapping.whole
     runs: list[WindowRun] = []
     wanted = observed.wanted.get(mapping.start)
-    behind = None if wanted is None else mapping.leading(page_size, wanted)
-    for index, end in (p for part in whole for p in _alike(known, observed.cached, behind, first, part, page_size)):
+    behind = None if wanted is None else mapping.leading(wanted)
+    for index, end in (p for part in whole for p in _alike(known, observed.cached, behind, first, part)):
         address, state = first + index * page_size, known.get(index, State.UNTOUCHED)
         run = WindowRun(address, end - index, state, wanted=behind is None or index < behind or state == State.HUGE)
         if run.wanted and state != State.HUGE:
@@ -299,13 +302,12 @@ def _alike(
     wanted: int | None,
     first: int,
     numbers: range,
-    page_size: int,
 ) -> Iterator[tuple[int, int]]:
     """Yield ranges of the windows *numbers* that are surely alike: the first number, and the number after the last.
 
     Untouched windows with nothing *cached* come as one range, since there may be millions of them.
     """
-    indices = {*known, *((address - first) // page_size for address in cached)}
+    indices = {*known, *((address - first) // kernel.huge_page_size() for address in cached)}
     ends = {edge for index in indices for edge in (index, index + 1)} | ({wanted} if wanted else set())
     return pairwise(sorted({edge for edge in ends if edge in numbers} | {numbers.start, numbers.stop}))
 
@@ -343,16 +345,16 @@ def _why_small(mapping: Mapping, state: State, cached: bool | None, observed: Ob
     return Diagnosis(code, subject, facts)
 
 
-def _why_by_counts(part: CodePart, page_size: int, observed: Observed) -> Diagnosis:
+def _why_by_counts(part: CodePart, observed: Observed) -> Diagnosis:
     """Return why windows of a *part* are not huge where only their number is known."""
-    short = [m for m in part.mappings if m.windows_huge(page_size) < m.windows_possible(page_size)]
+    short = [m for m in part.mappings if m.windows_huge < m.windows_possible]
     worst = max(short, key=lambda m: m.size)
     small = _why_small(worst, State.SMALL, None, observed)
     if observed.thp_disabled or worst.no_huge or worst.deleted:
         return small
     if not any(m.small for m in short):
         return small.changed(code="process.not-touched", facts={})
-    if worst.is_file and all(m.small <= m.size - m.windows_possible(page_size) * page_size for m in short):
+    if worst.is_file and all(m.small <= m.size - m.windows_possible * kernel.huge_page_size() for m in short):
         # The small pages may all be in head and tail.
         return small.changed(code="process.counts-only", facts={})
     return small

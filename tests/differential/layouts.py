@@ -179,7 +179,7 @@ class Differ:
                 code=code,
                 bytes=sum(vma.pmd for vma in vmas),
                 partial=partial,
-                ps=sum(m.windows_huge(WINDOW) for m in mine),
+                ps=sum(m.windows_huge for m in mine),
                 ps_bytes=sum(m.huge for m in mine),
                 huge=tuple((vma.offset, vma.pmd) for vma in vmas),
                 what="".join(

@@ -365,7 +365,7 @@ def _replace(ground: Ground) -> int:
 
     huge = iter((False, True))
     warming.warm = lambda _, offsets, *__: warming.Warmth((next(huge),) * len(offsets))
-    diagnose.after_warming = lambda *_: diagnose.no_window("", 0)
+    diagnose.after_warming = lambda *_: diagnose.no_window("")
     diagnose.users_of = lambda *_: {}
     return hugealign_main(["warm", "--replace", str(ground.user / PROGRAM)])
 

@@ -48,7 +48,7 @@ def test_file_that_cannot_be_mapped(tmp_path: Path) -> None:
     # The files of the kernel that cannot be mapped hold no ELF.  A directory stands for them: the same error.
     fd = os.open(tmp_path, os.O_RDONLY)
     with refused("file.unreadable", error="ENODEV"):
-        pagecache.measure(fd, [0], WINDOW)
+        pagecache.measure(fd, [0])
     os.close(fd)
 
 
@@ -101,12 +101,12 @@ def test_windows_in_small_batches(cold: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(pagecache.libc(), "mmap", stingy)
     with regular.opened(str(cold)) as fd:
-        offsets = pagecache.text_windows(fd, WINDOW)
-        assert pagecache.measure(fd, offsets, WINDOW) == [False] * WINDOWS
+        offsets = pagecache.text_windows(fd)
+        assert pagecache.measure(fd, offsets) == [False] * WINDOWS
         assert max(sizes) > min(sizes) == 3 * WINDOW
         monkeypatch.setattr(pagecache.libc(), "mmap", lambda *_: -1 & (1 << 64) - 1)
         with refused("memory.address-space", size=3 * WINDOW):
-            pagecache.measure(fd, offsets, WINDOW)
+            pagecache.measure(fd, offsets)
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ def test_pressure_in_its_control_group(warmed: Path, kind: str, monkeypatch: pyt
     assert hugealign("warm", warmed).returncode == 0  # and can come back
     with running(warmed, "5") as child:
         (text,) = processes.look(child.pid).text()
-        assert text.windows_huge(WINDOW) == WINDOWS
+        assert text.windows_huge == WINDOWS
 
 
 # Drops the page cache of the whole machine, under the feet of other tests.

@@ -214,7 +214,7 @@ def compare(directory: Path, path: Path) -> None:
             first = align_down(segment.p_offset, WINDOW)
             last = min(segment.p_offset + segment.p_filesz, image.file_size - WINDOW + 1)
             # All of the file near the text: that nothing is huge must not be for want of huge folios.
-            assert all(warm(fd, list(range(first, last, WINDOW)), WINDOW).huge)
+            assert all(warm(fd, list(range(first, last, WINDOW))).huge)
     finally:
         os.close(fd)
     with running(*([directory / "host"] if path.suffix else []), path, *([] if path.suffix else [path])) as child:

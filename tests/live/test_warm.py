@@ -64,7 +64,7 @@ def test_dirty_pages_are_written_before_the_eviction_that_skips_them(
     monkeypatch.setattr(os, "fsync", lambda _: calls.append("fsync"))
     monkeypatch.setattr(os, "posix_fadvise", lambda *_: calls.append("evict"))
     with regular.opened(str(cold)) as fd:
-        warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW)
+        warming.warm(fd, pagecache.text_windows(fd))
     assert calls == ["fsync", *["evict"] * WINDOWS]
 
 
@@ -117,10 +117,10 @@ def test_check_of_a_file_that_is_not_cached_reads_nothing(cold: Path) -> None:
         pytest.skip("a file on tmpfs is always cached")
     fd = os.open(cold, os.O_RDONLY)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-    assert pagecache.measure(fd, [WINDOW, 2 * WINDOW], WINDOW) == [False, False]
+    assert pagecache.measure(fd, [WINDOW, 2 * WINDOW]) == [False, False]
     # Still not cached: now that it is read, it comes in huge folios without any eviction.
-    warming.read_in(fd, [WINDOW, 2 * WINDOW], WINDOW)
-    assert pagecache.measure(fd, [WINDOW, 2 * WINDOW], WINDOW) == [True, True]
+    warming.read_in(fd, [WINDOW, 2 * WINDOW])
+    assert pagecache.measure(fd, [WINDOW, 2 * WINDOW]) == [True, True]
     os.close(fd)
 
 
@@ -133,7 +133,7 @@ def test_what_is_huge_is_left_alone(cold: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(os, "posix_fadvise", lambda *_: pytest.fail("evicted a huge window"))
     monkeypatch.setattr(os, "fsync", lambda *_: pytest.fail("nothing to clean"))
     with regular.opened(str(cold)) as fd:
-        assert warming.warm(fd, pagecache.text_windows(fd, WINDOW), WINDOW).huge == (True,) * WINDOWS
+        assert warming.warm(fd, pagecache.text_windows(fd)).huge == (True,) * WINDOWS
 
 
 def test_ordinary_user_can_warm_a_file_of_another(cold: Path) -> None:
@@ -358,7 +358,7 @@ def test_collapse_is_tried_again_where_that_helps(
     with regular.opened(str(cold)) as fd:
         if pagecache.cache_state(fd, 0, WINDOW) is None:
             pytest.skip("this kernel has no cachestat")
-        assert warming.collapse(fd, [WINDOW], WINDOW) == refused
+        assert warming.collapse(fd, [WINDOW]) == refused
         assert vars(pagecache.cache_state(fd, WINDOW, WINDOW)) == vars(pagecache.CacheState(WINDOW // 4096, 0, 0))
     assert len(asked) == tries
     assert len(synced) == len([a for a in answers[:tries] if a == errno.EAGAIN])

@@ -67,10 +67,10 @@ def test_file_in_use_stays_huge_and_names_the_process(warmed: Path) -> None:
 
 def test_windows_with_only_some_text(programs: Programs) -> None:
     with opened(str(programs.plain)) as fd:
-        offsets = pagecache.text_windows(fd, WINDOW, all_text=True)
-        assert all(warming.warm(fd, offsets, WINDOW).huge)
+        offsets = pagecache.text_windows(fd, all_text=True)
+        assert all(warming.warm(fd, offsets).huge)
         assert hugealign("warm", "--undo", programs.plain).returncode == 0
-        assert not any(pagecache.measure(fd, offsets, WINDOW))
+        assert not any(pagecache.measure(fd, offsets))
 
 
 def test_what_is_no_program(tmp_path: Path, built: Programs) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from hugealign.process import naming, processes
 from hugealign.process.pagemap import State
-from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, held, hugealign
+from tests.live.programs import ROOT, WINDOWS, Programs, held, hugealign
 from tests.support import HUGEALIGN, environment, need
 
 FUNCTIONS = 5000
@@ -141,7 +141,7 @@ def all_huge(subject: Path, *words: str | Path, **variables: str) -> None:
         pid = the_one(subject)
         try:
             (text,) = processes.look(pid).text()
-            assert text.windows(WINDOW) == (State.HUGE,) * WINDOWS
+            assert text.windows() == (State.HUGE,) * WINDOWS
             assert hugealign("ps", str(pid)).returncode == 0
         finally:
             os.kill(pid, signal.SIGKILL)  # it is not always our child

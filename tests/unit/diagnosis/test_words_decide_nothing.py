@@ -15,7 +15,7 @@ from hugealign.doctor import checks
 from hugealign.watch import top
 from hugealign.watch.remedies import Remedied, Remedies, Start, together
 from tests.unit.doctor.test_checks import GOOD, NO_FOLIOS, REFUSED
-from tests.unit.watch.test_top import W, code, program
+from tests.unit.watch.test_top import code, program
 
 SERVICE = Start("/srv/app", "app.service", inside=False, fix=False)
 
@@ -23,7 +23,7 @@ SERVICE = Start("/srv/app", "app.service", inside=False, fix=False)
 def ranked() -> object:
     """`top`: the programs in their order, and what would help each."""
     groups = [*code(1, 1, 3), *program(1, deleted=True), *code(2, 1, 3), *program(1, deleted=True, path="/memfd:app")]
-    rows = top.ranked(groups, Remedies(W), W, 63)
+    rows = top.ranked(groups, Remedies(), 63)
     return [(row.program, row.pids, row.diagnosis, row.windows_reachable) for row in rows]
 
 

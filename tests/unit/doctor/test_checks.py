@@ -16,7 +16,7 @@ from hugealign.diagnosis import documents
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.doctor import checks, probes, report
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check, MachineFacts, Place
-from hugealign.system import children
+from hugealign.system import children, kernel
 from hugealign.system.budget import Answer
 from hugealign.system.textcosts import Point, Range, TextCosts
 from tests.documents import check
@@ -202,8 +202,9 @@ def test_children_that_hang_die_or_never_stop_talking() -> None:
             os.waitpid(child.pid, os.WNOHANG)
 
 
-def test_huge_pages_too_large_to_try(tmp_path: Path) -> None:
-    assert probes.trial(str(tmp_path), 512 << 20)["error"] == "EFBIG"
+def test_huge_pages_too_large_to_try(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kernel, "huge_page_size", lambda: 512 << 20)
+    assert probes.trial(str(tmp_path))["error"] == "EFBIG"
 
 
 def test_costs_in_one_line_and_as_a_curve() -> None:

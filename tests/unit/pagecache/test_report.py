@@ -33,7 +33,7 @@ IN_USE = Diagnosis("cache.in-use", "f", {"process": 7, "name": "x"}, Remedy("sto
     ],
 )  # fmt: skip
 def test_ranges(offsets: list[int], text: str) -> None:
-    assert ranges(offsets, W) == text
+    assert ranges(offsets) == text
 
 
 def lines(text: CachedText) -> list[str]:
@@ -41,19 +41,19 @@ def lines(text: CachedText) -> list[str]:
 
 
 def test_lines() -> None:
-    part = CachedText("a\nb", W, [0, W, 2 * W], Warmth((True, False, False)), IN_USE, notes=[NOTE])
+    part = CachedText("a\nb", [0, W, 2 * W], Warmth((True, False, False)), IN_USE, notes=[NOTE])
     assert lines(part) == [
         "a\\nb: 1 of 3 windows huge (2.0 MiB)",
         f"  {worded('text.windows-meant', windows=1)}",
         f"  {worded('cache.in-use', process=7, name='x')}; {advised('stop')}",
         "  not huge: file offsets 0x200000-0x600000",
     ]
-    assert lines(CachedText("f", W, [0], Warmth((True,)))) == ["f: 1 of 1 windows huge (2.0 MiB)"]
+    assert lines(CachedText("f", [0], Warmth((True,)))) == ["f: 1 of 1 windows huge (2.0 MiB)"]
     assert shortened(["a", "b"]) == "a, b"
 
 
 def test_total() -> None:
-    whole, none = CachedText("f", W, [0], Warmth((True,))), CachedText("/lib/l.so", W, [], Warmth(()))
+    whole, none = CachedText("f", [0], Warmth((True,))), CachedText("/lib/l.so", [], Warmth(()))
     assert total([whole.changed(library=True)]) == []
     assert total([whole, none.changed(library=True)]) == [
         "1 library without a whole window: l.so",
@@ -64,8 +64,8 @@ def test_total() -> None:
 def documented() -> dict[str, Any]:
     """Return what `warm --json` prints of two files, a missing library and an error."""
     texts = [
-        CachedText("a\x1b", W, [W, 2 * W], Warmth((True, False), ("readahead",), CacheState(1, 0, 0)), IN_USE),
-        CachedText("b", W, [0], Warmth((True,)), replaced=True, library=True),
+        CachedText("a\x1b", [W, 2 * W], Warmth((True, False), ("readahead",), CacheState(1, 0, 0)), IN_USE),
+        CachedText("b", [0], Warmth((True,)), replaced=True, library=True),
     ]
     errors = documents.failed([("c", HugealignError("message"))])
     made: dict[str, Any] = check(documents.text(Report(texts, [Missing("lib\n", "a")], errors, W)))

@@ -3,6 +3,7 @@
 import pytest
 
 from hugealign.process.smaps import Mapping, coverage, parse
+from hugealign.system import kernel
 
 M = 1 << 20
 WINDOW = 2 * M
@@ -63,8 +64,8 @@ def test_mappings_of_a_process() -> None:
     )
     assert data.rss == data.small == 512 << 10
     assert (text.size, text.huge, text.small) == (6 * M, 6 * M, 0)
-    assert (text.windows_possible(WINDOW), text.windows_huge(WINDOW), text.how) == (3, 3, "file THP")
-    assert (vdso.path, vdso.windows_possible(WINDOW), vdso.how) == ("[vdso]", 0, "")
+    assert (text.windows_possible, text.windows_huge, text.how) == (3, 3, "file THP")
+    assert (vdso.path, vdso.windows_possible, vdso.how) == ("[vdso]", 0, "")
 
 
 def test_counters_of_one_mapping_do_not_leak_into_the_next() -> None:
@@ -84,7 +85,7 @@ def test_counters_of_one_mapping_do_not_leak_into_the_next() -> None:
 )
 def test_every_kind_of_huge_page_counts(counter: str, how: str, small: int) -> None:
     mapping = one("400000-a00000 r-xp 00000000 08:01 5   /a", "Rss: 4096 kB", f"{counter}:    2048 kB")
-    assert (mapping.huge, mapping.windows_huge(WINDOW), mapping.how) == (2 * M, 1, how)
+    assert (mapping.huge, mapping.windows_huge, mapping.how) == (2 * M, 1, how)
     assert mapping.small == small
 
 
@@ -108,22 +109,23 @@ def test_two_kinds_in_one_mapping() -> None:
     ],
 )
 def test_windows_possible(start: int, end: int, offset: int, windows: int) -> None:
-    assert Mapping(start, end, offset, "/a").windows_possible(WINDOW) == windows
+    assert Mapping(start, end, offset, "/a").windows_possible == windows
 
 
-def test_windows_possible_of_other_sizes() -> None:
-    mapping = Mapping(0x10000000, 0x14000000, 0, "/a")
-    assert [mapping.windows_possible(size * M) for size in (2, 32, 512)] == [32, 2, 0]
+@pytest.mark.parametrize(("size", "windows"), [(2, 32), (32, 2), (512, 0)])
+def test_windows_possible_of_other_sizes(monkeypatch: pytest.MonkeyPatch, size: int, windows: int) -> None:
+    monkeypatch.setattr(kernel, "huge_page_size", lambda: size * M)
+    assert Mapping(0x10000000, 0x14000000, 0, "/a").windows_possible == windows
 
 
 def test_anonymous_memory_has_no_offset_to_agree_with() -> None:
     (mapping,) = parse(["600000-a00000 rwxp 00001000 00:00 0 \n", "AnonHugePages: 4096 kB\n"])
-    assert (mapping.path, mapping.windows_possible(WINDOW), mapping.windows_huge(WINDOW)) == ("", 2, 2)
+    assert (mapping.path, mapping.windows_possible, mapping.windows_huge) == ("", 2, 2)
 
 
 def test_huge_is_never_more_than_possible() -> None:
     mapping = Mapping(0x400000, 0x600000, 0x1000, "/a", file_pmd=2 * M)
-    assert mapping.windows_huge(WINDOW) == 0
+    assert mapping.windows_huge == 0
 
 
 @pytest.mark.parametrize(

@@ -418,16 +418,14 @@ def test_the_document() -> None:
 def test_a_file_that_is_in_use(code: str, trial: object, could: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new file beside it says whether it could be huge in place."""
 
-    def tried(directory: str, page_size: int) -> object:
-        assert (directory, page_size) == ("/usr/bin", M)
+    def tried(directory: str) -> object:
+        assert directory == "/usr/bin"
         if isinstance(trial, OSError):
             raise trial
         return trial
 
     monkeypatch.setattr(warming, "trial", tried)
-    done = CachedText(
-        "/usr/bin/x", M, [0], warming.Warmth((False,)), diagnosis=Diagnosis(code, "", {}) if code else None
-    )
+    done = CachedText("/usr/bin/x", [0], warming.Warmth((False,)), diagnosis=Diagnosis(code, "", {}) if code else None)
     assert enable._could_be_warm("/usr/bin/x", done) == could
 
 

@@ -28,7 +28,7 @@ def test_parts() -> None:
         (CodeKind.CODE, "", 24),
     ]
     assert [part.deleted for part in parts] == [False, False, False, True, False]
-    assert [part.possible(W) for part in parts] == [3, 1, 1, 1, 12]
+    assert [part.possible() for part in parts] == [3, 1, 1, 1, 12]
 
 
 def test_program_that_runs_from_memory_is_no_code_without_a_file() -> None:
@@ -40,7 +40,7 @@ def test_program_that_runs_from_memory_is_no_code_without_a_file() -> None:
 def test_huge_windows_of_a_part_are_those_of_its_mappings() -> None:
     pages = (Region(W, 2 * W, huge=True, file=False), Region(2 * W, 3 * W, huge=False, file=False))
     (part,) = split("/x", [Mapping(W, 3 * W, 0, "", pages=pages)])
-    assert (part.huge(W), part.possible(W)) == (1, 2)
-    assert part.touched(W) == 2
-    assert split("/x", [Mapping(W, 4 * W, 0, "", pages=pages)])[0].touched(W) == 2
-    assert split("/x", [Mapping(W, 4 * W, 0, "")])[0].touched(W) == 3
+    assert (part.huge(), part.possible()) == (1, 2)
+    assert part.touched() == 2
+    assert split("/x", [Mapping(W, 4 * W, 0, "", pages=pages)])[0].touched() == 2
+    assert split("/x", [Mapping(W, 4 * W, 0, "")])[0].touched() == 3

@@ -30,7 +30,7 @@ def test_windows_of_mappings_by_heat() -> None:
     )
     library = Mapping(8 * W, 9 * W, 0, "/lib/x.so", pages=())
     samples = Counter({W: 1, W + 5: 2, 3 * W - 1: 9, W - 1: 100, 4 * W: 100, 8 * W: 1, 9 * W: 7})
-    assert windows([jit, library], samples, W) == [
+    assert windows([jit, library], samples) == [
         Window(2 * W, "", State.SMALL, 9, ours=True),
         Window(W, "", State.HUGE, 3, ours=True),
         Window(8 * W, "/lib/x.so", State.UNTOUCHED, 1, ours=False),
@@ -42,7 +42,7 @@ def test_what_is_mapped_and_not_touched_takes_no_memory() -> None:
     pages = (Region(7 * W, 9 * W, huge=True, file=False),)
     vast = Mapping(0, 60 << 40, 0, "", pages=pages)
     tracemalloc.start()
-    result = windows([vast], Counter({8 * W: 1, 9 * W: 2, (60 << 40) - 1: 3, 60 << 40: 4}), W)
+    result = windows([vast], Counter({8 * W: 1, 9 * W: 2, (60 << 40) - 1: 3, 60 << 40: 4}))
     assert [window.start for window in result] == [(60 << 40) - W, 9 * W, 8 * W, 7 * W]
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()

@@ -119,7 +119,7 @@ OWNER = Owner(NOBODY, "/srv/app", "/srv/app", "", "app")
     ],
 )
 def test_remedy_of_each_code(code: str, facts: dict[str, int | str], kind: str | None, words: str) -> None:
-    result = Remedies(W).find(OWNER, PART, Diagnosis(code, "/srv/app", facts), 3).diagnosis
+    result = Remedies().find(OWNER, PART, Diagnosis(code, "/srv/app", facts), 3).diagnosis
     assert (result.code, result.remedy.kind if result.remedy else None) == (code, kind)
     named = " ".join(result.remedy.argv if result.remedy else ())
     assert (named.endswith(words), bool(named)) == (True, bool(words))
@@ -127,15 +127,15 @@ def test_remedy_of_each_code(code: str, facts: dict[str, int | str], kind: str |
 
 def test_a_service_is_restarted_by_its_manager() -> None:
     owner = OWNER.changed(service="a.service")
-    result = Remedies(W).find(owner, PART, Diagnosis("file.replaced", "/srv/app", {}), 3).diagnosis
+    result = Remedies().find(owner, PART, Diagnosis("file.replaced", "/srv/app", {}), 3).diagnosis
     assert result.remedy
     assert (result.remedy.kind, render.command(result.remedy).endswith("systemctl restart a.service")) == ("run", True)
-    result = Remedies(W).find(owner, PART, Diagnosis("process.thp-disabled", "/srv/app", {}), 3).diagnosis
+    result = Remedies().find(owner, PART, Diagnosis("process.thp-disabled", "/srv/app", {}), 3).diagnosis
     assert result.remedy == Remedy("allow-huge-pages")
 
 
 def test_a_file_that_cannot_be_reached_is_told_apart() -> None:
-    result = Remedies(W).find(OWNER, PART, Diagnosis("cache.small-pages", "/srv/app", {}), 3)
+    result = Remedies().find(OWNER, PART, Diagnosis("cache.small-pages", "/srv/app", {}), 3)
     assert (result.diagnosis.code, result.diagnosis.remedy, result.start) == ("file.out-of-reach", None, None)
 
 
@@ -152,7 +152,7 @@ def test_what_starts_before_us_is_told_nothing(monkeypatch: pytest.MonkeyPatch, 
         ("/lib/systemd/systemd", "", "service.starts-early"),
     ):
         owner = OWNER.changed(exe=exe, service=service)
-        results = Remedies(W).find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
+        results = Remedies().find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
         assert (results.code, results.remedy) == (code, None)
 
 
@@ -169,5 +169,5 @@ def test_a_service_that_cannot_be_enabled_is_not_recommended(monkeypatch: pytest
         unit = Unit(refused=refused, seen=View(settings, "/run/hugealign"))
         monkeypatch.setattr(Unit, "of", lambda _, unit=unit: unit)
         owner = OWNER.changed(exe=str(path), service="a.service")
-        result = Remedies(W).find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
+        result = Remedies().find(owner, part, Diagnosis("cache.small-pages", str(path), {}), 3).diagnosis
         assert (result.code, result.remedy, result.subject) == (code, None, str(path))

@@ -55,7 +55,7 @@ def test_what_has_the_most_to_gain_comes_first(huge: int) -> None:
 def saved(small: int, used: float, costs: TextCosts = COSTS) -> Saving:
     """Return what is saved of one process with so many bytes of text in small pages."""
     (entry,) = group([executed(NOBODY, TEXT, f"Rss: {small >> 10} kB", cpu=used)], {})
-    return top.saved(entry, W, costs)
+    return top.saved(entry, costs)
 
 
 def test_a_start_saves_its_faults_and_a_long_run_what_it_walks() -> None:
@@ -116,7 +116,7 @@ def code(count: int, huge: int, small: int, files: int = 0) -> list[Group]:
 def test_code_in_use_can_become_huge_as_far_as_the_processor_keeps_it(
     results: list[Group], most: int, reason: str, target: str | None, reachable: int
 ) -> None:
-    (row,) = ranked(results, Remedies(W), W, most)
+    (row,) = ranked(results, Remedies(), most)
     assert row.diagnosis
     assert (row.diagnosis.code, row.windows_reachable) == (reason, reachable)
     assert (row.remedy.argv[-1] if row.remedy else None) == target
@@ -141,7 +141,7 @@ def program(huge: int, *, deleted: bool, path: str = "/srv/app") -> list[Group]:
 def test_text_without_a_name_is_started_again_only_if_it_lacks_something(
     path: str, huge: int, reason: str | None
 ) -> None:
-    (row,) = ranked(program(huge, deleted=True, path=path), Remedies(W), W, 63)
+    (row,) = ranked(program(huge, deleted=True, path=path), Remedies(), 63)
     assert (row.diagnosis and row.diagnosis.code, row.windows_reachable) == (reason, 3)
     assert (row.remedy.kind if row.remedy else None) == ("restart" if reason else None)
 

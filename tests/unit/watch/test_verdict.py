@@ -10,6 +10,7 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.process.pagemap import Region, State
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
+from hugealign.system import kernel
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.ps_report import Report, details, lines, text
 from hugealign.watch.runtimes import RUNTIMES
@@ -58,26 +59,26 @@ def codes(verdict: Verdict) -> list[tuple[int | str, str]]:
     ],
 )
 def test_verdicts_say_why(mapping: Mapping, head: str, expected: list[tuple[int, str]]) -> None:
-    verdict = judge(process(mapping), (mapping,), WINDOW)
+    verdict = judge(process(mapping), (mapping,))
     assert (verdict.met, codes(verdict)) == (mapping is APP, expected)
     assert plain(lines(verdict)[0]) == f"app[7]: {head}"
     assert len(lines(verdict)) == 1 + len(expected)
 
 
 def test_disabled_huge_pages_are_the_reason_where_there_could_be_some() -> None:
-    assert codes(judge(process(SMALL, thp_disabled=True), (SMALL,), WINDOW)) == [(1, "process.thp-disabled")]
-    assert codes(judge(process(SHIFTED, thp_disabled=True), (SHIFTED,), WINDOW)) == [(0, "text.no-window")]
+    assert codes(judge(process(SMALL, thp_disabled=True), (SMALL,))) == [(1, "process.thp-disabled")]
+    assert codes(judge(process(SHIFTED, thp_disabled=True), (SHIFTED,))) == [(0, "text.no-window")]
 
 
 def test_no_text_at_all() -> None:
-    verdict = judge(process(), (), WINDOW)
+    verdict = judge(process(), ())
     assert (verdict.met, verdict.text, codes(verdict)) == (False, 0, [(0, "process.no-text")])
-    assert not judge(process(), (), WINDOW, 0).met
+    assert not judge(process(), (), 0).met
 
 
 @pytest.mark.parametrize(("wanted", "met"), [(0.0, True), (66.6, True), (66.7, False), (100.0, False)])
 def test_coverage_asked_for_replaces_the_rule_of_all_windows(wanted: float, met: bool) -> None:
-    assert judge(process(SMALL), (SMALL,), WINDOW, wanted).met is met
+    assert judge(process(SMALL), (SMALL,), wanted).met is met
 
 
 @pytest.mark.parametrize("leading_huge", [True, False])
@@ -89,7 +90,7 @@ def test_windows_that_a_build_does_not_ask_for(leading_huge: bool, exact: bool) 
         Region(place, place + 2 * M, huge=place == start, file=True) for place in range(APP.start, APP.end, 2 * M)
     )
     mapping = APP.changed(file_pmd=2 * M, pages=pages if exact else None)
-    verdict = judge(process(mapping), (mapping,), WINDOW, observed=EXE.changed(wanted={mapping.start: 1}))
+    verdict = judge(process(mapping), (mapping,), observed=EXE.changed(wanted={mapping.start: 1}))
     assert (verdict.windows, verdict.possible, verdict.wanted) == (1, 3, 1)
     good = leading_huge or not exact  # which one it is cannot be known from counts
     assert verdict.met is good
@@ -103,24 +104,24 @@ def test_windows_that_a_build_does_not_ask_for(leading_huge: bool, exact: bool) 
 
 
 def test_a_large_file_without_a_window_is_not_passed_over() -> None:
-    verdict = judge(process(APP, LIBRARY), (APP, SHIFTED), WINDOW)
+    verdict = judge(process(APP, LIBRARY), (APP, SHIFTED))
     assert (verdict.met, verdict.windows, verdict.possible, verdict.text) == (False, 3, 3, 12 * M)
     assert (verdict.wanted_huge, verdict.wanted, verdict.without) == (3, 3, SHIFTED.size)
     assert codes(verdict) == [(0, "text.no-window")]
-    assert judge(process(APP, LIBRARY), (APP, SHIFTED), WINDOW, min_coverage=10).met
+    assert judge(process(APP, LIBRARY), (APP, SHIFTED), min_coverage=10).met
     small = SHIFTED.changed(end=SHIFTED.start + WINDOW - 0x1000)
-    assert judge(process(APP, LIBRARY), (APP, small), WINDOW).met
+    assert judge(process(APP, LIBRARY), (APP, small)).met
 
 
 def test_windows_without_code_do_not_count() -> None:
-    third = APP.first_window(WINDOW) + 2 * WINDOW
+    third = APP.first_window + 2 * WINDOW
     held = APP.changed(code=((third + 5, third + 6),))
-    assert (held.windows_possible(WINDOW), held.windows_huge(WINDOW)) == (1, 1)
-    assert held.whole(WINDOW) == (range(2, 3),)
-    verdict = judge(process(held), (held,), WINDOW, observed=EXE.changed(wanted={held.start: 1}))
+    assert (held.windows_possible, held.windows_huge) == (1, 1)
+    assert held.whole == (range(2, 3),)
+    verdict = judge(process(held), (held,), observed=EXE.changed(wanted={held.start: 1}))
     assert (verdict.met, verdict.wanted, verdict.wanted_huge, verdict.huge) == (True, 1, 1, APP.huge)
     nothing = APP.changed(code=())
-    assert (nothing.windows_possible(WINDOW), list(nothing.missing(WINDOW))) == (0, [])
+    assert (nothing.windows_possible, list(nothing.missing())) == (0, [])
 
 
 def test_memory_in_the_place_of_the_text_is_text_of_the_program() -> None:
@@ -178,15 +179,15 @@ def test_every_missing_window_has_its_reason(
     mapping: Mapping, observed: Observed, expected: list[tuple[int, str]]
 ) -> None:
     of_program = process(mapping).changed(exe=observed.exe)
-    verdict = judge(of_program, (mapping,), WINDOW, observed=observed)
+    verdict = judge(of_program, (mapping,), observed=observed)
     assert codes(verdict) == expected
     if len(expected) > 1:
         assert lines(verdict)[1].startswith(f"  {expected[0][0]} window")
 
 
 def test_windows_one_by_one() -> None:
-    verdict = judge(process(MIXED), (MIXED,), WINDOW, observed=EXE.changed(cached={0x600000: True}))
-    assert list(MIXED.missing(WINDOW)) == [0x600000, 0x800000]
+    verdict = judge(process(MIXED), (MIXED,), observed=EXE.changed(cached={0x600000: True}))
+    assert list(MIXED.missing()) == [0x600000, 0x800000]
     (runs,) = verdict.parts[0].runs
     assert runs == (
         WindowRun(0x400000, 1, State.HUGE),
@@ -202,7 +203,7 @@ def test_long_lists_are_cut_in_the_text_only() -> None:
     count = 1000
     pages = tuple(Region(2 * i * WINDOW, (2 * i + 1) * WINDOW, huge=True, file=True) for i in range(count // 2))
     mapping = Mapping(0, count * WINDOW, 0, "/srv/app", file_pmd=count * M, pages=pages)
-    verdict = judge(process(mapping), (mapping,), WINDOW)
+    verdict = judge(process(mapping), (mapping,))
     assert (verdict.windows, verdict.possible) == (count // 2, count)
     assert len(details(verdict)) < 100
     (shown,) = check(documents.text(Report(WINDOW, [verdict], (), ())))["processes"][0]["mappings"]
@@ -212,7 +213,7 @@ def test_long_lists_are_cut_in_the_text_only() -> None:
 def test_memory_that_nobody_touched_takes_no_time() -> None:
     huge, small = (Region(n * WINDOW, (n + 1) * WINDOW, huge=n == 1, file=False) for n in (1, 3))
     code = Mapping(0, 1 << 60, 0, "", pages=(huge, small))
-    verdict = judge(process(code), (code,), WINDOW)
+    verdict = judge(process(code), (code,))
     assert (verdict.windows, verdict.possible) == (1, 1 << 39)
     (runs,) = verdict.parts[0].runs
     assert [(run.start // WINDOW, run.count, run.state) for run in runs or ()] == [
@@ -227,17 +228,17 @@ def test_memory_that_nobody_touched_takes_no_time() -> None:
     assert shown[64:66] == [64 * "-", f"… {(1 << 33) - 64} more; see --json"]
     assert len(shown) == 66 + 5 + 1
     part = CodePart(CodeKind.CODE, "", (code,))
-    assert (part.huge(WINDOW), part.touched(WINDOW), part.possible(WINDOW)) == (1, 2, 1 << 39)
+    assert (part.huge(), part.touched(), part.possible()) == (1, 2, 1 << 39)
 
 
 def test_head_and_tail() -> None:
-    assert HEAD.ends(WINDOW) == (64 << 10, 0)
-    assert HEAD.changed(end=0xA01000).ends(WINDOW) == (64 << 10, 4 << 10)
-    assert TINY.ends(WINDOW) == (0, 0)
+    assert HEAD.ends == (64 << 10, 0)
+    assert HEAD.changed(end=0xA01000).ends == (64 << 10, 4 << 10)
+    assert TINY.ends == (0, 0)
 
 
 def test_counts_alone_are_said_to_be_so() -> None:
-    verdict = judge(process(SMALL), (SMALL,), WINDOW)
+    verdict = judge(process(SMALL), (SMALL,))
     assert any("only counts are known" in line for line in details(verdict))
     (shown,) = check(documents.text(Report(WINDOW, [verdict], (), ())))["processes"][0]["mappings"]
     assert (shown["windows_source"], shown["windows"], shown["windows_huge"]) == ("smaps", None, 2)
@@ -247,17 +248,17 @@ def test_code_of_a_runtime_has_its_name_and_option() -> None:
     hotspot, jit = EXE.changed(runtime=RUNTIMES[0]), CodeKind.CODE
     facts = {"runtime": "HotSpot", "option": "-XX:+UseTransparentHugePages"}
     code = JIT.changed(pages=(Region(JIT.start, JIT.end, huge=False, file=False),))
-    result = judge_part(CodePart(jit, "", (code, code)), WINDOW, hotspot)
+    result = judge_part(CodePart(jit, "", (code, code)), hotspot)
     assert result.diagnoses == (Diagnosis("runtime.small-pages", "/srv/app", {**facts, "windows": 4}),)
     pieces = JIT.changed(start=JIT.start + 4096, end=JIT.start + 3 * M, pages=())
-    result = judge_part(CodePart(jit, "", (pieces,)), WINDOW, hotspot)
+    result = judge_part(CodePart(jit, "", (pieces,)), hotspot)
     assert result.diagnoses == (Diagnosis("runtime.no-window", "/srv/app", facts),)
 
 
 def test_large_parts_besides_the_program_count_for_nothing() -> None:
     library = LIBRARY.changed(start=0x7001000, pages=())
-    beside = judge_part(CodePart(CodeKind.LIBRARY, library.path, (library,)), WINDOW, EXE)
-    verdict = judge(process(APP), (APP,), WINDOW).changed(others=(beside,))
+    beside = judge_part(CodePart(CodeKind.LIBRARY, library.path, (library,)), EXE)
+    verdict = judge(process(APP), (APP,)).changed(others=(beside,))
     assert (verdict.met, codes(verdict)) == (True, [])
     assert lines(verdict)[1] == "  also: libc.so.6, 3.0 MiB: no window can be huge"
     (shown,) = check(documents.text(Report(WINDOW, [verdict], (), ())))["processes"][0]["others"]
@@ -268,9 +269,9 @@ def test_large_parts_besides_the_program_count_for_nothing() -> None:
 def test_what_processes_share_is_shown_once() -> None:
     """A summary, each mapping, a line for each process, and each reason with what helps."""
     cold = APP.changed(rss=6 * M, file_pmd=4 * M)
-    first, second = judge(process(APP), (APP,), WINDOW), judge(process(cold).changed(pid=8), (cold,), WINDOW)
-    third = judge(process(cold).changed(pid=9), (cold,), WINDOW)
-    shown = [plain(line) for line in text([first, second, third], WINDOW, verbose=False)]
+    first, second = judge(process(APP), (APP,)), judge(process(cold).changed(pid=8), (cold,))
+    third = judge(process(cold).changed(pid=9), (cold,))
+    shown = [plain(line) for line in text([first, second, third], verbose=False)]
     assert shown[0].startswith("3 processes, what they share counts once: ")
     assert shown[0].count("with 3 windows") == 1
     (row,) = [line for line in shown if "  /srv/app  " in line]
@@ -288,29 +289,30 @@ def test_small_libraries_are_summed_up_and_lines_fit() -> None:
         for at in range(1, 4)
     ]
     mappings = (APP, LIBRARY, *little)
-    verdict = judge(process(*mappings), mappings, WINDOW)
+    verdict = judge(process(*mappings), mappings)
     both = [verdict, verdict.changed(process=verdict.process.changed(pid=8))]
-    shown = [plain(line) for line in text(both, WINDOW, verbose=False)]
+    shown = [plain(line) for line in text(both, verbose=False)]
     assert not any("libsmall" in line for line in shown)
     rest = "and 3 mappings with less than 256.0 KiB of text: 192.0 KiB in total; -v lists them"
     assert any(line.strip() == rest for line in shown)
     assert any("libc.so.6" in line for line in shown)
-    assert sum("libsmall" in line for line in text([verdict], WINDOW, verbose=True)) >= 3
+    assert sum("libsmall" in line for line in text([verdict], verbose=True)) >= 3
     named = APP.changed(path="/srv/a/long/way/to/the/program")
     seen = process(named).changed(exe=named.path)
-    lines_of_70 = text([judge(seen, (named,), WINDOW)], WINDOW, verbose=False, width=70)
+    lines_of_70 = text([judge(seen, (named,))], verbose=False, width=70)
     (row,) = [line for line in lines_of_70 if "MiB" in line]
     assert (len(row) <= 70, re.search("…[a-z/]*/program ", row) is not None) == (True, True)
 
 
-def test_pages_of_64k_hide_their_runs() -> None:
-    verdict = judge(process(APP), (APP,), WINDOW)
-    assert text([verdict], WINDOW, verbose=False)[0].endswith("\x1b[32mall 3 windows are huge\x1b[0m")
-    assert text([verdict], 512 * M, verbose=False, base_page=64 << 10)[-1] == (
+def test_pages_of_64k_hide_their_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict = judge(process(APP), (APP,))
+    assert text([verdict], verbose=False)[0].endswith("\x1b[32mall 3 windows are huge\x1b[0m")
+    monkeypatch.setattr(kernel, "huge_page_size", lambda: 512 * M)
+    assert text([verdict], verbose=False, base_page=64 << 10)[-1] == (
         "pages are 64.0 KiB here: runs of contiguous page table entries, below 512.0 MiB, cannot be seen; "
         "see: hugealign verify --kernels"
     )
-    assert text([], 512 * M, verbose=False, base_page=64 << 10)[1:] == []
+    assert text([], verbose=False, base_page=64 << 10)[1:] == []
 
 
 @pytest.mark.parametrize(
@@ -318,4 +320,4 @@ def test_pages_of_64k_hide_their_runs() -> None:
 )
 def test_one_window_is_huge(huge: int, words: str) -> None:
     mapping = APP.changed(file_pmd=huge * 2 * M, pages=None)
-    assert plain(lines(judge(process(mapping), (mapping,), WINDOW))[0]) == f"app[7]: {words} huge"
+    assert plain(lines(judge(process(mapping), (mapping,)))[0]) == f"app[7]: {words} huge"
