@@ -123,14 +123,13 @@ def dig_holes(path: str, image: Image, padded: str, lead_section: str) -> None:
     ends = [(s.sh_offset, min(s.sh_offset + s.sh_size, size)) for s in image.sections if s.name in names]
     if not gaps and not ends:
         return
-    import ctypes
+    from hugealign.io.libc import libc
 
-    libc = ctypes.CDLL(None)
     try:
         with using(os.open(path, os.O_RDWR | os.O_CLOEXEC)) as fd:
             pads = [_whole_pages(_zeros_from(fd, *section), section[1]) for section in ends]
             for start, end in gaps + [(start, end) for start, end in pads if start < end]:
-                libc.fallocate(fd, _PUNCH_HOLE, ctypes.c_long(start), ctypes.c_long(end - start))
+                libc().fallocate(fd, _PUNCH_HOLE, start, end - start)
     except OSError:
         return
 

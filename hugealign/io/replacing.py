@@ -350,15 +350,10 @@ def _same_state(now: os.stat_result, before: os.stat_result) -> bool:
 
 def _exchange(place: int, name: str, other: str) -> None:
     """Exchange two files in the open directory *place* (renameat2(2), Linux 3.15).  Raises OSError."""
-    import ctypes  # `run`, which must start fast, does not need it
+    from hugealign.io.libc import syscall  # `run`, which must start fast, does not need it
 
     number = _SYS_RENAMEAT2.get(os.uname().machine)
-    if number is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    libc = ctypes.CDLL(None, use_errno=True)
-    words = (place, os.fsencode(name), place, os.fsencode(other), _RENAME_EXCHANGE)
-    if libc.syscall(number, *words) < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    syscall(number, place, os.fsencode(name), place, os.fsencode(other), _RENAME_EXCHANGE)
 
 
 def _sync_name(place: int) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError
+from hugealign.io.libc import libc
 from hugealign.io.regular import opened
 from hugealign.machine import state
 from hugealign.machine.state import Held
-from hugealign.pagecache import measure
 from hugealign.pagecache.warm import WarmOptions, warm
 from hugealign.run import copies
 
@@ -69,8 +69,8 @@ def locked(path: str, one: Held, held: set[tuple[str, int]], tell: Callable[[Dia
 
 def _lock(fd: int, offset: int, size: int) -> None:
     """Map and lock a window.  Raises OSError."""
-    address = measure.libc().mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset)
-    if not address or address == _FAILED or measure.libc().mlock(address, size):
+    address = libc().mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset)
+    if not address or address == _FAILED or libc().mlock(address, size):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

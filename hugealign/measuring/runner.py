@@ -3,7 +3,6 @@
 The copies lie on a tmpfs of its own mount namespace, so they are gone with it, however it ends.
 """
 
-import ctypes
 import errno
 import functools
 import marshal
@@ -23,6 +22,7 @@ from hugealign.errors import HugealignError
 from hugealign.io import copying
 from hugealign.io.descriptors import using
 from hugealign.io.execution import which
+from hugealign.io.libc import prctl
 from hugealign.pagecache import measure
 from hugealign.run import copies
 from hugealign.run.copies import StagedFile
@@ -136,9 +136,8 @@ def _serve(channel: socket.socket, lay: Callable[[], tuple[int, int]], work: Wor
         os.setsid()  # no terminal to wait for
         signal.signal(signal.SIGTERM, _end_all)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        libc = ctypes.CDLL(None)
-        libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGTERM))
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
         if os.getppid() != parent:
             return
         _reply(channel, lay)

@@ -9,7 +9,6 @@ the file as a program would and read the counters of the mapping.
 import contextlib
 import ctypes
 import errno
-import functools
 import itertools
 import mmap
 import os
@@ -21,6 +20,7 @@ from hugealign.elf.image import Image, read_image
 from hugealign.elf.notes import read_notes
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, file_offset, unasked_load_bias, windows_holding
 from hugealign.elf.windows import text_windows as text_runs
+from hugealign.io.libc import MAP_FAILED, libc, prctl, syscall
 from hugealign.process import pagemap
 from hugealign.records import Record
 from hugealign.system import kernel, memory
@@ -41,39 +41,22 @@ class CacheState(Record):
     writeback: int
 
 
-@functools.cache
-def libc() -> ctypes.CDLL:
-    """Return the C library, for the system calls that take an address, which Python does not offer."""
-    library = ctypes.CDLL(None, use_errno=True)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
-    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    library.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    library.mlock.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    library.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
-    return library
-
-
 @contextlib.contextmanager
 def huge_pages_allowed() -> Iterator[None]:
     """Lift ``PR_SET_THP_DISABLE`` meanwhile: if inherited, it would hide every huge page from us (mm/memory.c)."""
-    before = _prctl(_PR_GET_THP_DISABLE)
+    before = prctl(_PR_GET_THP_DISABLE)
     if before > 0:
-        _prctl(_PR_SET_THP_DISABLE)
+        prctl(_PR_SET_THP_DISABLE)
     try:
         yield
     finally:
         if before > 0:
-            _prctl(_PR_SET_THP_DISABLE, 1, before & _EXCEPT_ADVISED)
+            prctl(_PR_SET_THP_DISABLE, 1, before & _EXCEPT_ADVISED)
 
 
 def huge_pages_disabled() -> bool:
     """Return whether ``PR_SET_THP_DISABLE`` takes all huge pages from this process and from what it executes."""
-    return _prctl(_PR_GET_THP_DISABLE) == 1  # else, with a flag, only those that were not requested
-
-
-def _prctl(option: int, *values: int) -> int:
-    return int(libc().prctl(option, *map(ctypes.c_ulong, (*values, 0, 0, 0, 0)[:4])))
+    return prctl(_PR_GET_THP_DISABLE) == 1  # else, with a flag, only those that were not requested
 
 
 def text_windows(fd: int, limit: int | None = None, all_text: bool = False) -> list[int]:
@@ -130,7 +113,7 @@ def _placed_so(fd: int, image: Image, load_bias: int) -> bool:
     size = max(s.p_vaddr + s.p_memsz for s in loads) - base
     for more in (0, BASE_PAGE):
         address = libc().mmap(None, size + more, 0, mmap.MAP_PRIVATE, fd, offset)
-        if not address or address == ctypes.c_void_p(-1).value:
+        if not address or address == MAP_FAILED:
             return False
         libc().munmap(address, size + more)
         bias = address - base
@@ -202,7 +185,9 @@ def cache_state(fd: int, offset: int, length: int) -> CacheState | None:
     """
     span = (ctypes.c_uint64 * 2)(offset, length)
     counts = (ctypes.c_uint64 * 5)()
-    if libc().syscall(ctypes.c_long(_CACHESTAT), ctypes.c_uint(fd), span, counts, ctypes.c_uint(0)):
+    try:
+        syscall(_CACHESTAT, fd, span, counts, 0)
+    except OSError:
         return None
     return CacheState(cached=counts[0], dirty=counts[1], writeback=counts[2])
 
@@ -219,7 +204,7 @@ def mapped(fd: int, offsets: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
         batch = offsets[done : done + size]
         length = (2 * len(batch) + 1) * page_size
         base = libc().mmap(None, length, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
-        if base == ctypes.c_void_p(-1).value:
+        if base == MAP_FAILED:
             if size == 1:
                 raise RefusalError("memory.address-space", Remedy("raise-limit"), size=length)
             size //= 4

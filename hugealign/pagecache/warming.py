@@ -26,7 +26,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from hugealign.io.descriptors import reopened, using
-from hugealign.pagecache.measure import CacheState, cache_state, libc, mapped, measure, touch
+from hugealign.io.libc import libc
+from hugealign.pagecache.measure import CacheState, cache_state, mapped, measure, touch
 from hugealign.records import Record
 from hugealign.system import kernel
 

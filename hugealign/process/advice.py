@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from hugealign.diagnosis.refusal import DiagnosedError, error_name
+from hugealign.io.libc import syscall
 from hugealign.process import processes, procfs
 
 _PROCESS_MADVISE = 440  # the same number on every processor but alpha
@@ -64,13 +65,12 @@ class Adviser:
         return self._advise(address, mmap.PAGESIZE, _MADV_COLD)
 
     def _advise(self, address: int, size: int, advice: int) -> int:
-        libc = ctypes.CDLL(None, use_errno=True)
-        span = _Iovec(address, size)
-        number = ctypes.c_long(_PROCESS_MADVISE)
-        done = libc.syscall(number, self._fd, ctypes.byref(span), ctypes.c_size_t(1), advice, ctypes.c_uint(0))
-        if done >= 0:
+        try:
+            syscall(_PROCESS_MADVISE, self._fd, ctypes.byref(_Iovec(address, size)), 1, advice, 0)
+        except OSError as error:
+            refused = error.errno or 0
+        else:
             return 0
-        refused = ctypes.get_errno()
         if refused == errno.ESRCH:
             self._check_first_thread()
             raise ProcessLookupError(refused, os.strerror(refused))

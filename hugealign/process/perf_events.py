@@ -3,8 +3,6 @@
 The kernel's clock triggers the samples (PERF_COUNT_SW_CPU_CLOCK), so they need no hardware counter.
 """
 
-import ctypes
-import errno
 import fcntl
 import mmap
 import os
@@ -12,6 +10,8 @@ import select
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+
+from hugealign.io.libc import syscall
 
 #: By machine: perf_event_open (arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h).
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
@@ -37,14 +37,7 @@ CYCLES, INSTRUCTIONS = (_HARDWARE, 0), (_HARDWARE, 1)
 
 def open_event(attributes: bytes, thread: int, cpu: int = -1) -> int:
     """Return the descriptor of an event of *thread* (0: our own).  Raises OSError."""
-    number = _PERF_EVENT_OPEN.get(os.uname().machine)
-    if number is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(ctypes.c_long(number), attributes, thread, cpu, -1, ctypes.c_ulong(_CLOSE_ON_EXEC))
-    if fd < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return int(fd)
+    return syscall(_PERF_EVENT_OPEN.get(os.uname().machine), attributes, thread, cpu, -1, _CLOSE_ON_EXEC)
 
 
 class Ring:

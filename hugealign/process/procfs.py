@@ -13,6 +13,7 @@ from typing import Any
 
 from hugealign.io import mounts
 from hugealign.io.descriptors import using
+from hugealign.io.libc import libc
 from hugealign.process import smaps
 from hugealign.records import Record
 
@@ -235,7 +236,7 @@ def _attributes(name: str, directory: int, wanted: int) -> bytes | None:
 @functools.cache
 def _statx() -> Any:
     """Return the function of the C library, or None if the library has none (glibc before 2.28)."""
-    function = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    function = getattr(libc(), "statx", None)
     if function is not None:
         function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_char_p)
     return function

@@ -25,6 +25,7 @@ from hugealign.diagnosis.values import Diagnosis, unpacked
 from hugealign.errors import HugealignError
 from hugealign.io import copying, mounts, places, replacing
 from hugealign.io.descriptors import using
+from hugealign.io.libc import libc
 from hugealign.io.regular import FileError, opened, opened_at
 from hugealign.run import store
 from hugealign.system import children, hooks, kernel, namespace, rooted
@@ -203,7 +204,7 @@ def _mounted(pid: int, root: str, path: str, target: int, copy: int) -> None:
 
 def _attach(pid: int, root: str, path: str, target: int, made: int) -> None:
     with using(os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY)) as theirs:
-        if ctypes.CDLL(None, use_errno=True).setns(theirs, _CLONE_NEWNS):
+        if libc().setns(theirs, _CLONE_NEWNS):
             raise namespace.no_mounts("setns", ctypes.get_errno())
     with (
         using(os.open(root, os.O_PATH | os.O_DIRECTORY)) as top,

@@ -8,7 +8,6 @@ capabilities would lose them there, and stays outside.
 
 import ctypes
 import errno
-import functools
 import os
 import stat
 import sys
@@ -16,6 +15,7 @@ from collections.abc import Sequence
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Diagnosis, unpacked
+from hugealign.io.libc import libc, prctl, syscall
 from hugealign.records import Record
 from hugealign.system import children
 
@@ -62,20 +62,20 @@ def enter() -> Namespace:
     Raises RefusalError.  This cannot be undone: try it in a child first (`refusal`).
     """
     user = False
-    if _libc().unshare(_CLONE_NEWNS):
+    if libc().unshare(_CLONE_NEWNS):
         uid, gid = os.geteuid(), os.getegid()
         if _capable():
             raise RefusalError("process.would-lose-privileges")
-        bounds = [number for number in range(64) if _libc().prctl(_PR_CAPBSET_READ, number) == 0]
-        secure = _libc().prctl(_PR_GET_SECUREBITS)
-        if _libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
+        bounds = [number for number in range(64) if prctl(_PR_CAPBSET_READ, number) == 0]
+        secure = prctl(_PR_GET_SECUREBITS)
+        if libc().unshare(_CLONE_NEWUSER | _CLONE_NEWNS):
             raise _error("unshare")
         user = True
         # A new user namespace starts without secure bits, and with all capabilities.
         if secure > 0:
-            _libc().prctl(_PR_SET_SECUREBITS, secure)
+            prctl(_PR_SET_SECUREBITS, secure)
         for number in bounds:
-            _libc().prctl(_PR_CAPBSET_DROP, number)
+            prctl(_PR_CAPBSET_DROP, number)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
             try:
                 with open(f"/proc/self/{name}", "w", encoding="utf-8") as file:
@@ -109,10 +109,10 @@ def tree(copy: int) -> int:
     Raises RefusalError.
     """
     flags = _OPEN_TREE_CLONE | _AT_EMPTY_PATH | os.O_CLOEXEC
-    made = _libc().syscall(_SYS_OPEN_TREE, copy, b"", flags)
-    if made < 0:
-        raise _error("open_tree")
-    return int(made)
+    try:
+        return syscall(_SYS_OPEN_TREE, copy, b"", flags)
+    except OSError as error:
+        raise no_mounts("open_tree", error.errno or 0) from None
 
 
 def attach(made: int, target: int) -> None:
@@ -122,12 +122,14 @@ def attach(made: int, target: int) -> None:
     Read-only, because writes to a copy would be lost, and others may also use it.  Raises RefusalError.
     """
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
-    if _libc().syscall(_SYS_MOVE_MOUNT, made, b"", target, b"", flags) < 0:
-        raise _error("move_mount")
+    try:
+        syscall(_SYS_MOVE_MOUNT, made, b"", target, b"", flags)
+    except OSError as error:
+        raise no_mounts("move_mount", error.errno or 0) from None
     try:
         _remount(made, _MS_RDONLY | _MS_NODEV)
     except RefusalError:
-        _libc().umount2(f"/proc/self/fd/{made}".encode(), _MNT_DETACH)
+        libc().umount2(f"/proc/self/fd/{made}".encode(), _MNT_DETACH)
         raise
 
 
@@ -156,7 +158,7 @@ def _remount(mount: int, flags: int) -> None:
 
 def detach(place: str) -> None:
     """Unmount what is mounted at *place*; open files and files bound from it stay.  Raises RefusalError."""
-    if _libc().umount2(os.fsencode(place), _MNT_DETACH):
+    if libc().umount2(os.fsencode(place), _MNT_DETACH):
         raise _error("umount2")
 
 
@@ -191,18 +193,9 @@ def _capable() -> bool:
         return any(int(line.split()[1], 16) for line in file if line.startswith(("CapInh", "CapPrm", "CapAmb")))
 
 
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    library = ctypes.CDLL(None, use_errno=True)
-    library.mount.argtypes = (*[ctypes.c_char_p] * 3, ctypes.c_ulong, ctypes.c_char_p)
-    library.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
-    library.unshare.argtypes = (ctypes.c_int,)
-    return library
-
-
 def _mount(source: str, target: str, kind: str, flags: int, options: str) -> None:
     words = (os.fsencode(source), os.fsencode(target), kind.encode() or None)
-    if _libc().mount(*words, flags, options.encode() or None):
+    if libc().mount(*words, flags, options.encode() or None):
         raise _error("mount")
 
 

@@ -5,11 +5,11 @@ descriptor, and use `hugealign.io.regular.opened_at` to read from it.
 """
 
 import ctypes
-import errno
 import os
 import stat
 
-from hugealign.diagnosis.refusal import RefusalError
+from hugealign.diagnosis.refusal import RefusalError, error_name
+from hugealign.io.libc import syscall
 
 _SYS_OPENAT2 = 437  # on all architectures (include/uapi/asm-generic/unistd.h)
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_IN_ROOT = 2, 16  # linux/openat2.h
@@ -28,17 +28,16 @@ def resolve(root: int, path: str) -> int:
     Raises RefusalError.
     """
     how = _How(os.O_PATH | os.O_CLOEXEC, 0, _RESOLVE_IN_ROOT | _RESOLVE_NO_MAGICLINKS)
-    libc = ctypes.CDLL(None, use_errno=True)
     try:
         name = os.fsencode(path)
     except UnicodeEncodeError:  # JSON can have half of a surrogate pair
         raise RefusalError("file.unreadable", error="EILSEQ") from None
     if b"\0" in name:
         raise RefusalError("file.unreadable", error="EINVAL")
-    fd = libc.syscall(_SYS_OPENAT2, root, name, ctypes.byref(how), ctypes.sizeof(how))
-    if fd < 0:
-        raise RefusalError("file.unreadable", error=errno.errorcode.get(ctypes.get_errno(), ""))
-    return int(fd)
+    try:
+        return syscall(_SYS_OPENAT2, root, name, ctypes.byref(how), ctypes.sizeof(how))
+    except OSError as error:
+        raise RefusalError("file.unreadable", error=error_name(error)) from None
 
 
 def public(path: str) -> int:

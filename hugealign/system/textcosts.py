@@ -22,6 +22,7 @@ from typing import Any, Self
 from hugealign.errors import HugealignError
 from hugealign.io import native, resources
 from hugealign.io.descriptors import using
+from hugealign.io.libc import libc
 from hugealign.system import children, kernel, memory
 
 _SOURCE = os.path.join(os.path.dirname(__file__), "textcosts.c")
@@ -343,21 +344,12 @@ def _around(code: Any, fd: int, window: int) -> int:
     return max(_PAGE, _MAPPED // max(1, faults.value) // _PAGE * _PAGE)
 
 
-def _libc() -> ctypes.CDLL:
-    library = ctypes.CDLL(None, use_errno=True)
-    library.mmap.restype = _P
-    library.mmap.argtypes = (_P, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
-    library.madvise.argtypes = (_P, ctypes.c_size_t, ctypes.c_int)
-    library.munmap.argtypes = (_P, ctypes.c_size_t)
-    return library
-
-
 def _mapped(size: int, protection: int, flags: int, fd: int) -> int:
     """Return the address, a multiple of the huge page size, of a new mapping.  Raises OSError."""
     window = kernel.huge_page_size()
-    room = _libc().mmap(None, size + window, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    room = libc().mmap(None, size + window, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     start = (room + window - 1) // window * window
-    address = _libc().mmap(start, size, protection, flags | 0x10, fd, 0)  # MAP_FIXED
+    address = libc().mmap(start, size, protection, flags | 0x10, fd, 0)  # MAP_FIXED
     if address != start:
         raise OSError(ctypes.get_errno(), "mmap")
     return int(start)
@@ -366,8 +358,8 @@ def _mapped(size: int, protection: int, flags: int, fd: int) -> int:
 def _collapse(fd: int) -> bool:
     """Make the file in memory huge (madvise(2), MADV_COLLAPSE, Linux 6.1); return whether it is."""
     start = _mapped(_MAPPED, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_SHARED, fd)
-    done = not _libc().madvise(start, _MAPPED, _MADV_COLLAPSE)
-    _libc().munmap(start, _MAPPED)
+    done = not libc().madvise(start, _MAPPED, _MADV_COLLAPSE)
+    libc().munmap(start, _MAPPED)
     return done
 
 
@@ -378,7 +370,7 @@ class _Memory:
         protection = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
         self._size = size
         self._start = start = _mapped(size, protection, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
-        _libc().madvise(start, size, _MADV_HUGEPAGE if huge else _MADV_NOHUGEPAGE)
+        libc().madvise(start, size, _MADV_HUGEPAGE if huge else _MADV_NOHUGEPAGE)
         ctypes.memset(start, 0, size)
         self._as_wished = not huge or _huge_bytes(start) == size
 
@@ -386,7 +378,7 @@ class _Memory:
         return self._start if self._as_wished else 0
 
     def __exit__(self, *_: object) -> None:
-        _libc().munmap(self._start, self._size)
+        libc().munmap(self._start, self._size)
 
 
 def _huge_bytes(start: int) -> int:

@@ -7,6 +7,7 @@ import os
 import struct
 
 from hugealign.io.descriptors import using
+from hugealign.io.libc import MAP_FAILED, libc
 from hugealign.records import Record
 from hugealign.system import cpuid
 from hugealign.system.cpuid import Leaf, Registers, Tlbs
@@ -81,15 +82,12 @@ def executed() -> Leaf:
     """Return a function that executes CPUID.  Raises Unavailable if the system does not let us run our own code."""
     if struct.calcsize("P") != 8:
         raise Unavailable
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_int64)
     # A file in memory, mapped read-only: it is never writable and executable at once, which SELinux (execmem) and
     # systemd (MemoryDenyWriteExecute=) would refuse.
     with using(os.memfd_create("hugealign-cpuid")) as fd:
         os.write(fd, _READ)
-        address = libc.mmap(None, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, fd, 0)
-    if address == ctypes.c_void_p(-1).value:
+        address = libc().mmap(None, mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_EXEC, mmap.MAP_PRIVATE, fd, 0)
+    if address == MAP_FAILED:
         raise Unavailable
     read = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(address)
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hugealign.io import regular
+from hugealign.io.libc import libc
 from hugealign.pagecache import diagnose, warming
 from hugealign.pagecache import measure as pagecache
 from hugealign.system import kernel, memory
@@ -90,7 +91,7 @@ def test_address_space_that_is_small(cold: Path) -> None:
 
 
 def test_windows_in_small_batches(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, sizes = pagecache.libc().mmap, []
+    real, sizes = libc().mmap, []
 
     def stingy(address: int | None, length: int, *rest: int) -> int:
         if address is None:
@@ -99,12 +100,12 @@ def test_windows_in_small_batches(cold: Path, monkeypatch: pytest.MonkeyPatch) -
                 return -1 & (1 << 64) - 1
         return int(real(address, length, *rest))
 
-    monkeypatch.setattr(pagecache.libc(), "mmap", stingy)
+    monkeypatch.setattr(libc(), "mmap", stingy)
     with regular.opened(str(cold)) as fd:
         offsets = pagecache.text_windows(fd)
         assert pagecache.measure(fd, offsets) == [False] * WINDOWS
         assert max(sizes) > min(sizes) == 3 * WINDOW
-        monkeypatch.setattr(pagecache.libc(), "mmap", lambda *_: -1 & (1 << 64) - 1)
+        monkeypatch.setattr(libc(), "mmap", lambda *_: -1 & (1 << 64) - 1)
         with refused("memory.address-space", size=3 * WINDOW):
             pagecache.measure(fd, offsets)
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from hugealign.io import regular
+from hugealign.io.libc import libc
 from hugealign.pagecache import measure as pagecache
 from hugealign.pagecache import warming
 from hugealign.system import kernel
@@ -157,12 +158,12 @@ from hugealign.system import kernel
 from hugealign.io import regular
 from hugealign.pagecache import measure as pagecache, warming
 with regular.opened({str(cold)!r}) as fd:
-    offsets = pagecache.text_windows(fd, {WINDOW})
+    offsets = pagecache.text_windows(fd)
     assert len(offsets) == {WINDOWS}
     os.truncate({str(cold)!r}, 0)
-    assert warming.warm(fd, offsets, {WINDOW}).huge == (False,) * {WINDOWS}
-    for windows in pagecache.mapped(fd, offsets, {WINDOW}):
-        pagecache.touch(windows[0][1], {WINDOW})
+    assert warming.warm(fd, offsets).huge == (False,) * {WINDOWS}
+    for windows in pagecache.mapped(fd, offsets):
+        pagecache.touch(windows[0][1])
 """
     done = subprocess.run([sys.executable, "-c", code], check=False, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0  # a SIGBUS would be -7
@@ -343,7 +344,7 @@ def test_collapse_is_tried_again_where_that_helps(
 
     class Answering:
         def __getattr__(self, name: str) -> Any:
-            return getattr(pagecache.libc(), name)
+            return getattr(libc(), name)
 
         def madvise(self, address: int, _size: int, advice: int) -> int:
             assert advice == warming.MADV_COLLAPSE
@@ -353,7 +354,7 @@ def test_collapse_is_tried_again_where_that_helps(
             return -1 if error else 0
 
     monkeypatch.setattr(warming, "libc", Answering)
-    monkeypatch.setattr(warming, "touch", lambda address, _: touched.append(address))
+    monkeypatch.setattr(warming, "touch", lambda address: touched.append(address))
     monkeypatch.setattr(os, "fsync", synced.append)
     with regular.opened(str(cold)) as fd:
         if pagecache.cache_state(fd, 0, WINDOW) is None:
