@@ -26,8 +26,9 @@ from hugealign.system.textcosts import TextCosts
 from hugealign.watch import ranking, runtimes
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.ranking import Window
+from hugealign.watch.reasons import Observed
 from hugealign.watch.remedies import Owner, Remedies
-from hugealign.watch.verdict import Observed, judge_part
+from hugealign.watch.verdict import judge_part
 
 SECONDS = 2.0  # of sampling
 RATE = 8.0  # windows per second, at most

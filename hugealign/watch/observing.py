@@ -11,7 +11,8 @@ from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
 from hugealign.watch import runtimes, staged
 from hugealign.watch.parts import CodePart
-from hugealign.watch.verdict import Observed, PartVerdict, judge_part
+from hugealign.watch.reasons import Observed
+from hugealign.watch.verdict import PartVerdict, judge_part
 
 CHECKED = 512  # windows of a mapping whose reason is determined
 _GLANCED = 8  # windows of a mapping to look up in the page cache for `glance`

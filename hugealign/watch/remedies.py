@@ -25,6 +25,7 @@ from hugealign.run import store
 from hugealign.system import kernel, libraries, unitnames
 from hugealign.watch import staged
 from hugealign.watch.parts import CodeKind, CodePart
+from hugealign.watch.reasons import ADAPT, ALLOW, FILE, KINDS, OPTION, RESTART
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,11 +35,8 @@ if TYPE_CHECKING:
 _MANAGERS = ("systemd", "init")
 _LIBRARY = re.compile(r"\.so(\.[0-9.]+)?$")  # --libs finds these again
 _UNIT_LIMIT = 1 << 20  # bytes of a unit file
-_RESTART = ("process.text-written", "process.mapped-small", "file.replaced", "copy.outdated", "copy.in-memory")
-_ADAPT = ("runtime.small-pages", "process.text-copied")
 #: Directories of packages of Python and of Node, and how many files are a command too long to type.
 _PACKAGES, _SEVERAL = ("site-packages", "dist-packages", "node_modules"), 3
-_OF_FILE = ("cache.small-pages", "text.no-window")
 
 
 class Owner(Record):
@@ -202,34 +200,41 @@ class Remedies:
         """Return the *diagnosis* of a *part* with its remedy; *wanted* windows can be huge as the file is."""
         if kernel.has_thp() is False:
             return Remedied(Diagnosis("machine.no-thp", part.path, {}))
-        huge = part.huge()
-        remedy = None
-        if diagnosis.code in _OF_FILE:
+        kind = KINDS.get(diagnosis.code)
+        if kind == FILE:
             return self._of_file(owner, part, diagnosis, wanted)
-        if diagnosis.code == "file.replaced" and _unpacked(owner.pid, _as_mapped(owner.pid, part)):
-            return Remedied(diagnosis.changed(code="file.unpacked"))
-        if diagnosis.code == "process.text-written" and self._relocated(owner, part):
-            return Remedied(diagnosis.changed(code="text.relocations", remedy=Remedy("compile-pic")))
-        if diagnosis.code == "process.thp-disabled" and _disables_itself(owner):
-            return Remedied(diagnosis.changed(code="program.thp-disabled"))
-        if diagnosis.code == "process.thp-disabled":
+        if closer := self._closer(owner, part, diagnosis):
+            return Remedied(closer)
+        remedy = None
+        if kind == ALLOW:
             remedy = Remedy("allow-huge-pages")
             lifted = diagnose.disabled(part.path).remedy
             if lifted and not owner.service:
-                remedy = Remedy("start", (*lifted.argv, owner.wrapper or owner.program), ARGUMENTS, huge, wanted)
-        elif diagnosis.code in _RESTART:
+                argv = (*lifted.argv, owner.wrapper or owner.program)
+                remedy = Remedy("start", argv, ARGUMENTS, part.huge(), wanted)
+        elif kind == RESTART:
             remedy = Remedy("restart")
             if owner.service:
                 remedy = Remedy("run", ("systemctl", "restart", owner.service), _root())
             if diagnosis.code == "process.mapped-small":  # of other files it is not known what the page cache has
-                remedy = remedy.changed(before=huge, after=wanted)
-        elif diagnosis.code in _ADAPT:
+                remedy = remedy.changed(before=part.huge(), after=wanted)
+        elif kind == ADAPT:
             remedy = Remedy("run", ("hugealign", "adapt", owner.adapt), _root())
             if diagnosis.facts.get("option"):
                 remedy = Remedy("adapt-or-option", remedy.argv, remedy.needs)
-        elif diagnosis.code == "runtime.no-window" and diagnosis.facts["option"]:
+        elif kind == OPTION and diagnosis.facts["option"]:
             remedy = Remedy("set-option", before=0, after=part.text // kernel.huge_page_size())
         return Remedied(diagnosis.changed(remedy=remedy))
+
+    def _closer(self, owner: Owner, part: CodePart, diagnosis: Diagnosis) -> Diagnosis | None:
+        """Return what is behind the *diagnosis*, if a further look shows that."""
+        if diagnosis.code == "file.replaced" and _unpacked(owner.pid, _as_mapped(owner.pid, part)):
+            return diagnosis.changed(code="file.unpacked")
+        if diagnosis.code == "process.text-written" and self._relocated(owner, part):
+            return diagnosis.changed(code="text.relocations", remedy=Remedy("compile-pic"))
+        if diagnosis.code == "process.thp-disabled" and _disables_itself(owner):
+            return diagnosis.changed(code="program.thp-disabled")
+        return None
 
     def kept(self, owner: Owner, part: CodePart) -> Start | None:
         """Return the start that made a *part* huge, None if none did."""

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from itertools import pairwise
-from types import MappingProxyType
-from typing import Any
 
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.process.pagemap import State
@@ -14,28 +12,7 @@ from hugealign.process.smaps import Mapping, coverage
 from hugealign.records import Record
 from hugealign.system import kernel
 from hugealign.watch.parts import CodeKind, CodePart, split
-from hugealign.watch.runtimes import Runtime
-from hugealign.watch.staged import CURRENT
-
-#: The path of a file that never had a name (mm/memfd.c), as `hugealign run --how=copy` makes one.
-_IN_MEMORY = "/memfd:"
-_NOTHING: MappingOf[int, Any] = MappingProxyType({})
-
-
-class Observed(Record):
-    """What was looked up about the process of the program *exe* besides its mappings.
-
-    By address, *cached* says whether the page cache has a window huge, *wanted* how many leading windows of a mapping
-    the build of its file requests, if not all, and *staged* the state of a mapping of a staged copy
-    (`hugealign.watch.staged`).  *runtime* compiles the code without a file.
-    """
-
-    exe: str
-    thp_disabled: bool = False
-    cached: MappingOf[int, bool] = _NOTHING
-    wanted: MappingOf[int, int] = _NOTHING
-    staged: MappingOf[int, str] = _NOTHING
-    runtime: Runtime | None = None
+from hugealign.watch.reasons import NOTHING, Observed, SmallWindow, why_small
 
 
 class WindowRun(Record):
@@ -129,11 +106,11 @@ class Verdict(Record):
     """The share of the text that has to be huge, in per cent; without it, all windows have to be."""
     general: tuple[Diagnosis, ...] = ()
     """Diagnoses of no part."""
-    staged: MappingOf[int, str] = _NOTHING
+    staged: MappingOf[int, str] = NOTHING
     """By address, the state of each mapping of a staged copy (`hugealign.watch.staged`)."""
     others: tuple[PartVerdict, ...] = ()
     """Large libraries, and code without a file, that were not requested and count in no number."""
-    machine: MappingOf[int, str] = _NOTHING
+    machine: MappingOf[int, str] = NOTHING
     """By address, the part of `hugealign enable --all` that a mapping is of."""
 
     JSON = (
@@ -287,7 +264,7 @@ def _runs(mapping: Mapping, known: MappingOf[int, State], observed: Observed) ->
         address, state = first + index * page_size, known.get(index, State.UNTOUCHED)
         run = WindowRun(address, end - index, state, wanted=behind is None or index < behind or state == State.HUGE)
         if run.wanted and state != State.HUGE:
-            run = run.changed(diagnosis=_why_small(mapping, state, observed.cached.get(address), observed))
+            run = run.changed(diagnosis=why_small(SmallWindow(mapping, state, observed.cached.get(address), observed)))
         adjacent = runs and runs[-1].start + runs[-1].count * page_size == address
         if adjacent and run.changed(start=runs[-1].start, count=runs[-1].count) == runs[-1]:
             runs[-1] = runs[-1].changed(count=runs[-1].count + run.count)
@@ -312,44 +289,11 @@ def _alike(
     return pairwise(sorted({edge for edge in ends if edge in numbers} | {numbers.start, numbers.stop}))
 
 
-def _why_small(mapping: Mapping, state: State, cached: bool | None, observed: Observed) -> Diagnosis:
-    """Return why a window in *state* is not huge; *cached*: whether the page cache has it huge."""
-    of_program = mapping.path == observed.exe or mapping.own
-    subject = observed.exe if of_program or mapping.without_file else mapping.path
-    facts: dict[str, int | str] = {}
-    if observed.thp_disabled:
-        code = "process.thp-disabled"
-    elif mapping.no_huge:
-        code = "program.small-pages"
-    elif state == State.WRITTEN:
-        code = "process.text-written"
-    elif mapping.path.startswith(_IN_MEMORY) and of_program:
-        code = "copy.in-memory"
-    elif state == State.UNTOUCHED and mapping.without_file:
-        code = "process.not-touched"
-    elif mapping.own:
-        code = "process.text-copied"
-    elif mapping.without_file:
-        runtime = observed.runtime
-        code, facts = "runtime.small-pages", {"runtime": "", "option": ""}
-        if runtime:
-            facts = {"runtime": runtime.name, "option": runtime.option}
-    elif observed.staged.get(mapping.start, CURRENT) != CURRENT:
-        code = "copy.outdated"
-    elif mapping.deleted and not cached:
-        code = "file.replaced"
-    elif state == State.UNTOUCHED and cached is not False:
-        code = "process.not-touched"
-    else:
-        code = "process.mapped-small" if cached else "cache.small-pages"
-    return Diagnosis(code, subject, facts)
-
-
 def _why_by_counts(part: CodePart, observed: Observed) -> Diagnosis:
     """Return why windows of a *part* are not huge where only their number is known."""
     short = [m for m in part.mappings if m.windows_huge < m.windows_possible]
     worst = max(short, key=lambda m: m.size)
-    small = _why_small(worst, State.SMALL, None, observed)
+    small = why_small(SmallWindow(worst, State.SMALL, None, observed))
     if observed.thp_disabled or worst.no_huge or worst.deleted:
         return small
     if not any(m.small for m in short):

@@ -354,7 +354,7 @@ def test_collapse_is_tried_again_where_that_helps(
             return -1 if error else 0
 
     monkeypatch.setattr(warming, "libc", Answering)
-    monkeypatch.setattr(warming, "touch", lambda address: touched.append(address))
+    monkeypatch.setattr(warming, "touch", touched.append)
     monkeypatch.setattr(os, "fsync", synced.append)
     with regular.opened(str(cold)) as fd:
         if pagecache.cache_state(fd, 0, WINDOW) is None:

@@ -13,8 +13,9 @@ from hugealign.process.smaps import Mapping
 from hugealign.system import kernel
 from hugealign.watch.parts import CodeKind, CodePart, split
 from hugealign.watch.ps_report import Report, details, lines, text
+from hugealign.watch.reasons import Observed
 from hugealign.watch.runtimes import RUNTIMES
-from hugealign.watch.verdict import Observed, Verdict, WindowRun, judge, judge_part
+from hugealign.watch.verdict import Verdict, WindowRun, judge, judge_part
 from tests.documents import check
 
 M = 1 << 20
