@@ -21,6 +21,7 @@ from hugealign.ordering.compose import compose
 from hugealign.ordering.problem import Problem, plan
 from hugealign.ordering.windows import WindowPlan, WindowRoom
 from hugealign.profile.debugfiles import DebugFiles
+from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import placeable
 from hugealign.profile.model import Flow
 from hugealign.profile.ran import MismatchError, ProfileOptions, Ran, check_rate, what_ran
@@ -36,8 +37,6 @@ FEW = 100
 _FUNCTIONS_PER_SAMPLE = 100
 #: If a larger share of the samples found is in functions without a name, there is no order.
 _MOST_NAMELESS = 0.5
-
-_SAMPLED = ("perf", "pprof", "otlp")  # formats of samplers
 
 
 class ThinError(HugealignError):
@@ -173,7 +172,7 @@ def check_evidence(ran: Ran, budget: Budget, force: bool, warn: Callable[[str], 
     """
     samples, count = ran.matched.hits, len(ran.functions)
     few = FEW if budget.windows else max(FEW, count // _FUNCTIONS_PER_SAMPLE)
-    if not 0 < samples < few or not any(form.startswith(_SAMPLED) for _, form in ran.sources):
+    if not 0 < samples < few or not any(FORMATS[form].sampled for _, form in ran.sources):
         return
     where = f"{samples} samples in {printable(ran.binary)}, which has {count} functions"
     problem = f"only {where}: on small pages an order from fewer than {few} can miss more often than no order"

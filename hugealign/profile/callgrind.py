@@ -1,6 +1,8 @@
 """Callgrind's output (valgrind manual, "Callgrind Format Specification"): exact instruction counts and calls."""
 
+import os
 import re
+import shutil
 
 from hugealign.profile.model import Malformed, Place, Profile, count_of
 from hugealign.profile.source import ProfileSource
@@ -104,3 +106,13 @@ def _field(kind: bytes, text: bytes, state: _State) -> None:
     elif kind == b"cfn":
         state.callee = state.place(name, state.callee_object, state.callee_file)
         state.callee_file = state.file
+
+
+def programs(head: bytes) -> list[str]:
+    """Return the path of the program whose command a profile that begins with *head* names; none if it is not here."""
+    for line in head.splitlines():
+        if line.startswith(b"cmd: "):
+            words = os.fsdecode(line[5:]).split()
+            where = shutil.which(words[0]) if words else None
+            return [os.path.abspath(where)] if where else []
+    return []

@@ -1,8 +1,9 @@
 """The formats of profiles: how each begins, since file names do not tell, and its reader."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from hugealign.elf.image import ELFMAG
 from hugealign.profile import (
@@ -22,6 +23,7 @@ from hugealign.profile import (
 )
 from hugealign.profile.model import Profile
 from hugealign.profile.source import ProfileSource
+from hugealign.profile.stacks import Mapped
 
 _PACKED = (("gzip", b"\x1f\x8b"), ("zstd", b"\x28\xb5\x2f\xfd"))
 _NAME = rb"(?:[^ \n\\]|\\.)+"
@@ -29,45 +31,46 @@ _TIME = re.compile(rb"\A\x48[\x80-\xff]{1,9}[\0-\x7f]", re.DOTALL)
 _PERIOD = re.compile(rb"\A\x60[\x80-\xff]{0,9}[\0-\x7f]", re.DOTALL)
 _LINE_SHOWN = 300  # bytes at either end of a line that patterns see: they take time in the square of its length
 
-_TITLES = {
-    "counts": "the counts of a fleet",
-    "folded": "folded stacks",
-    "order": "an order file",
-    "perf-addresses": "perf script's addresses",
-    "perf-text": "perf script's text",
-    "symbols": "a list of symbols",
-}
-
 _Read = Callable[[ProfileSource, Profile], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: its *name*, whether a text *begins* like it, and the function that adds a source to a profile.
-
-    *tool*: a tool reads it, and needs a file.  *binary*: *begins* gets the bytes, not complete lines.
-    """
+    """All that is known of a format."""
 
     name: str
     begins: Callable[[bytes], object]
+    """Whether a profile that begins so has this format."""
     read: _Read
+    """Adds a source to a profile."""
+    shown: str = ""
+    """The name in a sentence, if it is another."""
+    sampled: bool = False
+    """Whether it holds samples, so that what rarely ran may be missing."""
     tool: bool = False
+    """Whether a tool reads it, which needs a file."""
     binary: bool = False
+    """Whether *begins* gets the bytes, not complete lines."""
+    builds: Callable[[str], dict[str, str]] | None = None
+    """Returns the build IDs of the files with samples in the profile at a path, by their paths."""
+    programs: Callable[[bytes], list[str]] | None = None
+    """Returns the paths of the programs that the beginning of a profile names."""
+    mapped: Callable[[bytes], Iterable[Mapped]] | None = None
+    """Yields the mapped files of a profile in memory, with their build IDs."""
 
     @property
     def title(self) -> str:
         """The name, for a message that says as what a file was read."""
-        return _TITLES.get(self.name, self.name)
+        return self.shown or self.name
 
 
-def _tool(name: str, begins: Callable[[bytes], object] | bytes, read: _Read) -> Format:
-    """Return a binary format that a tool reads."""
-    matches = re.compile(begins, re.DOTALL).match if isinstance(begins, bytes) else begins
-    return Format(name, matches, read, tool=True, binary=True)
+def _binary(name: str, magic: bytes, read: _Read, **known: Any) -> Format:
+    """Return a format that begins with *magic*, a pattern, and that a tool reads."""
+    return Format(name, re.compile(magic, re.DOTALL).match, read, tool=True, binary=True, **known)
 
 
-def _text(name: str, first_lines: bytes, read: _Read) -> Format:
-    return Format(name, re.compile(first_lines).match, read)
+def _text(name: str, first_lines: bytes, read: _Read, **known: Any) -> Format:
+    return Format(name, re.compile(first_lines).match, read, **known)
 
 
 def _of_lines(read: Callable[[Iterator[bytes], Profile], None]) -> _Read:
@@ -93,22 +96,24 @@ def _value_type(head: bytes, field: int) -> bool:
     return len(head) > 2 and head[0] == field and 2 <= head[1] <= 12 and head[2] in (0x08, 0x10)
 
 
+_PERF_ADDRESSES: dict[str, Any] = {"shown": "perf script's addresses", "sampled": True}
 #: The first match wins, so strict ones come first; a format with different texts may come twice.
 _FORMATS = (
-    _tool("perf.data", rb"PERFILE2|2ELIFREP", perf.read),
-    _tool("profdata", rb"\x81[rR]forpl\xff|\xffrforpl\x81|\xfflprof[ri]\x81", profdata.read_data),
+    _binary("perf.data", rb"PERFILE2|2ELIFREP", perf.read, sampled=True, builds=perf.builds),
+    _binary("profdata", rb"\x81[rR]forpl\xff|\xffrforpl\x81|\xfflprof[ri]\x81", profdata.read_data),
     # "SPROF42" and 255, 4 or 2, in ULEB128: raw, extensible and compact
-    _tool("llvm-sample", rb"(?:\xff\xe5|\x84\xe4|\x82\xe4)\xd0\xb1\xf4\xc9\x94\xa8", profdata.read_samples),
-    _tool("gcda", rb"adcg|gcda", gcov.read_data),
-    Format("pprof", _pprof, pprof.read_proto, binary=True),
-    Format("otlp", otlp.looks_like, otlp.read, binary=True),
-    _text("order", rb"# hugealign\.order/1[ \t\r]*\n", _of_lines(lists.read_order)),
-    _text("counts", rb"# hugealign\.counts/", counted.read),
+    _binary("llvm-sample", rb"(?:\xff\xe5|\x84\xe4|\x82\xe4)\xd0\xb1\xf4\xc9\x94\xa8", profdata.read_samples),
+    _binary("gcda", rb"adcg|gcda", gcov.read_data),
+    Format("pprof", _pprof, pprof.read_proto, sampled=True, binary=True, mapped=pprof.mapped),
+    Format("otlp", otlp.looks_like, otlp.read, sampled=True, binary=True, mapped=otlp.mapped),
+    _text("order", rb"# hugealign\.order/1[ \t\r]*\n", _of_lines(lists.read_order), shown="an order file"),
+    _text("counts", rb"# hugealign\.counts/", counted.read, shown="the counts of a fleet"),
     _text("bolt-yaml", rb"(?:---[ \t\r]*\n)?header:[ \t\r]*\n[ \t]+profile-version:", bolt_yaml.read),
     _text(
         "callgrind",
         rb"(?:#.*\n|version: .*\n|\n)*(?:# callgrind format|creator: callgrind|positions: |events: |fn=)",
         callgrind.read,
+        programs=callgrind.programs,
     ),
     _text(
         "gcov", rb'\{"(?:gcc_version|format_version|current_working_directory|files|data_file)"', _of_lines(gcov.read)
@@ -119,34 +124,35 @@ _FORMATS = (
         rb"no_lbr\b|boltedcollection\s*\n|[0-5] " + _NAME + rb" [0-9a-f]+ [0-5] " + _NAME + rb" [0-9a-f]+ \d+ \d+\s*\n",
         fdata.read,
     ),
-    Format(
+    _text(
         "llvm-text",
-        re.compile(
-            rb"(?:#.*\n)*(?::(?:ir|fe|csir|entry_first|single_byte_coverage|temporal_prof_traces)\b|\S.*\n# Func Hash:)"
-        ).match,
+        rb"(?:#.*\n)*(?::(?:ir|fe|csir|entry_first|single_byte_coverage|temporal_prof_traces)\b|\S.*\n# Func Hash:)",
         profdata.read_data,
         tool=True,
     ),
-    Format(
-        "autofdo",
-        re.compile(rb"(?:\[.*\]|\S.*):\d+:\d+\s*\n(?: +(?:\d+|!)|\S)").match,
-        profdata.read_samples,
-        tool=True,
+    _text("autofdo", rb"(?:\[.*\]|\S.*):\d+:\d+\s*\n(?: +(?:\d+|!)|\S)", profdata.read_samples, tool=True),
+    _text(
+        "perf-addresses",
+        rb"(?:.*\n){0,2000}?.*0x[0-9a-f]+/0x[0-9a-f]+/[PM-]/[X-]/[A-]/",
+        perf_addresses.read,
+        **_PERF_ADDRESSES,
     ),
-    _text("perf-addresses", rb"(?:.*\n){0,2000}?.*0x[0-9a-f]+/0x[0-9a-f]+/[PM-]/[X-]/[A-]/", perf_addresses.read),
     _text(
         "perf-text",
         rb"(?:.*\n){0,200}?"
         rb"(?:.*:\s+[0-9a-f]{3,16} .+ \(|\t +[0-9a-f]+ \S.* \(|.*\S\+0x[0-9a-f]+/\S+\+0x[0-9a-f]+/[PM-]/)",
         perf_text.read,
+        shown="perf script's text",
+        sampled=True,
     ),
     _text(
         "perf-addresses",
         rb"(?:.*\n){0,200}?(?: *\d+ .*:\s+[0-9a-f]{3,16}(?: \(.*)?\s*\n|.*PERF_RECORD_|\t +[0-9a-f]+\s)",
         perf_addresses.read,
+        **_PERF_ADDRESSES,
     ),
-    _text("folded", rb"(?:#.*\n)*\S.* \d+\s*\n", _of_lines(folded.read)),
-    Format("symbols", lists.looks_like, _of_lines(lists.read_symbols)),
+    _text("folded", rb"(?:#.*\n)*\S.* \d+\s*\n", _of_lines(folded.read), shown="folded stacks"),
+    Format("symbols", lists.looks_like, _of_lines(lists.read_symbols), shown="a list of symbols"),
 )
 
 #: The formats by name.

@@ -1,11 +1,9 @@
 """The programs that a profile names itself: perf.data and callgrind know the files that ran."""
 
 import os
-import shutil
 from collections.abc import Iterable
 
-from hugealign.profile import perf
-from hugealign.profile.formats import detect
+from hugealign.profile.formats import FORMATS, detect
 from hugealign.profile.model import ProfileError
 from hugealign.profile.read import HEAD, recorded
 
@@ -33,15 +31,9 @@ def _named(profile: str) -> list[str]:
             return []
         with open(data, "rb") as file:
             head = file.read(HEAD)
-        form = detect(head)
-        if form == "perf.data":
-            return [*perf.builds(profile)]
+        form = FORMATS.get(detect(head) or "")
+        if form and form.builds:
+            return [*form.builds(profile)]
+        return form.programs(head) if form and form.programs else []
     except (OSError, ProfileError):
         return []
-    if form == "callgrind":
-        for line in head.splitlines():
-            if line.startswith(b"cmd: "):
-                words = os.fsdecode(line[5:]).split()
-                where = shutil.which(words[0]) if words else None
-                return [os.path.abspath(where)] if where else []
-    return []

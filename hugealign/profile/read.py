@@ -15,7 +15,6 @@ from hugealign.elf.image import ELFMAG
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError, cause
 from hugealign.io import unpacking
-from hugealign.profile import otlp, pprof
 from hugealign.profile.formats import FORMATS, Format, detect
 from hugealign.profile.model import Malformed, Profile, ProfileError
 from hugealign.profile.protobuf import whole
@@ -57,8 +56,7 @@ def builds(path: str, max_unpacked: int | None = None) -> dict[str, str]:
     with suppress(ProfileError, Malformed, IndexError):
         if os.path.isfile(path):
             with unpacked(path, max_unpacked) as (stream, _, form, _):
-                mapped = {"pprof": pprof.mapped, "otlp": otlp.mapped}.get(str(form))
-                if mapped:
+                if form in FORMATS and (mapped := FORMATS[form].mapped):
                     names: dict[bytes, str] = {}  # many mappings can share one
                     return {
                         mapping.build_id: names.setdefault(mapping.path, os.fsdecode(mapping.path))

@@ -12,9 +12,10 @@ from hugealign.elf.symbols import Functions, functions_of
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.progress import silent
 from hugealign.io.units import printable
-from hugealign.profile import counts, perf, read
+from hugealign.profile import counts, read
 from hugealign.profile.counts import Counts
 from hugealign.profile.debugfiles import DebugFiles
+from hugealign.profile.formats import FORMATS
 from hugealign.profile.match import match
 from hugealign.profile.model import Flow, Profile, ProfileError
 from hugealign.profile.programs import programs
@@ -136,7 +137,7 @@ def _programs(asked: Sequence[str], mapped: Mapping[str, str], debug: DebugFiles
 def _builds(path: str, form: str) -> dict[str, str]:
     """Return the build-ids of the files that have samples, by path, where the profile knows them."""
     try:
-        return perf.builds(path) if form == "perf.data" else {}
+        return known(path) if (known := FORMATS[form].builds) else {}
     except ProfileError:
         return {}
 
