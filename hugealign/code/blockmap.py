@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
+from hugealign.elf.constants import SHT_LLVM_BB_ADDR_MAP, SHT_LLVM_BB_ADDR_MAP_V0
 from hugealign.elf.contents import Contents
 from hugealign.elf.image import Image, Section, read_image
 from hugealign.elf.leb128 import read_unsigned
@@ -19,7 +20,6 @@ from hugealign.errors import HugealignError, cause
 from hugealign.io.descriptors import file_at
 from hugealign.io.units import printable
 
-_SHT_V0, _SHT = 0x6FFF4C08, 0x6FFF4C0A
 _NEWEST = 5
 _ENTRY_COUNT, _FREQUENCY, _PROBABILITY, _RANGES, _OMITTED, _CALLSITES, _HASHES, _POST_LINK = (1 << n for n in range(8))
 #: The version that introduced a feature; in older ones the numbers behind it would be misread.
@@ -122,7 +122,7 @@ def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, lis
     maps: dict[int, list[Block]] = {}
     left, room = MOST, MOST_BYTES
     for section in image.sections:
-        if section.sh_type not in (_SHT_V0, _SHT):
+        if section.sh_type not in (SHT_LLVM_BB_ADDR_MAP_V0, SHT_LLVM_BB_ADDR_MAP):
             continue
         room -= section.sh_size
         if room < 0:
@@ -155,7 +155,7 @@ def _functions(reader: _Reader, kind: int) -> Iterator[list[Block]]:
     """Yield the blocks of each function that a section of type *kind* describes."""
     while reader.at < reader.end:
         version = features = 0
-        if kind == _SHT:
+        if kind == SHT_LLVM_BB_ADDR_MAP:
             version = reader.fixed(1)
             if not 1 <= version <= _NEWEST:
                 raise HugealignError(f"the map of blocks is of version {version}; known are 1 to {_NEWEST}")

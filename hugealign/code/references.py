@@ -15,8 +15,9 @@ from contextlib import suppress
 
 from hugealign.code import calls, scan
 from hugealign.code.scan import Scan
+from hugealign.elf.constants import SHT_DYNSYM
 from hugealign.elf.contents import filled
-from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image
+from hugealign.elf.image import EM_AARCH64, EM_X86_64, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_RELA, Image
 from hugealign.errors import MalformedElfError
 from hugealign.io.descriptors import file_at
 
@@ -27,7 +28,6 @@ _POINTERS = 1 << 21  # in all; the largest programs have half as many
 _USERS = 1 << 20  # of tables
 _SYMBOLS = 1 << 26  # bytes of the symbols to which relocations refer
 _POINTER, _RELA = 8, 24  # bytes of one
-_SHT_RELA, _SHT_DYNSYM = 4, 11
 #: Relocations that store an address: of a place in the file, and of a symbol (psABI of each processor).
 _TYPES = {EM_X86_64: (8, 1), EM_AARCH64: (1027, 257)}
 _KINDS = {EM_X86_64: (scan.LEA, scan.MOV), EM_AARCH64: (scan.ADRP,)}  # the second in files at fixed addresses
@@ -76,7 +76,7 @@ def _pointers(path: str | os.PathLike[str], image: Image, search: Scan) -> dict[
             left -= section.sh_size
             if left < 0:
                 break
-            if section.sh_type == _SHT_RELA:
+            if section.sh_type == SHT_RELA:
                 symbols = _symbols(fd, image) if symbols is None else symbols
                 for _, piece in filled(fd, section.sh_offset, section.sh_size, _RELA):
                     most = _POINTERS - len(pointers)
@@ -90,5 +90,5 @@ def _pointers(path: str | os.PathLike[str], image: Image, search: Scan) -> dict[
 
 def _symbols(fd: int, image: Image) -> bytes:
     """Return the dynamic symbols."""
-    section = next((s for s in image.sections if s.sh_type == _SHT_DYNSYM), None)
+    section = next((s for s in image.sections if s.sh_type == SHT_DYNSYM), None)
     return os.pread(fd, min(section.sh_size, _SYMBOLS), section.sh_offset) if section else b""

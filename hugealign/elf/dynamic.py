@@ -6,6 +6,7 @@ See System V ABI, chapter 5, "Dynamic Section".  Every number is untrusted: each
 import os
 import struct
 
+from hugealign.elf import constants as elf
 from hugealign.elf.image import (
     DF_1_PIE,
     DF_TEXTREL,
@@ -21,9 +22,6 @@ from hugealign.elf.image import (
 from hugealign.elf.windows import file_offset
 from hugealign.records import Record
 
-_DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH, _DT_RUNPATH = 1, 5, 10, 14, 15, 29
-_DT_RELA, _DT_RELASZ, _DT_REL, _DT_RELR = 7, 8, 17, 36
-_DT_VERNEED, _DT_VERNEEDNUM, _DF_1_NODEFLIB = 0x6FFFFFFE, 0x6FFFFFFF, 0x800
 _TABLE_LIMIT = 1 << 16  # bytes of the version needs that are read: as many as `_VERSIONS_LIMIT` of them take
 _STRING_LIMIT = 1 << 16  # bytes of one string: a search path can be long
 _NEEDED_LIMIT = 1 << 12  # libraries needed, and bytes of the name of one
@@ -57,19 +55,19 @@ def read_dynamic(fd: int, image: Image) -> Dynamic:
     interpreter = _Strings(fd, segment.p_offset, segment.p_filesz).at(0) if segment else None
     entries = dynamic_entries(fd, image)
     values = dict(reversed(entries))
-    table = _place(image, values.get(_DT_STRTAB, 0))
-    strings = _Strings(fd, table or 0, values.get(_DT_STRSZ, 0) if table is not None else 0)
-    needed = [value for tag, value in entries if tag == _DT_NEEDED]
+    table = _place(image, values.get(elf.DT_STRTAB, 0))
+    strings = _Strings(fd, table or 0, values.get(elf.DT_STRSZ, 0) if table is not None else 0)
+    needed = [value for tag, value in entries if tag == elf.DT_NEEDED]
 
     def string(tag: int) -> str | None:
         return strings.at(values[tag]) if tag in values else None
 
     return Dynamic(
         needed=strings.all_at(needed[:_NEEDED_LIMIT]),
-        soname=string(_DT_SONAME) or "",
-        rpath=string(_DT_RPATH),
-        runpath=string(_DT_RUNPATH),
-        nodeflib=bool(values.get(DT_FLAGS_1, 0) & _DF_1_NODEFLIB),
+        soname=string(elf.DT_SONAME) or "",
+        rpath=string(elf.DT_RPATH),
+        runpath=string(elf.DT_RUNPATH),
+        nodeflib=bool(values.get(DT_FLAGS_1, 0) & elf.DF_1_NODEFLIB),
         interpreter=interpreter or "",
         textrel=_relocates_text(fd, image, values),
         pie=bool(values.get(DT_FLAGS_1, 0) & DF_1_PIE),
@@ -85,13 +83,13 @@ def _relocates_text(fd: int, image: Image, values: dict[int, int]) -> bool:
     """
     if not (DT_TEXTREL in values or values.get(DT_FLAGS, 0) & DF_TEXTREL):
         return False
-    entry, size = struct.Struct(image.order + "QQq"), values.get(_DT_RELASZ, 0)
-    if not image.is64 or not size or size % entry.size or _DT_REL in values or _DT_RELR in values:
+    entry, size = struct.Struct(image.order + "QQq"), values.get(elf.DT_RELASZ, 0)
+    if not image.is64 or not size or size % entry.size or elf.DT_REL in values or elf.DT_RELR in values:
         return True
     constant = [(s.p_vaddr - 7, s.p_vaddr + s.p_memsz) for s in image.load_segments if not s.p_flags & PF_W]
     for done in range(0, size, _RELOCATIONS_PIECE):
         part = min(_RELOCATIONS_PIECE, size - done)
-        table = _mapped(fd, image, values.get(_DT_RELA, 0) + done, part)
+        table = _mapped(fd, image, values.get(elf.DT_RELA, 0) + done, part)
         if len(table) != part:
             return True
         places = [place for place, info, _ in entry.iter_unpack(table) if info & 0xFFFFFFFF]
@@ -102,13 +100,13 @@ def _relocates_text(fd: int, image: Image, values: dict[int, int]) -> bool:
 
 def _versions(fd: int, image: Image, values: dict[int, int], strings: "_Strings") -> tuple[str, ...]:
     """Return the names in the version needs (LSB core specification, "Symbol Versioning"): a list of lists."""
-    if _DT_VERNEED not in values:
+    if elf.DT_VERNEED not in values:
         return ()
-    table = _mapped(fd, image, values[_DT_VERNEED], _TABLE_LIMIT)
+    table = _mapped(fd, image, values[elf.DT_VERNEED], _TABLE_LIMIT)
     library, version = struct.Struct(image.order + "HHIII"), struct.Struct(image.order + "IHHII")
     names: list[int] = []
     at = steps = 0
-    for _ in range(min(values.get(_DT_VERNEEDNUM, 0), _VERSIONS_LIMIT)):
+    for _ in range(min(values.get(elf.DT_VERNEEDNUM, 0), _VERSIONS_LIMIT)):
         if at + library.size > len(table):
             break
         _, count, _, first, following = library.unpack_from(table, at)

@@ -7,7 +7,7 @@ compute segments from sections.  No address and no other byte of the program cha
 import os
 import struct
 
-from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, Segment
+from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_NULL, Image, Section, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up
 from hugealign.io.descriptors import using, write_all
 from hugealign.records import Record
@@ -102,7 +102,7 @@ def _in_the_way(image: Image, grown: Segment, start: int, end: int, new_size: in
         if segment.p_vaddr < last and segment.p_vaddr + segment.p_memsz > first:
             return f"LOAD {segment.index} ({segment.flags}) lies in memory where the text would grow"
     for section in image.sections:
-        in_file = section.sh_size and section.sh_type not in (0, SHT_NOBITS)
+        in_file = section.sh_size and section.sh_type not in (SHT_NULL, SHT_NOBITS)
         if in_file and section.sh_offset < end and section.sh_offset + section.sh_size > start:
             return "a section lies in the file where the text would grow"
     table_end = image.e_shoff + 64 * len(image.sections)
@@ -149,7 +149,9 @@ def _zeros_from(fd: int, start: int, end: int) -> int:
 def unclaimed(image: Image) -> list[tuple[int, int]]:
     """Return the page-aligned file ranges of 64 KiB and more that nothing in the headers claims."""
     claimed = [(s.p_offset, s.p_offset + s.p_filesz) for s in image.segments if s.p_filesz]
-    claimed += [(s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.sh_type not in (0, SHT_NOBITS)]
+    claimed += [
+        (s.sh_offset, s.sh_offset + s.sh_size) for s in image.sections if s.sh_type not in (SHT_NULL, SHT_NOBITS)
+    ]
     claimed += [(image.e_shoff, image.e_shoff + 64 * len(image.sections)), (image.file_size, image.file_size)]
     gaps = []
     reached = BASE_PAGE

@@ -15,6 +15,7 @@ from hugealign.elf.image import (
     DT_FLAGS_1,
     DT_TEXTREL,
     ET_DYN,
+    NT_GNU_PROPERTY_TYPE_0,
     PF_W,
     PF_X,
     PT_GNU_PROPERTY,
@@ -31,7 +32,6 @@ from hugealign.records import Record
 #: What PT_GNU_STACK says, from weak to strong.  Without it, the kernel decides by the processor and by its own version
 #: (``elf_read_implies_exec``, arch/x86/include/asm/elf.h), and glibc gives threads an executable stack.
 STACK_EXECUTABLE, STACK_UNSAID, STACK_GUARDED = 0, 1, 2
-_NT_GNU_PROPERTY_TYPE_0 = 5
 _FEATURES = frozenset(m.feature for m in MACHINES.values() if m.feature)
 _NOTE_LIMIT = 1 << 16  # bytes of the property note that are read
 
@@ -140,7 +140,7 @@ def _features(fd: int, image: "Image") -> int:
     step = 8 if image.is64 else 4
     for name, kind, start, end in notes_in(data, image.order, step):
         properties, at = data[start:end], 0
-        while (name, kind) == (b"GNU", _NT_GNU_PROPERTY_TYPE_0) and at + 12 <= len(properties):
+        while (name, kind) == (b"GNU", NT_GNU_PROPERTY_TYPE_0) and at + 12 <= len(properties):
             pr_type, pr_size, features = struct.unpack_from(image.order + "III", properties, at)
             if pr_type in _FEATURES and pr_size == 4:
                 return int(features)

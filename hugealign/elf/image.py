@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 ELFMAG = b"\x7fELF"
 ET_REL, ET_EXEC, ET_DYN, ET_CORE = 1, 2, 3, 4
 EM_X86_64, EM_AARCH64 = 62, 183  # of what reads machine code; `machines` has the rows of all processors
-PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_PHDR, PT_TLS = 1, 2, 3, 6, 7
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_PHDR, PT_TLS = 1, 2, 3, 4, 6, 7
 PT_GNU_STACK, PT_GNU_RELRO, PT_GNU_PROPERTY = 0x6474E551, 0x6474E552, 0x6474E553
 PF_X, PF_W, PF_R = 1, 2, 4
-SHT_PROGBITS, SHT_NOTE, SHT_NOBITS = 1, 7, 8
-SHF_ALLOC, SHF_EXECINSTR = 2, 4
+SHT_NULL, SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_NOTE, SHT_NOBITS = 0, 1, 2, 3, 4, 7, 8
+SHF_ALLOC, SHF_EXECINSTR, SHF_INFO_LINK, SHF_GNU_RETAIN, SHF_EXCLUDE = 2, 4, 0x40, 0x200000, 0x80000000
+SHN_XINDEX = 0xFFFF
+STT_FUNC, STT_GNU_IFUNC = 2, 10
+NT_GNU_BUILD_ID, NT_GNU_PROPERTY_TYPE_0 = 3, 5
 #: Sections that hold nothing but our padding; they count as room, not as text.
 PAD_SECTIONS = (".hugealign.pad", "~hugealign.pad")
 #: A section of what Go has compiled (cmd/link).
@@ -36,7 +39,6 @@ DT_TEXTREL, DT_BIND_NOW, DT_FLAGS, DT_FLAGS_1 = 22, 24, 30, 0x6FFFFFFB
 DF_TEXTREL, DF_BIND_NOW, DF_1_NOW, DF_1_PIE = 4, 8, 1, 0x08000000
 DYNAMIC_LIMIT = 1 << 20  # bytes of the dynamic section that are read; real ones have less than a thousand
 PN_XNUM = 0xFFFF
-_SHN_XINDEX = 0xFFFF
 _NAMES_LIMIT = 1 << 24  # bytes of section names that are read; objects with a section per C++ function have megabytes
 _NAME_LIMIT = 256  # bytes of one section name that are kept: more than in any that is looked for
 _PROGRAM_HEADERS_LIMIT = 1 << 16  # load_elf_phdrs in fs/binfmt_elf.c: ENOEXEC beyond
@@ -312,13 +314,13 @@ def read_header(fd: int, base: int = 0) -> ElfHeader:
         raise MalformedElfError("e_shentsize")
     if header.e_phnum and e_phentsize != layout.phentsize:
         raise MalformedElfError("e_phentsize")
-    if header.e_shoff and (header.e_phnum == PN_XNUM or not header.e_shnum or header.e_shstrndx == _SHN_XINDEX):
+    if header.e_shoff and (header.e_phnum == PN_XNUM or not header.e_shnum or header.e_shstrndx == SHN_XINDEX):
         # System V ABI, chapter 4: counts that do not fit are kept in the first section header.
         data = _read(fd, base + header.e_shoff, layout.shentsize, "first section header")
         first = struct.unpack(order + layout.shdr, data)
         header.e_shnum = header.e_shnum or first[5]
         header.e_phnum = first[7] if header.e_phnum == PN_XNUM else header.e_phnum
-        header.e_shstrndx = first[6] if header.e_shstrndx == _SHN_XINDEX else header.e_shstrndx
+        header.e_shstrndx = first[6] if header.e_shstrndx == SHN_XINDEX else header.e_shstrndx
     if max(header.e_phnum, header.e_shnum) > _TABLE_LIMIT:
         raise MalformedElfError("e_phnum" if header.e_phnum > _TABLE_LIMIT else "e_shnum")
     return header

@@ -20,7 +20,7 @@ threshold   u32    the bytes of tail up to which the link pads nothing; not in n
 import struct
 from collections.abc import Iterator
 
-from hugealign.elf.image import SHF_ALLOC, Image, notes_in, read_or_nothing
+from hugealign.elf.image import NT_GNU_BUILD_ID, PT_NOTE, SHF_ALLOC, SHT_NOTE, Image, notes_in, read_or_nothing
 from hugealign.records import Record
 
 NAME, SECTION, VERSION = "hugealign", ".note.hugealign", 1
@@ -28,7 +28,6 @@ NAME, SECTION, VERSION = "hugealign", ".note.hugealign", 1
 DESCRIPTION, HOT_START, HOT_END = 24, 40, 48
 _TYPE, _PADDED = 1, 1
 _FIXED = "IIQQQIII"  # the description without the profile id
-_PT_NOTE, _SHT_NOTE, _NT_GNU_BUILD_ID = 4, 7, 3
 _PROFILE_LIMIT = 64
 _SEGMENTS_LIMIT, _BYTES_LIMIT = 16, 1 << 16  # note segments, likewise sections, and bytes of one, that are read
 
@@ -75,7 +74,7 @@ def read_notes(fd: int, image: Image) -> Notes:
     """Return the notes of the file behind *fd*, whose headers are *image*; what cannot be read is left out."""
     build_id, build = "", None
     for name, kind, desc in _notes(fd, image):
-        if (name, kind) == (b"GNU", _NT_GNU_BUILD_ID) and not build_id:
+        if (name, kind) == (b"GNU", NT_GNU_BUILD_ID) and not build_id:
             build_id = desc[:_PROFILE_LIMIT].hex()
         elif (name, kind) == (NAME.encode(), _TYPE) and build is None:
             build = _build_note(desc, image.order)
@@ -85,10 +84,10 @@ def read_notes(fd: int, image: Image) -> Notes:
 def build_id_place(fd: int, image: Image) -> tuple[int, bytes]:
     """Return where the build ID of a file is in it, by its sections, and its bytes; none if it has none."""
     for section in image.sections:
-        if section.sh_type == _SHT_NOTE and section.sh_flags & SHF_ALLOC:
+        if section.sh_type == SHT_NOTE and section.sh_flags & SHF_ALLOC:
             data = read_or_nothing(fd, section.sh_offset, min(section.sh_size, _BYTES_LIMIT))
             for name, kind, start, end in notes_in(data, image.order, section.sh_addralign):
-                if (name, kind) == (b"GNU", _NT_GNU_BUILD_ID) and end <= len(data):
+                if (name, kind) == (b"GNU", NT_GNU_BUILD_ID) and end <= len(data):
                     return section.sh_offset + start, data[start:end]
     return 0, b""
 
@@ -107,9 +106,9 @@ def _build_note(desc: bytes, order: str) -> BuildNote | None:
 
 
 def _notes(fd: int, image: Image) -> Iterator[tuple[bytes, int, bytes]]:
-    segments = [(s.p_offset, s.p_filesz, s.p_align) for s in image.segments if s.p_type == _PT_NOTE]
+    segments = [(s.p_offset, s.p_filesz, s.p_align) for s in image.segments if s.p_type == PT_NOTE]
     # mold 1.10 puts notes of both alignments into one segment, which thus cannot be read to its end.
-    sections = [(s.sh_offset, s.sh_size, s.sh_addralign) for s in image.sections if s.sh_type == _SHT_NOTE]
+    sections = [(s.sh_offset, s.sh_size, s.sh_addralign) for s in image.sections if s.sh_type == SHT_NOTE]
     for offset, size, alignment in segments[:_SEGMENTS_LIMIT] + sections[:_SEGMENTS_LIMIT]:
         data = read_or_nothing(fd, offset, min(size, _BYTES_LIMIT))
         for name, kind, start, end in notes_in(data, image.order, alignment):

@@ -5,7 +5,19 @@ It is written by hand because there is no assembler at link time: the shim stand
 
 import struct
 
-from hugealign.elf.image import ELFMAG, ET_REL
+from hugealign.elf.image import (
+    ELFMAG,
+    ET_REL,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHF_GNU_RETAIN,
+    SHF_INFO_LINK,
+    SHT_NOTE,
+    SHT_PROGBITS,
+    SHT_RELA,
+    SHT_STRTAB,
+    SHT_SYMTAB,
+)
 from hugealign.elf.machines import Machine
 from hugealign.records import Record
 
@@ -21,8 +33,7 @@ PAD_SYMBOL, LEAD_SYMBOL = "__hugealign_pad", "__hugealign_rodata"
 #: The symbols that a profile's order puts before and behind its hot functions; each has a section of its own.
 HOT_MARKS = ("__hugealign_hot_start", "__hugealign_hot_end")
 
-_SHT_PROGBITS, _SHT_SYMTAB, _SHT_STRTAB, _SHT_RELA, _SHT_NOTE = 1, 2, 3, 4, 7
-_SHF_ALLOC, _SHF_ALLOC_EXEC, _SHF_INFO_LINK, _SHF_GNU_RETAIN = 2, 2 | 4, 0x40, 0x200000
+_ALLOC_EXEC = SHF_ALLOC | SHF_EXECINSTR
 _HIDDEN, _GLOBAL_OBJECT, _GLOBAL = 2, 0x11, 0x10
 EHDR_FIELDS, PHDR_FIELDS, SHDR_FIELDS = "16sHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ"
 EHDR, PHDR, SHDR = (struct.Struct("<" + fields) for fields in (EHDR_FIELDS, PHDR_FIELDS, SHDR_FIELDS))
@@ -60,13 +71,13 @@ def pad_object(pad: Pad) -> bytes:
     """Return the object file that holds *pad*."""
     machine, trap = pad.machine, pad.machine.trap
     sym, rela = machine.order + _SYM, machine.order + _RELA
-    kept = _SHF_GNU_RETAIN if pad.retain else 0
+    kept = SHF_GNU_RETAIN if pad.retain else 0
     size = max(pad.size, len(trap))
     text = bytes(size) if machine.holes else (trap * (size // len(trap) + 1))[:size]
     strings = b"\0" + PAD_SYMBOL.encode() + b"\0"
     symbols = bytes(_SYM_SIZE) + struct.pack(sym, 1, _GLOBAL_OBJECT, _HIDDEN, 1, 0, len(text))
     contents: Contents = [
-        (pad.section, _SHT_PROGBITS, _SHF_ALLOC_EXEC | kept, text, 0, 0, 1 if pad.lead else len(trap), 0),
+        (pad.section, SHT_PROGBITS, _ALLOC_EXEC | kept, text, 0, 0, 1 if pad.lead else len(trap), 0),
         *_notes(machine, pad.stack_note),
     ]
     if pad.note:
@@ -76,43 +87,43 @@ def pad_object(pad: Pad) -> bytes:
         distances, first = b"", len(symbols) // _SYM_SIZE
         to_symbol, *from_field = machine.distance
         for number, (mark, offset) in enumerate(zip(HOT_MARKS, (HOT_START, HOT_END), strict=True)):
-            contents.append((f".text.{mark}", _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0))
+            contents.append((f".text.{mark}", SHT_PROGBITS, _ALLOC_EXEC, b"", 0, 0, 1, 0))
             symbols += struct.pack(sym, len(strings), _GLOBAL, _HIDDEN, len(contents), 0, 0)
             strings += mark.encode() + b"\0"
             distances += struct.pack(rela, offset, (first + number) << 32 | to_symbol, 0)
             for kind in from_field:
                 distances += struct.pack(rela, offset, (first + len(HOT_MARKS) + number) << 32 | kind, 0)
-        contents.append((SECTION, _SHT_NOTE, _SHF_ALLOC, pad.note, 0, 0, 4, 0))
+        contents.append((SECTION, SHT_NOTE, SHF_ALLOC, pad.note, 0, 0, 4, 0))
         at = len(contents)
         for mark, offset in zip(HOT_MARKS, (HOT_START, HOT_END), strict=True) if from_field else ():
             # Not one symbol and addends: GNU ld adds those that it should subtract (2.40, R_RISCV_SUB64).
             symbols += struct.pack(sym, len(strings), _GLOBAL, _HIDDEN, at, offset, 0)
             strings += f"{mark}_distance".encode() + b"\0"
-        contents.append((f".rela{SECTION}", _SHT_RELA, _SHF_INFO_LINK, distances, at + 2, at, 8, _RELA_SIZE))
+        contents.append((f".rela{SECTION}", SHT_RELA, SHF_INFO_LINK, distances, at + 2, at, 8, _RELA_SIZE))
     if pad.lead:
-        contents.append((pad.lead, _SHT_PROGBITS, _SHF_ALLOC | kept, bytes(pad.lead_size), 0, 0, 1, 0))
+        contents.append((pad.lead, SHT_PROGBITS, SHF_ALLOC | kept, bytes(pad.lead_size), 0, 0, 1, 0))
         symbols += struct.pack(sym, len(strings), _GLOBAL_OBJECT, _HIDDEN, len(contents), 0, pad.lead_size)
         strings += LEAD_SYMBOL.encode() + b"\0"
     contents += [
-        (".symtab", _SHT_SYMTAB, 0, symbols, len(contents) + 2, 1, 8, _SYM_SIZE),
-        (".strtab", _SHT_STRTAB, 0, strings, 0, 0, 1, 0),
+        (".symtab", SHT_SYMTAB, 0, symbols, len(contents) + 2, 1, 8, _SYM_SIZE),
+        (".strtab", SHT_STRTAB, 0, strings, 0, 0, 1, 0),
     ]
     return _relocatable(machine, contents, pad.flags)
 
 
 def declaring_object(machine: Machine, names: "Sequence[str]", flags: int = 0, *, stack_note: bool = True) -> bytes:
     """Return an object for *machine* with empty sections of code *names*, in their order."""
-    sections = [(name, _SHT_PROGBITS, _SHF_ALLOC_EXEC, b"", 0, 0, 1, 0) for name in names]
+    sections = [(name, SHT_PROGBITS, _ALLOC_EXEC, b"", 0, 0, 1, 0) for name in names]
     return _relocatable(machine, [*sections, *_notes(machine, stack_note)], flags)
 
 
 def _notes(machine: Machine, stack_note: bool) -> "Contents":
     """Return the sections that keep an object of ours from weakening a program's protection."""
-    notes: Contents = [(".note.GNU-stack", _SHT_PROGBITS, 0, b"", 0, 0, 1, 0)] if stack_note else []
+    notes: Contents = [(".note.GNU-stack", SHT_PROGBITS, 0, b"", 0, 0, 1, 0)] if stack_note else []
     if machine.feature:
         feature = struct.pack(machine.order + "IIII", machine.feature, 4, machine.features, 0)
         header = struct.pack(machine.order + "III4s", 4, len(feature), 5, b"GNU\0")  # NT_GNU_PROPERTY_TYPE_0
-        notes.append((".note.gnu.property", _SHT_NOTE, _SHF_ALLOC, header + feature, 0, 0, 8, 0))
+        notes.append((".note.gnu.property", SHT_NOTE, SHF_ALLOC, header + feature, 0, 0, 8, 0))
     return notes
 
 
@@ -120,7 +131,7 @@ def _relocatable(machine: Machine, contents: "Contents", e_flags: int) -> bytes:
     """Return an object file of those sections, with their names behind them."""
     section_names = [entry[0] for entry in contents] + [".shstrtab"]
     names = b"".join(name.encode() + b"\0" for name in ["", *section_names])
-    contents = [*contents, (".shstrtab", _SHT_STRTAB, 0, names, 0, 0, 1, 0)]
+    contents = [*contents, (".shstrtab", SHT_STRTAB, 0, names, 0, 0, 1, 0)]
     body: list[bytes] = []  # joined once: a pad may have 32 MiB
     length, at = EHDR.size, 1
     order = machine.order
@@ -134,7 +145,7 @@ def _relocatable(machine: Machine, contents: "Contents", e_flags: int) -> bytes:
         at += len(name.encode()) + 1
     body.append(bytes(-length % 8))
     # SHF_GNU_RETAIN means something only in files for GNU (BFD, elf_backend_section_flags): EI_OSABI is ELFOSABI_GNU.
-    retained = any(flags & _SHF_GNU_RETAIN for _, _, flags, *_ in contents)
+    retained = any(flags & SHF_GNU_RETAIN for _, _, flags, *_ in contents)
     ident = ELFMAG + b"\2" + (b"\2" if machine.big else b"\1") + b"\1" + (b"\3" if retained else b"\0") + b"\0" * 8
     e_shoff = length + len(body[-1])
     count = len(contents) + 1

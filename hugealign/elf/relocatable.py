@@ -10,7 +10,7 @@ Source: System V ABI, chapter 4.
 import os
 import struct
 
-from hugealign.elf.image import ElfHeader, read_header
+from hugealign.elf.image import SHT_SYMTAB, STT_FUNC, STT_GNU_IFUNC, ElfHeader, read_header
 from hugealign.errors import MalformedElfError, NotElfError
 from hugealign.io.descriptors import file_at
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 SHDR = 64  # bytes of a section header
 _LARGEST_TABLE = 64 << 20  # bytes of names or symbols that are read
-SHT_SYMTAB = 2
-STT_FUNC, STT_GNU_IFUNC = 2, 10
 _SYM, _SYM_SIZE = "IBBHQQ", 24
 #: What reading an object or archive raises if the file is damaged, or is neither.
 UNREADABLE = (OSError, OverflowError, ValueError, MalformedElfError)

@@ -14,19 +14,27 @@ from itertools import chain
 from operator import itemgetter
 
 from hugealign.diagnosis.refusal import DiagnosedError
+from hugealign.elf.constants import EM_ARM, SHN_UNDEF, SHT_DYNSYM, STB_GLOBAL, STB_LOCAL, STT_FILE
 from hugealign.elf.contents import Contents, filled
 from hugealign.elf.frames import read_frames
-from hugealign.elf.image import ET_DYN, ET_EXEC, SHF_EXECINSTR, SHT_NOBITS, Image, Section, read_image
+from hugealign.elf.image import (
+    ET_DYN,
+    ET_EXEC,
+    SHF_EXECINSTR,
+    SHN_XINDEX,
+    SHT_NOBITS,
+    SHT_SYMTAB,
+    STT_FUNC,
+    STT_GNU_IFUNC,
+    Image,
+    Section,
+    read_image,
+)
 from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError, MalformedElfError, cause
 from hugealign.io.descriptors import file_at
 from hugealign.io.units import printable
 
-_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
-_STT_FUNC, _STT_FILE, _STT_GNU_IFUNC = 2, 4, 10
-_STB_LOCAL, _STB_GLOBAL = 0, 1
-_SHN_UNDEF, _SHN_LORESERVE, _SHN_XINDEX = 0, 0xFF00, 0xFFFF
-_EM_ARM = 40
 _NAMES_FACTOR = 4  # names may share their ends in the string table; beyond this they are meant to fill memory
 _MOST = 1 << 22  # functions of one file; the largest programs have about a million
 _MOST_COUNTED = 1 << 26  # bytes of a symbol table in which functions are counted
@@ -123,14 +131,14 @@ def count_functions(fd: int, image: Image, start: int, end: int) -> int | None:
 
     No names are read, which would cost most of the time.  Raises OSError and MalformedElfError.
     """
-    table = next((s for s in image.sections if s.sh_type == _SHT_SYMTAB), None)
+    table = next((s for s in image.sections if s.sh_type == SHT_SYMTAB), None)
     if table is None or table.sh_size > _MOST_COUNTED or not (image.is64 and image.little):
         return None
     addresses: set[int] = set()
     for _, part in filled(fd, table.sh_offset, table.sh_size, 24):
         words = memoryview(part)[: len(part) // 24 * 24].cast("Q")  # st_name, st_info, …; st_value; st_size
         for first, value in zip(words[::3], words[1::3], strict=True):
-            if start <= value < end and first >> 32 & 15 in (_STT_FUNC, _STT_GNU_IFUNC):
+            if start <= value < end and first >> 32 & 15 in (STT_FUNC, STT_GNU_IFUNC):
                 addresses.add(value)
     return len(addresses)
 
@@ -144,10 +152,10 @@ def functions_of(path: str) -> Functions:
 
 
 def _all_symbols(image: Image, fd: int) -> tuple[str, list[_Symbol]]:
-    tables = {kind: next((s for s in image.sections if s.sh_type == kind), None) for kind in (_SHT_SYMTAB, _SHT_DYNSYM)}
-    if (table := tables[_SHT_SYMTAB]) and (symbols := _symbols(image, fd, table)):
+    tables = {kind: next((s for s in image.sections if s.sh_type == kind), None) for kind in (SHT_SYMTAB, SHT_DYNSYM)}
+    if (table := tables[SHT_SYMTAB]) and (symbols := _symbols(image, fd, table)):
         return ".symtab", symbols
-    table = tables[_SHT_DYNSYM]
+    table = tables[SHT_DYNSYM]
     dynamic = _symbols(image, fd, table) if table else []
     if frames := read_frames(image, fd):
         known = {symbol[0] for symbol in dynamic}
@@ -164,10 +172,10 @@ def function_ranges(image: Image, fd: int) -> dict[int, int]:
     """
     ranges: dict[int, int] = {}
     for section in image.sections:
-        if section.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
+        if section.sh_type in (SHT_SYMTAB, SHT_DYNSYM):
             for _, part in filled(fd, section.sh_offset, section.sh_size, 24):
                 for first, value, size in struct.iter_unpack("<QQQ", part):
-                    if first >> 32 & 15 in (_STT_FUNC, _STT_GNU_IFUNC) and value and size:
+                    if first >> 32 & 15 in (STT_FUNC, STT_GNU_IFUNC) and value and size:
                         ranges[value] = max(ranges.get(value, 0), value + size)
     return ranges
 
@@ -187,7 +195,7 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
         for index, s in enumerate(image.sections)
         if s.sh_flags & SHF_EXECINSTR and not s.name.startswith(_NOT_ORDERED)
     }
-    clear = ~1 if image.e_machine == _EM_ARM else ~0  # bit 0 of a Thumb function says that it is one
+    clear = ~1 if image.e_machine == EM_ARM else ~0  # bit 0 of a Thumb function says that it is one
     names: dict[int, str] = {}
     left = _NAMES_FACTOR * contents.filled + 1
     symbols: list[_Symbol] = []
@@ -199,14 +207,14 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
         else:
             name_at, value, size, info, _, section = row
         kind, bind = info & 15, info >> 4
-        if kind == _STT_FILE:
+        if kind == STT_FILE:
             file_at = name_at
             continue
-        if kind not in (_STT_FUNC, _STT_GNU_IFUNC) or section == _SHN_UNDEF:
+        if kind not in (STT_FUNC, STT_GNU_IFUNC) or section == SHN_UNDEF:
             continue
-        if section not in executable and section != _SHN_XINDEX:
+        if section not in executable and section != SHN_XINDEX:
             continue
-        for at in (name_at, file_at) if bind == _STB_LOCAL else (name_at,):
+        for at in (name_at, file_at) if bind == STB_LOCAL else (name_at,):
             if at not in names:
                 end = blob.find(b"\0", at)
                 raw = blob[at : end if end >= 0 else None]
@@ -215,10 +223,10 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
                     raise MalformedElfError("string table")
                 names[at] = raw.decode("utf-8", "surrogateescape")
         if name := names[name_at]:
-            if bind == _STB_LOCAL:
+            if bind == STB_LOCAL:
                 symbols.append((value & clear, -size, _LOCAL, name, names[file_at]))
             else:
-                symbols.append((value & clear, -size, _GLOBAL if bind == _STB_GLOBAL else _WEAK, name, ""))
+                symbols.append((value & clear, -size, _GLOBAL if bind == STB_GLOBAL else _WEAK, name, ""))
         if len(symbols) > _MOST:
             raise MalformedElfError("symbol table")
     return symbols

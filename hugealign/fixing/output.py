@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.constants import SHN_LORESERVE
 from hugealign.elf.fixrecord import (
     SECTION,
     SECTIONS,
@@ -25,7 +26,16 @@ from hugealign.elf.fixrecord import (
     unpack,
     unpack_words,
 )
-from hugealign.elf.image import PAD_SECTIONS, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_PROGBITS, Image, Section
+from hugealign.elf.image import (
+    PAD_SECTIONS,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHT_NOBITS,
+    SHT_NULL,
+    SHT_PROGBITS,
+    Image,
+    Section,
+)
 from hugealign.elf.machines import MACHINES
 from hugealign.elf.objectfile import EHDR, PHDR, SHDR
 from hugealign.elf.windows import align_up
@@ -41,7 +51,6 @@ if TYPE_CHECKING:
     from array import array
 
 _KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR: the rest says how a tool may merge or link the section
-_SHN_LORESERVE = 0xFF00
 _STRINGS_LIMIT = 1 << 20
 _CHUNK = 1 << 20
 _FILL_LIMIT = 1 << 28  # bytes between texts and the ends of their windows; twice a window if that is more
@@ -115,7 +124,7 @@ def finished(
         entries.append([len(strings), SHT_PROGBITS, 0, 0, at + len(tail), len(data), 0, 0, 1, 0])
         strings += name.encode() + b"\0"
         tail += data.ljust(align_up(len(data), ALIGNMENT), b"\0")
-    if len(entries) >= _SHN_LORESERVE:
+    if len(entries) >= SHN_LORESERVE:
         raise RefusalError("fix.many-sections")
     entries[ehdr[13]][4:6] = at + len(tail), len(strings)
     tail += strings.ljust(align_up(len(strings), ALIGNMENT), b"\0")
@@ -221,7 +230,7 @@ def _without(piece: Piece, start: int, end: int) -> Iterator[Piece]:
 
 def _claimed(image: Image, start: int, end: int) -> bool:
     return any(
-        s.sh_type not in (0, SHT_NOBITS) and s.sh_offset < end and start < s.sh_offset + s.sh_size
+        s.sh_type not in (SHT_NULL, SHT_NOBITS) and s.sh_offset < end and start < s.sh_offset + s.sh_size
         for s in image.sections
     )
 

@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from hugealign.elf.fixrecord import ALIGN
-from hugealign.elf.image import PF_X, SHF_ALLOC, SHT_NOBITS, SHT_PROGBITS, Image, Section, Segment
+from hugealign.elf.image import PF_X, SHF_ALLOC, SHT_NOBITS, SHT_PROGBITS, SHT_RELA, Image, Section, Segment
 from hugealign.elf.windows import BASE_PAGE, align_down, align_up, text_windows, windows_holding
 from hugealign.fixing.understood import end_of, is_read_only, overlap, page_end
 from hugealign.records import Record
 
-_SHT_RELA = 4
 #: Sections that may be cut in two, besides relocations: debuggers and profilers read all others as a whole.
 _DIVISIBLE_NAMES = (".rodata", ".lrodata", ".gcc_except_table")
 _SHARE = 4  # of the text gained, one byte in so many is the most data that become executable
@@ -159,7 +158,7 @@ def _uncut(image: Image, loads: Sequence[Segment], low: int, high: int) -> tuple
 
 def divisible(section: Section) -> bool:
     """Return whether *section* may be cut in two: readers need no such section as a whole."""
-    return section.sh_type == _SHT_RELA or (
+    return section.sh_type == SHT_RELA or (
         section.sh_type == SHT_PROGBITS and section.name.startswith(_DIVISIBLE_NAMES)
     )
 

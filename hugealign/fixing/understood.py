@@ -13,6 +13,7 @@ from hugealign.elf.image import (
     PF_W,
     PF_X,
     SHT_NOBITS,
+    SHT_NULL,
     Image,
     Section,
     Segment,
@@ -119,4 +120,4 @@ def file_end(segment: Segment) -> int:
 
 
 def _section_end(section: Section) -> int:
-    return 0 if section.sh_type in (0, SHT_NOBITS) else section.sh_offset + section.sh_size
+    return 0 if section.sh_type in (SHT_NULL, SHT_NOBITS) else section.sh_offset + section.sh_size

@@ -7,14 +7,14 @@ checked afterwards.  Counting therefore stops at the limit that matters.
 import os
 
 from hugealign.elf import machines, relocatable
-from hugealign.elf.image import SHF_EXECINSTR, read_header, section_table
+from hugealign.elf.image import SHF_EXCLUDE, SHF_EXECINSTR, read_header, section_table
 from hugealign.elf.machines import Machine
 from hugealign.elf.relocatable import SHDR, UNREADABLE, opened
 from hugealign.errors import NotElfError
 from hugealign.io import ar
 from hugealign.link.command import Command
 
-_SHF_EXCLUDE = 0x80  # in the highest byte of sh_flags' lower half: GCC's LTO sections, code yet to be generated
+_EXCLUDED = SHF_EXCLUDE >> 24  # in its byte of sh_flags: GCC's LTO sections, code yet to be generated
 BITCODE = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")  # LLVM bitcode, and its wrapper
 
 
@@ -113,6 +113,6 @@ def _object(fd: int, base: int, size: int) -> int:
     for at in range(0, len(headers) - SHDR + 1, SHDR):
         if headers[at + low] & SHF_EXECINSTR:
             code += int.from_bytes(headers[at + 32 : at + 40], order)
-        elif headers[at + high] & _SHF_EXCLUDE:
+        elif headers[at + high] & _EXCLUDED:
             lto += int.from_bytes(headers[at + 32 : at + 40], order)
     return code or lto

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hugealign.elf.constants import EM_386
 from hugealign.elf.dynamic import Dynamic, read_dynamic
 from hugealign.elf.image import read_image
 from hugealign.elf.machines import AARCH64, MACHINES, X86_64
@@ -23,9 +24,8 @@ _CACHE_LIMIT = 1 << 26  # bytes to read of it; real ones have less than a tenth 
 _CACHE_MAGIC = b"glibc-ld.so.cache1.1"
 _LIMIT = 4096  # libraries of one program; a hostile chain must end
 _PLACES_LIMIT = 1 << 16  # paths to try for the libraries of one program; real programs need some hundred
-_EM_386 = 3
-_MULTIARCH = {row.number: row.triple for row in MACHINES.values()} | {_EM_386: "i386-linux-gnu"}
-_PLATFORMS = {row.number: row.name for row in (X86_64, AARCH64)} | {_EM_386: "i686"}
+_MULTIARCH = {row.number: row.triple for row in MACHINES.values()} | {EM_386: "i386-linux-gnu"}
+_PLATFORMS = {row.number: row.name for row in (X86_64, AARCH64)} | {EM_386: "i686"}
 #: Levels of the x86-64 psABI, and the flags in /proc/cpuinfo that each needs besides those of the level below.
 _LEVELS = {
     "x86-64-v2": "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3",

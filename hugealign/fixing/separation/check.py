@@ -19,8 +19,11 @@ from operator import ne
 from typing import NoReturn, TypeVar
 
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf import constants as elf
 from hugealign.elf.fixrecord import Step
 from hugealign.elf.image import (
+    EM_AARCH64,
+    EM_X86_64,
     PF_X,
     PT_DYNAMIC,
     PT_GNU_RELRO,
@@ -29,6 +32,8 @@ from hugealign.elf.image import (
     SHF_ALLOC,
     SHF_EXECINSTR,
     SHT_NOBITS,
+    SHT_NOTE,
+    SHT_SYMTAB,
     Image,
     Section,
     Segment,
@@ -39,11 +44,14 @@ from hugealign.errors import MalformedElfError
 
 _PIECE = 1 << 20
 _ENTRY = struct.Struct("<QQ")
-_SHT_SYMTAB, _SHT_NOTE, _SHT_DYNSYM = 2, 7, 11
-_DT_RELA, _DT_RELASZ, _DT_JMPREL, _DT_PLTRELSZ, _DT_RELR, _DT_RELRSZ = 7, 8, 23, 2, 36, 35
+#: The tags whose values are addresses.
+_POINTERS = (
+    elf.DT_PLTGOT, elf.DT_HASH, elf.DT_STRTAB, elf.DT_SYMTAB, elf.DT_RELA, elf.DT_INIT, elf.DT_FINI, elf.DT_JMPREL,
+    elf.DT_INIT_ARRAY, elf.DT_FINI_ARRAY, elf.DT_PREINIT_ARRAY, elf.DT_RELR, elf.DT_GNU_HASH, elf.DT_VERSYM,
+    elf.DT_VERDEF, elf.DT_VERNEED,
+)  # fmt: skip
 #: Relocations whose addend is an address if they have no symbol: RELATIVE, IRELATIVE, 64; by processor.
-_ADDRESSES = {62: (8, 37, 1), 183: (1027, 1032, 257)}
-_STT_TLS = 6
+_ADDRESSES = {EM_X86_64: (8, 37, 1), EM_AARCH64: (1027, 1032, 257)}
 
 _Item = TypeVar("_Item")
 
@@ -89,8 +97,8 @@ class _File:
         """Return the addresses that packed relative relocations give."""
         places: list[int] = []
         following = 0
-        if size := self.value.get(_DT_RELRSZ, 0):
-            for word in self.words(self.value[_DT_RELR], size):
+        if size := self.value.get(elf.DT_RELRSZ, 0):
+            for word in self.words(self.value[elf.DT_RELR], size):
                 if word % 2 == 0:
                     places.append(word)
                     following = word + 8
@@ -114,7 +122,7 @@ def check(before: int, after: int, step: Step) -> None:
     _check_dynamic(old, new, step)
     _check_relocations(old, new, step)
     for a, b in zip(was.sections, now.sections, strict=False):
-        if a.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
+        if a.sh_type in (SHT_SYMTAB, elf.SHT_DYNSYM):
             _check_symbols(old, new, (a, b), step)
         elif a.sh_flags & SHF_ALLOC and a.sh_type != SHT_NOBITS and a.sh_size:
             _check_bytes(old, new, a, step)
@@ -204,14 +212,14 @@ def _check_dynamic(old: _File, new: _File, step: Step) -> None:
         # What is no pointer stays: a size or a flag that moved would also differ from what the step function says.
         if tag != other or (b != a and (b != step(a) or not first <= a <= last)):
             _fail("dynamic section", a)
-    for tag in (3, 4, 5, 6, 7, 12, 13, 23, 25, 26, 32, 36, 0x6FFFFEF5, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE):
+    for tag in _POINTERS:
         if tag in old.value and new.value[tag] != step(old.value[tag]):
             _fail("dynamic section", old.value[tag])
 
 
 def _check_relocations(old: _File, new: _File, step: Step) -> None:
     kinds = frozenset(_ADDRESSES[old.image.e_machine])
-    for at, size in ((_DT_RELA, _DT_RELASZ), (_DT_JMPREL, _DT_PLTRELSZ)):
+    for at, size in ((elf.DT_RELA, elf.DT_RELASZ), (elf.DT_JMPREL, elf.DT_PLTRELSZ)):
         total = old.value.get(size, 0)
         for done in range(0, total, 24 << 16):
             part = min(24 << 16, total - done)
@@ -270,7 +278,7 @@ def _check_symbols(old: _File, new: _File, tables: tuple[Section, Section], step
         if x[0::3] != y[0::3] or x[2::3] != y[2::3]:
             _fail("symbol", a.sh_addr)
         for first, was, now in zip(x[0::3], x[1::3], y[1::3], strict=True):
-            section, of_thread = first >> 48, first >> 32 & 15 == _STT_TLS
+            section, of_thread = first >> 48, first >> 32 & 15 == elf.STT_TLS
             if was == now:
                 still = not was or of_thread or not moved.get(section)
                 if not still and (section or step(was) != was) and _inside(was, bounds[section]):
@@ -292,7 +300,7 @@ def _check_bytes(old: _File, new: _File, section: Section, step: Step) -> None:
         low, high = max(0, done - 8), min(section.sh_size, done + _PIECE + 8)
         address = section.sh_addr + low
         a, b = old.at(address, high - low), new.at(step(address), high - low)
-        if a == b or section.sh_type == _SHT_NOTE:
+        if a == b or section.sh_type == SHT_NOTE:
             continue
         if section.sh_flags & SHF_EXECINSTR:
             _fail("code", address)

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from hugealign.code import x86
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.constants import SHN_LORESERVE, SHT_DYNSYM, STT_FILE, STT_SECTION, STT_TLS
 from hugealign.elf.contents import filled
 from hugealign.elf.fixrecord import exactly, reader
 from hugealign.elf.image import (
@@ -32,6 +33,8 @@ from hugealign.elf.image import (
     SHF_EXECINSTR,
     SHT_NOBITS,
     SHT_NOTE,
+    SHT_NULL,
+    SHT_SYMTAB,
     Image,
     Section,
     notes_in,
@@ -52,8 +55,7 @@ _TABLE = 1 << 14
 #: A large code model's distance of eight bytes from the global offset table, of which the last four have been read:
 #: REX.W, MOV with an immediate operand.
 _MOVABS = re.compile(rb"\xff\xff\xff\xff(?<=[\x48\x49][\xb8-\xbf]........)", re.DOTALL)
-_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
-_WITHOUT_ADDRESS, _SHN_LORESERVE = (3, 4, 6), 0xFF00  # STT_SECTION, STT_FILE, STT_TLS
+_WITHOUT_ADDRESS = (STT_SECTION, STT_FILE, STT_TLS)
 #: The C library's start-up code has the first in its note, and nothing refers to it; by the others, assemblers for Arm
 #: say what is data (AAELF64, 5.5.5, "Mapping symbols").
 _UNUSED = re.compile(rb"__abi_tag\Z|\$[dx](?:\.|\Z)")
@@ -101,7 +103,9 @@ class _Search:
         loads = image.load_segments
         self._first, self._end = loads[0].p_vaddr, max(s.p_vaddr + s.p_memsz for s in loads)
         self._held = [
-            s for s in image.sections if s.sh_flags & SHF_ALLOC and s.sh_type not in (0, SHT_NOBITS) and s.sh_size
+            s
+            for s in image.sections
+            if s.sh_flags & SHF_ALLOC and s.sh_type not in (SHT_NULL, SHT_NOBITS) and s.sh_size
         ]
         self._code = [s for s in self._held if s.sh_flags & SHF_EXECINSTR]
         if any(s.sh_addr < start for s in self._code):
@@ -117,7 +121,7 @@ class _Search:
         kept = {i for i, s in enumerate(self._image.sections) if i and not s.sh_flags & SHF_ALLOC}  # of the file alone
         by_mold = any(self._is_of_mold(section) for section in self._image.sections if section.name == ".comment")
         for table in self._image.sections:
-            if table.sh_type not in (_SHT_SYMTAB, _SHT_DYNSYM) or table.sh_link >= len(self._image.sections):
+            if table.sh_type not in (SHT_SYMTAB, SHT_DYNSYM) or table.sh_link >= len(self._image.sections):
                 continue
             names = self._image.sections[table.sh_link]
             for _, part in filled(self._fd, table.sh_offset, table.sh_size, 24):
@@ -135,7 +139,7 @@ class _Search:
         name = exactly(reader(self._fd), min(256, max(0, names.sh_size - at)), names.sh_offset + at).partition(b"\0")[0]
         if by_mold and (name in _OF_HEADER or _OF_MOLD.match(name)):
             return
-        if name in _OF_HEADER if section >= _SHN_LORESERVE else not _UNUSED.match(name):
+        if name in _OF_HEADER if section >= SHN_LORESERVE else not _UNUSED.match(name):
             text = printable(name.decode("utf-8", "surrogateescape"))
             raise RefusalError("fix.unmoved-symbol", symbol=text, address=f"{value:#x}")
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Remedy
+from hugealign.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMPRESSED
 from hugealign.elf.fixrecord import Step, exactly, reader
 from hugealign.elf.image import PT_TLS, SHF_ALLOC, Image, Section
 from hugealign.elf.windows import align_up
@@ -44,7 +45,6 @@ _OTHERS = (
     ".llvm_bb_addr_map",
     ".pseudo_probe",
 )
-_SHF_COMPRESSED, _ZLIB, _ZSTD = 0x800, 1, 2
 _CHDR = struct.Struct("<IIQQ")  # type, reserved, size, alignment
 _GNU = struct.Struct(">4sQ")  # "ZLIB", size: the form of .zdebug_*
 _WORD = struct.Struct("<Q")
@@ -148,25 +148,25 @@ class _Opened:
         self.name, self.header = section.name, b""
         self.unpacked: io.FileIO | None = None
         start, end = section.sh_offset, section.sh_offset + section.sh_size
-        if section.sh_flags & _SHF_COMPRESSED:
+        if section.sh_flags & SHF_COMPRESSED:
             form = _CHDR
             kind, reserved, size, alignment = form.unpack(exactly(reader(fd), form.size, start))
-            self.header = form.pack(_ZLIB, reserved, size, alignment)
+            self.header = form.pack(ELFCOMPRESS_ZLIB, reserved, size, alignment)
         elif section.name.startswith(".zdebug_"):
             form = _GNU
             self.header = exactly(reader(fd), form.size, start)
             magic, size = form.unpack(self.header)
-            kind = _ZLIB if magic == b"ZLIB" else 0
+            kind = ELFCOMPRESS_ZLIB if magic == b"ZLIB" else 0
         else:
             self.contents = dwarf_tables.Contents(fd, start, section.sh_size)
             return
         source, budget = FileSource(fd, start + form.size, end), Budget(section.sh_size)
-        if kind == _ZSTD and not shutil.which("zstd"):
+        if kind == ELFCOMPRESS_ZSTD and not shutil.which("zstd"):
             raise RefusalError("fix.no-zstd", Remedy("install-zstd"), section=section.name)
-        if kind not in (_ZLIB, _ZSTD):
+        if kind not in (ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD):
             raise RefusalError("fix.debug-inside", section=section.name)
         self.unpacked = unpack(
-            Zstd(source, budget) if kind == _ZSTD else zlib_stream(source, budget), budget, self.name
+            Zstd(source, budget) if kind == ELFCOMPRESS_ZSTD else zlib_stream(source, budget), budget, self.name
         )
         if os.fstat(self.unpacked.fileno()).st_size != size:
             raise RefusalError("fix.debug-inside", section=section.name)

@@ -12,6 +12,7 @@ See System V ABI, chapter 5 (program loading).
 from collections.abc import Iterator, Sequence
 
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf import constants as elf
 from hugealign.elf.coverage import code_size, text_size
 from hugealign.elf.fixrecord import SEPARATE, Piece, Step
 from hugealign.elf.image import (
@@ -27,6 +28,9 @@ from hugealign.elf.image import (
     PT_TLS,
     SHF_ALLOC,
     SHF_EXECINSTR,
+    SHT_NOTE,
+    SHT_RELA,
+    SHT_STRTAB,
     Image,
     Section,
     Segment,
@@ -40,21 +44,10 @@ _EHDR_SIZE = 64
 _ADDRESS_LIMIT = 1 << 46  # beyond what Linux gives a program on any of these processors
 _GROWTH_LIMIT = 1 << 28  # bytes of holes; twice a window if that is more
 #: What only the loader reads, by type of section: symbols, strings, hash tables, notes, versions, relocations.
-_SHT_STRTAB, _SHT_RELA, _SHT_HASH, _SHT_NOTE, _SHT_REL, _SHT_DYNSYM, _SHT_RELR = 3, 4, 5, 7, 9, 11, 19
-_SHT_GNU_HASH, _SHT_GNU_VERDEF, _SHT_GNU_VERNEED, _SHT_GNU_VERSYM = 0x6FFFFFF6, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 _LOADERS = {
-    _SHT_STRTAB,
-    _SHT_RELA,
-    _SHT_HASH,
-    _SHT_NOTE,
-    _SHT_REL,
-    _SHT_DYNSYM,
-    _SHT_RELR,
-    _SHT_GNU_HASH,
-    _SHT_GNU_VERDEF,
-    _SHT_GNU_VERNEED,
-    _SHT_GNU_VERSYM,
-}
+    SHT_STRTAB, SHT_RELA, elf.SHT_HASH, SHT_NOTE, elf.SHT_REL, elf.SHT_DYNSYM, elf.SHT_RELR, elf.SHT_GNU_HASH,
+    elf.SHT_GNU_VERDEF, elf.SHT_GNU_VERNEED, elf.SHT_GNU_VERSYM,
+}  # fmt: skip
 
 
 def make_separation(image: Image, page_size: int, min_text: int) -> Plan:

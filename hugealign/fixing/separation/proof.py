@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 from hugealign.code import x86
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf.constants import SHT_DYNAMIC, SHT_DYNSYM, SHT_FINI_ARRAY, SHT_INIT_ARRAY, SHT_PREINIT_ARRAY
 from hugealign.elf.contents import filled
 from hugealign.elf.frames import Frame, FrameTable
-from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, Image, Section
+from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_RELA, Image, Section
 from hugealign.elf.symbols import function_ranges
 from hugealign.fixing.separation.distances import leading, pieces
 
@@ -31,8 +32,7 @@ _ARRAY_LIMIT = 1 << 20  # bytes of an array of functions
 _TABLE_LIMIT = 1 << 14  # entries of a table of distances
 _GAP_LIMIT = 1 << 8  # bytes of a function that nothing reaches
 _SHORT = tuple(bytes([opcode]) for opcode in (*range(0x70, 0x80), *range(0xE0, 0xE4), 0xEB))  # short branches
-_SHT_DYNAMIC, _SHT_DYNSYM = 6, 11
-_SHT_RELA, _SHT_ARRAYS = 4, (14, 15, 16)  # INIT_ARRAY, FINI_ARRAY, PREINIT_ARRAY
+_ARRAYS = (SHT_INIT_ARRAY, SHT_FINI_ARRAY, SHT_PREINIT_ARRAY)
 _RELATIVE, _IRELATIVE = frozenset((8, 37)), 37  # R_X86_64_RELATIVE, R_X86_64_IRELATIVE
 _CHUNK = 1 << 10  # entries that are read together
 #: LEA with an address relative to the next instruction: how code gets the address of a table.
@@ -211,7 +211,7 @@ class Proof:
                 for place, _ in leading(self._fd, section, low - 4, high, 4, *before):
                     if not low <= place < high and not self._is_other(place):
                         yield place
-            known = section.name in UNWINDING or section.sh_type in (_SHT_RELA, _SHT_DYNAMIC, _SHT_DYNSYM)
+            known = section.name in UNWINDING or section.sh_type in (SHT_RELA, SHT_DYNAMIC, SHT_DYNSYM)
             words = leading(self._fd, section, low, high + 4 * _TABLE_LIMIT, 0)
             for place, target in iter(()) if known else words:
                 if is_code and (place % 4 or low <= place < high or self._is_other(place)):
@@ -236,7 +236,7 @@ class Proof:
         symbols = list(self._dynamic_symbols())
         yield from (value for value in symbols if low <= value < high)
         for section in self._sections:
-            if section.sh_type == _SHT_RELA:
+            if section.sh_type == SHT_RELA:
                 for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):
                     for place, info, addend in struct.iter_unpack("<QQq", part):
                         named = 0 < info >> 32 < len(symbols) and addend
@@ -265,7 +265,7 @@ class Proof:
     def _dynamic_symbols(self) -> Iterator[int]:
         """Yield the values of dynamic symbols."""
         for section in self._sections:
-            if section.sh_type == _SHT_DYNSYM:
+            if section.sh_type == SHT_DYNSYM:
                 for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):
                     yield from array("Q", part)[1::3]
 
@@ -295,7 +295,7 @@ class Proof:
     def _called(self) -> set[int]:
         """What the loader calls: resolvers, and functions of its arrays."""
         called: set[int] = set()
-        arrays = [s for s in self._sections if s.sh_type in _SHT_ARRAYS and s.sh_size < _ARRAY_LIMIT]
+        arrays = [s for s in self._sections if s.sh_type in _ARRAYS and s.sh_size < _ARRAY_LIMIT]
         for section in arrays:
             for _, part in filled(self._fd, section.sh_offset, section.sh_size, 8):
                 called.update(array("Q", part))
@@ -319,7 +319,7 @@ class Proof:
     def _relocations(self) -> Iterator[tuple["array[int]", "array[int]", "array[int]"]]:
         """Yield the types, the places and the addends of relocations, many at once."""
         for section in self._sections:
-            if section.sh_type == _SHT_RELA:
+            if section.sh_type == SHT_RELA:
                 for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):
                     words = array("Q", part)
                     yield words[1::3], words[0::3], words[2::3]

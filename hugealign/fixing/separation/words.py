@@ -15,13 +15,19 @@ from itertools import compress
 from operator import eq, or_
 
 from hugealign.diagnosis.refusal import RefusalError
+from hugealign.elf import constants as elf
 from hugealign.elf.fixrecord import Step, exactly, reader
 from hugealign.elf.image import (
     DYNAMIC_LIMIT,
+    EM_AARCH64,
     EM_X86_64,
     PT_DYNAMIC,
     SHF_ALLOC,
     SHT_NOBITS,
+    SHT_NOTE,
+    SHT_NULL,
+    SHT_RELA,
+    SHT_SYMTAB,
     Image,
     Section,
     Segment,
@@ -35,27 +41,27 @@ _CHUNK = 1 << 16  # entries of a table that are looked at together
 _SPAN = 8 << 20  # bytes in which the places of one chunk of relocations are read together
 _ENTRIES_LIMIT = 1 << 26  # of all tables together
 _TYPE, _SHNDX = 0xFFFFFFFF, 48
-_SHT_SYMTAB, _SHT_RELA, _SHT_NOTE, _SHT_DYNSYM, _SHT_SHNDX = 2, 4, 7, 11, 18
-_SHN_UNDEF, _SHN_LORESERVE, _STT_TLS = 0, 0xFF00, 6
 _NEGATIVE = 1 << 63  # of an address: from where it would be in front of the file
 _WORD, _DYN, _RELA, _SYM = struct.Struct("<Q"), 16, 24, 24
 
-#: Dynamic relocations by processor.  In *values* an addend without a symbol is an address, in *slots* the word at the
-#: place can be one of code, and *others* hold none.
-_VALUES = {62: (8, 37, 1), 183: (1027, 1032, 257)}  # RELATIVE, IRELATIVE, 64 or ABS64
-_SLOTS = {62: (7, 37), 183: (1026, 1032)}  # JUMP_SLOT, IRELATIVE
-_OTHERS = {62: (0, 5, 6, 16, 17, 18, 36), 183: (0, 1024, 1025, 1028, 1029, 1030, 1031)}  # NONE, COPY, GLOB_DAT, TLS
+#: Dynamic relocations by processor.  Without a symbol, the addend is an address: RELATIVE, IRELATIVE, 64 or ABS64.
+_VALUES = {EM_X86_64: (8, 37, 1), EM_AARCH64: (1027, 1032, 257)}
+#: The word at the place can be an address of code: JUMP_SLOT, IRELATIVE.
+_SLOTS = {EM_X86_64: (7, 37), EM_AARCH64: (1026, 1032)}
+#: Neither: NONE, COPY, GLOB_DAT, TLS.
+_OTHERS = {EM_X86_64: (0, 5, 6, 16, 17, 18, 36), EM_AARCH64: (0, 1024, 1025, 1028, 1029, 1030, 1031)}
 
-_DT_PLTRELSZ, _DT_PLTGOT, _DT_RELA, _DT_RELASZ, _DT_REL, _DT_PLTREL, _DT_JMPREL = 2, 3, 7, 8, 17, 20, 23
-_DT_RELRSZ, _DT_RELR = 35, 36
-#: PLTGOT, HASH, STRTAB, SYMTAB, RELA, INIT, FINI, JMPREL, INIT_ARRAY, FINI_ARRAY, PREINIT_ARRAY, SYMTAB_SHNDX, RELR.
-_POINTERS = {3, 4, 5, 6, 7, 12, 13, 23, 25, 26, 32, 34, 36, 0x6FFFFFF0, 0x6FFFFFFC, 0x6FFFFFFE}
-_STRINGS = (0x6FFFFEFA, 0x6FFFFEFB, 0x6FFFFEFC)  # CONFIG, DEPAUDIT, AUDIT: among the pointers, but offsets of names
-_DT_X86_64_PLT = 0x70000000
+#: The tags whose values are addresses.
+_POINTERS = {
+    elf.DT_PLTGOT, elf.DT_HASH, elf.DT_STRTAB, elf.DT_SYMTAB, elf.DT_RELA, elf.DT_INIT, elf.DT_FINI, elf.DT_JMPREL,
+    elf.DT_INIT_ARRAY, elf.DT_FINI_ARRAY, elf.DT_PREINIT_ARRAY, elf.DT_SYMTAB_SHNDX, elf.DT_RELR, elf.DT_VERSYM,
+    elf.DT_VERDEF, elf.DT_VERNEED,
+}  # fmt: skip
+_STRINGS = (elf.DT_CONFIG, elf.DT_DEPAUDIT, elf.DT_AUDIT)  # in the range of pointers, but offsets of names
 #: Tags with a pointer, or with contents, that we do not follow: REL, Android's packed relocations.
-_UNKNOWN = (17, 0x6000000F, 0x60000011, 0x6FFFE000)
+_UNKNOWN = (elf.DT_REL, 0x6000000F, 0x60000011, 0x6FFFE000)
 _NOTES_LIMIT = 1 << 24
-_NT_STAPSDT, _NT_BUILD_ATTRIBUTES = 3, (0x100, 0x101)
+_BUILD_ATTRIBUTES = (0x100, 0x101)  # types of note
 
 
 def find_words(fd: int, image: Image, step: Step) -> Words:
@@ -83,7 +89,7 @@ class _Search:
         self._known = [
             (s.sh_addr, s.sh_addr + s.sh_size)
             for s in image.sections
-            if s.sh_flags & SHF_ALLOC and (s.sh_type == _SHT_NOTE or s.name == ".interp")
+            if s.sh_flags & SHF_ALLOC and (s.sh_type == SHT_NOTE or s.name == ".interp")
         ]
         self._known = [(a, min(b, step.start)) for a, b in self._known if a < step.start]
 
@@ -98,15 +104,15 @@ class _Search:
     def _loaded(self) -> None:
         """Look at what the loader reads."""
         dynamic = self._dynamic()
-        got = dynamic.get(_DT_PLTGOT, 0)
-        sized = ((_DT_RELA, _DT_RELASZ), (_DT_JMPREL, _DT_PLTRELSZ), (_DT_RELR, _DT_RELRSZ))
+        got = dynamic.get(elf.DT_PLTGOT, 0)
+        sized = ((elf.DT_RELA, elf.DT_RELASZ), (elf.DT_JMPREL, elf.DT_PLTRELSZ), (elf.DT_RELR, elf.DT_RELRSZ))
         if any(dynamic.get(size) and at not in dynamic for at, size in sized):
             raise RefusalError("fix.address-tables")
         rela, jmprel, relr = ((dynamic.get(at, 0), dynamic.get(size, 0)) for at, size in sized)
         self._relocations([(at, size) for at, size in (rela, jmprel) if size])
         if relr[1]:
             self._relr(*relr)
-        self._first_words([got] * (_DT_PLTGOT in dynamic))
+        self._first_words([got] * (elf.DT_PLTGOT in dynamic))
 
     def _read(self, offset: int, size: int) -> bytes:
         return exactly(reader(self._fd), size, offset)
@@ -139,9 +145,9 @@ class _Search:
             raise RefusalError("fix.address-tables", address=f"{segment.p_vaddr:#x}")
         values: dict[int, int] = {}
         for place, (tag, value) in enumerate(dynamic_entries(self._fd, self._image)):
-            if tag in _UNKNOWN or (tag == _DT_PLTREL and value != _DT_RELA):
+            if tag in _UNKNOWN or (tag == elf.DT_PLTREL and value != elf.DT_RELA):
                 raise RefusalError("fix.unknown-relocations", tag=f"{tag:#x}")
-            if tag in values and tag in (_DT_RELA, _DT_JMPREL, _DT_RELR, _DT_PLTGOT):
+            if tag in values and tag in (elf.DT_RELA, elf.DT_JMPREL, elf.DT_RELR, elf.DT_PLTGOT):
                 raise RefusalError("fix.unknown-relocations", tag=f"{tag:#x}")
             values.setdefault(tag, value)
             if self._is_pointer(tag):
@@ -149,7 +155,7 @@ class _Search:
         return values
 
     def _is_pointer(self, tag: int) -> bool:
-        if tag == _DT_X86_64_PLT and self._image.e_machine == EM_X86_64:
+        if tag == elf.DT_X86_64_PLT and self._image.e_machine == EM_X86_64:
             return True
         return tag in _POINTERS or (0x6FFFFE00 <= tag <= 0x6FFFFEFF and tag not in _STRINGS)
 
@@ -304,11 +310,11 @@ class _Search:
     def _sections(self, others: Collection[str]) -> None:
         sections: list[Section] = []
         for section in self._image.sections:
-            if section.sh_type in (0, SHT_NOBITS) or not section.sh_size or section.name in others:
+            if section.sh_type in (SHT_NULL, SHT_NOBITS) or not section.sh_size or section.name in others:
                 continue
-            if section.sh_type == _SHT_SHNDX:
+            if section.sh_type == elf.SHT_SYMTAB_SHNDX:
                 raise RefusalError("fix.many-sections")
-            if section.sh_type in (_SHT_SYMTAB, _SHT_DYNSYM):
+            if section.sh_type in (SHT_SYMTAB, elf.SHT_DYNSYM):
                 self._symbols(section)
             elif section.name == ".note.stapsdt" or section.name.startswith(".gnu.build.attributes"):
                 self._notes(section)
@@ -316,7 +322,7 @@ class _Search:
                 continue
             elif debug.is_debug(section):
                 sections.append(section)
-            elif section.sh_type == _SHT_RELA:
+            elif section.sh_type == SHT_RELA:
                 self._kept_relocations(section)
         if sections:
             debug.find_words(self._fd, self._image, sections, self._step, self._words)
@@ -347,14 +353,14 @@ class _Search:
         for at, words in self._contents(table, _SYM):
             by_distance: dict[int, list[int]] = {}
             for k, (first, value) in enumerate(zip(words[0::3], words[1::3], strict=True)):
-                if not value or first >> 32 & 15 == _STT_TLS:
+                if not value or first >> 32 & 15 == elf.STT_TLS:
                     continue
                 shndx = first >> _SHNDX
                 if shndx in ranges:
                     low, high, moved = ranges[shndx]
                     if not low <= value <= high:
                         moved = distance(value)
-                elif shndx == _SHN_UNDEF:
+                elif shndx == elf.SHN_UNDEF:
                     moved = distance(value)  # the address of its entry in the procedure linkage table
                 else:
                     continue
@@ -378,9 +384,9 @@ class _Search:
             if end > len(data):
                 raise RefusalError("fix.address-tables")
             count = 0
-            if (name, kind) == (b"stapsdt", _NT_STAPSDT) and end - start >= 24:
+            if (name, kind) == (b"stapsdt", elf.NT_STAPSDT) and end - start >= 24:
                 count = 3
-            elif name.startswith(b"GA") and kind in _NT_BUILD_ATTRIBUTES and end - start == 16:
+            elif name.startswith(b"GA") and kind in _BUILD_ATTRIBUTES and end - start == 16:
                 count = 2
             for place in range(start, start + 8 * count, 8):
                 (value,) = _WORD.unpack_from(data, place)

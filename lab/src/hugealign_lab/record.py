@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from hugealign.elf.image import EM_AARCH64, EM_X86_64, Image, read_file
+from hugealign.elf.image import EM_AARCH64, EM_X86_64, PT_INTERP, Image, read_file
 from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.errors import HugealignError, NotElfError, NotRunnableError
 from hugealign.io.native import library
@@ -28,7 +28,6 @@ from hugealign_lab.tracefile import BLOCK, LAST, RAW, Description, TraceError
 _PLUGIN = os.path.join(os.path.dirname(__file__), "plugin.c")
 _MACHINES = {EM_X86_64: "x86_64", EM_AARCH64: "aarch64"}
 _SYSROOTS = {"aarch64": "/usr/aarch64-linux-gnu", "x86_64": "/usr/x86_64-linux-gnu"}
-_PT_INTERP = 3
 _VERSION = re.compile(r"version (\d+)\.")
 _INTERVAL = 0.2  # seconds between looks at the shared memory
 _PATIENCE = 1.0  # seconds for threads that are writing
@@ -126,7 +125,7 @@ def _output(path: str, option: str) -> str:
 
 def _sysroot(image: Image, program: str, machine: str) -> str | None:
     """Return the directory of another processor's libraries, if the dynamic linker that the file names is not here."""
-    interpreter = next((s for s in image.segments if s.p_type == _PT_INTERP), None)
+    interpreter = next((s for s in image.segments if s.p_type == PT_INTERP), None)
     if interpreter is None or os.environ.get("QEMU_LD_PREFIX"):
         return None
     with open(program, "rb") as stream:
