@@ -22,17 +22,17 @@ from hugealign.verification.result import FileReport
 from hugealign.verification.rules import Policy
 
 
-class Terms(Record):
-    """The settings that are the same for every file."""
+class Requirements(Record):
+    """The options that the check of one file needs; workers receive no more."""
 
     policy: Policy
     max_unpacked: int | None = None
 
 
-def check_path(task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[FileReport]:
+def check_path(task: Task, requirements: Requirements, passed: "Counter[str]") -> Iterator[FileReport]:
     """Yield the report on the file that *task* names, or on each program in it if it is an archive.
 
-    *passed* counts what is passed over.
+    *passed* counts the skipped files by kind.
     """
     path = task.path
     if task.problem:
@@ -55,11 +55,11 @@ def check_path(task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[Fil
             if e_type in (ET_REL, ET_CORE):
                 passed[OBJECT if e_type == ET_REL else OTHER] += 1
             else:
-                yield check_fd(fd, path, terms.policy)
+                yield check_fd(fd, path, requirements.policy)
         elif not what:
             passed[OTHER] += 1
         else:
-            yield from _archive(fd, task, terms, passed)
+            yield from _archive(fd, task, requirements, passed)
 
 
 def _opened(path: str) -> tuple[int, bool]:
@@ -79,20 +79,20 @@ def _opened(path: str) -> tuple[int, bool]:
         os.close(place)
 
 
-def _archive(fd: int, task: Task, terms: Terms, passed: "Counter[str]") -> Iterator[FileReport]:
+def _archive(fd: int, task: Task, requirements: Requirements, passed: "Counter[str]") -> Iterator[FileReport]:
     # Heavy, and not needed for plain files.
     from hugealign.io.unpacking import Budget
     from hugealign.verification.archives.programs import programs
 
     own: Counter[str] = Counter()
     reports = 0
-    budget = Budget(os.fstat(fd).st_size, terms.max_unpacked)
+    budget = Budget(os.fstat(fd).st_size, requirements.max_unpacked)
     for program in programs(fd, task.path, budget, own, named=task.named):
         reports += 1
         if program.problem:
             yield FileReport(program.path, problem=program.problem)
         else:
-            yield check_fd(program.fd, program.path, terms.policy)
+            yield check_fd(program.fd, program.path, requirements.policy)
     passed.update(own)
     if task.named and not reports:
         yield FileReport(task.path, problem=empty(task.path, own))

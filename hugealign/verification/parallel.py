@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError, cause
 from hugealign.verification.inputs import Step, Task
-from hugealign.verification.opening import Terms, check_path
+from hugealign.verification.opening import Requirements, check_path
 from hugealign.verification.result import FileReport
 
 _AHEAD = 4  # batches per process that may wait for an earlier one
@@ -26,11 +26,13 @@ _Checked = tuple[list[FileReport], "Counter[str]"]
 _CONTEXT = multiprocessing.get_context("fork")  # starts in 1 ms, with everything imported
 
 
-def results(steps: Iterable[Step], terms: Terms, jobs: int) -> Iterator[tuple[Step, list[FileReport], "Counter[str]"]]:
+def results(
+    steps: Iterable[Step], requirements: Requirements, jobs: int
+) -> Iterator[tuple[Step, list[FileReport], "Counter[str]"]]:
     """Yield *steps* in their order, each with the reports and counts that *jobs* processes make of it."""
     waiting: deque[tuple[Step, Future[_Checked]]] = deque()
     left = iter(steps)
-    pool = _Pool(terms, jobs)
+    pool = _Pool(requirements, jobs)
     try:
         while True:
             while len(waiting) < _AHEAD * jobs and (step := next(left, None)):
@@ -40,8 +42,8 @@ def results(steps: Iterable[Step], terms: Terms, jobs: int) -> Iterator[tuple[St
             step, future = waiting.popleft()
             if _died(future):
                 pool.stop()
-                reports, passed = _one_by_one(step.tasks, terms)
-                pool = _Pool(terms, jobs)
+                reports, passed = _one_by_one(step.tasks, requirements)
+                pool = _Pool(requirements, jobs)
                 waiting = deque((s, pool.submit(s.tasks) if not f.done() or _died(f) else f) for s, f in waiting)
             else:
                 reports, passed = future.result()
@@ -53,15 +55,15 @@ def results(steps: Iterable[Step], terms: Terms, jobs: int) -> Iterator[tuple[St
 class _Pool:
     """Processes that end when the pipe to them is closed: with us, or when we stop them."""
 
-    def __init__(self, terms: Terms, jobs: int) -> None:
+    def __init__(self, requirements: Requirements, jobs: int) -> None:
         theirs, self._ours = _CONTEXT.Pipe(duplex=False)
-        self._terms = terms
+        self._requirements = requirements
         self._executor = ProcessPoolExecutor(jobs, _CONTEXT, _begin, (theirs, self._ours))
 
     def submit(self, tasks: list[Task]) -> "Future[_Checked]":
         """Have *tasks* checked; if a process has died, the future holds that at once."""
         try:
-            return self._executor.submit(_check, tasks, self._terms)
+            return self._executor.submit(_check, tasks, self._requirements)
         except BrokenProcessPool as error:
             future: Future[_Checked] = Future()
             future.set_exception(error)
@@ -80,18 +82,18 @@ def _died(future: "Future[_Checked]") -> bool:
     return isinstance(future.exception(), BrokenProcessPool)
 
 
-def _one_by_one(tasks: list[Task], terms: Terms) -> _Checked:
+def _one_by_one(tasks: list[Task], requirements: Requirements) -> _Checked:
     """Check *tasks*; a file on which a process dies gets a report that says so."""
     reports: list[FileReport] = []
     passed: Counter[str] = Counter()
-    pool = _Pool(terms, 1)
+    pool = _Pool(requirements, 1)
     try:
         for task in tasks:
             future = pool.submit([task])
             if _died(future):
                 reports.append(FileReport(task.path, problem=Diagnosis("file.worker", task.path, {})))
                 pool.stop()
-                pool = _Pool(terms, 1)
+                pool = _Pool(requirements, 1)
             else:
                 more, counts = future.result()
                 reports += more
@@ -116,6 +118,6 @@ def _end_with(pipe: Connection) -> None:
     os._exit(1)
 
 
-def _check(tasks: list[Task], terms: Terms) -> _Checked:
+def _check(tasks: list[Task], requirements: Requirements) -> _Checked:
     passed: Counter[str] = Counter()
-    return [report for task in tasks for report in check_path(task, terms, passed)], passed
+    return [report for task in tasks for report in check_path(task, requirements, passed)], passed

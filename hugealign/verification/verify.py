@@ -11,7 +11,7 @@ from hugealign.io.progress import silent
 from hugealign.records import Record
 from hugealign.verification.compare import Comparison, pairs
 from hugealign.verification.inputs import Step, steps
-from hugealign.verification.opening import Terms, check_path, empty
+from hugealign.verification.opening import Requirements, check_path, empty
 from hugealign.verification.result import FileReport, Verification
 from hugealign.verification.rules import Policy
 from hugealign.verification.selection import Selection
@@ -68,16 +68,8 @@ def verify(
     selection, baseline = options.selection, options.baseline
     passed: Counter[str] = Counter()
     names = [paths] if isinstance(paths, str | os.PathLike) else paths
-    reports = check_all(
-        (os.fspath(name) for name in names),
-        options.policy,
-        recursive=options.recursive,
-        jobs=options.jobs,
-        max_unpacked=options.max_unpacked,
-        passed=passed,
-    )
     nothing, kept = 0, []
-    for number, report in enumerate(reports, 1):
+    for number, report in enumerate(check_all((os.fspath(name) for name in names), options, passed), 1):
         progress(f"{number:,} files")
         if options.allow_empty and report.problem and report.problem.code == "file.empty":
             nothing += 1
@@ -109,28 +101,19 @@ def compare(old: "Path", new: "Path", options: VerifyOptions = _DEFAULT) -> Comp
     return Comparison(tuple(pairs(side(new), side(old), fail_on)), fail_on)
 
 
-def check_all(
-    paths: "Iterable[str]",
-    policy: Policy,
-    *,
-    recursive: bool = False,
-    jobs: int = 1,
-    max_unpacked: int | None = None,
-    passed: "Counter[str] | None" = None,
-) -> "Iterator[FileReport]":
-    """Yield a report per program in *paths*, in their order, and a report on each path that holds none.
+def check_all(paths: "Iterable[str]", options: VerifyOptions, passed: "Counter[str]") -> "Iterator[FileReport]":
+    """Yield a report on each program in *paths*, in their order, and on each path without a program.
 
-    *recursive* allows directories; *jobs* processes check in parallel; *passed* adds up what was passed over.
+    *passed* counts the skipped files by kind.
     """
-    passed = Counter() if passed is None else passed
-    terms = Terms(policy, max_unpacked)
-    todo = steps(paths, recursive=recursive)
-    if jobs > 1:
+    requirements = Requirements(options.policy, options.max_unpacked)
+    todo = steps(paths, recursive=options.recursive)
+    if options.jobs > 1:
         from hugealign.verification.parallel import results
 
-        done: Iterator[_Checked] = results(todo, terms, jobs)
+        done: Iterator[_Checked] = results(todo, requirements, options.jobs)
     else:
-        done = _serial(todo, terms)
+        done = _serial(todo, requirements)
     reports, below = 0, Counter[str]()
     for step, checked, counts in done:
         for report in checked:
@@ -145,7 +128,7 @@ def check_all(
             reports, below = 0, Counter()
 
 
-def _serial(todo: "Iterable[Step]", terms: Terms) -> "Iterator[_Checked]":
+def _serial(todo: "Iterable[Step]", requirements: Requirements) -> "Iterator[_Checked]":
     for step in todo:
         passed: Counter[str] = Counter()
-        yield step, (report for task in step.tasks for report in check_path(task, terms, passed)), passed
+        yield step, (report for task in step.tasks for report in check_path(task, requirements, passed)), passed

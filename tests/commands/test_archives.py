@@ -23,11 +23,10 @@ import pytest
 
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io.unpacking import Budget, FileSource
-from hugealign.verification import rules
 from hugealign.verification.archives import OBJECT, OTHER
 from hugealign.verification.archives import tar as tar_reader
 from hugealign.verification.result import UNKNOWN, FileReport
-from hugealign.verification.verify import check_all
+from hugealign.verification.verify import VerifyOptions, check_all
 from tests.commands import archives
 from tests.support import ROOT
 from tests.trees import tar
@@ -43,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(path: Path, passed: "Counter[str] | None" = None, limit: int | None = None) -> list[FileReport]:
-    return list(check_all([str(path)], rules.Policy(), passed=passed, max_unpacked=limit))
+    return list(check_all([str(path)], VerifyOptions(max_unpacked=limit), Counter() if passed is None else passed))
 
 
 def names(reports: list[FileReport]) -> list[str]:
@@ -120,7 +119,7 @@ def test_static_archives(made: Path) -> None:
     for name in ("s.a", "mixed.a"):
         shutil.copy(made / name, walked)
     counts: Counter[str] = Counter()
-    assert [r.path for r in check_all([str(walked)], rules.Policy(), recursive=True, passed=counts)] == [
+    assert [r.path for r in check_all([str(walked)], VerifyOptions(recursive=True), counts)] == [
         f"{walked}/mixed.a!prog"
     ]
     assert counts[OBJECT] == 3
@@ -384,8 +383,9 @@ def test_no_zstd_program(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from hugealign.verification import rules, verify
-reports = sum(1 for _ in verify.check_all(sys.argv[2:], rules.Policy()))
+from collections import Counter
+from hugealign.verification import verify
+reports = sum(1 for _ in verify.check_all(sys.argv[2:], verify.VerifyOptions(), Counter()))
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(reports, int(peak.split()[1]) >> 10)
 """

@@ -7,8 +7,7 @@ import pytest
 
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.run.launch import IN_PLACE, STAGE, Launch, LaunchOptions, TextResult, has_tunable, prepare, with_tunable
-from hugealign.verification.rules import Policy
-from hugealign.verification.verify import check_all
+from hugealign.verification.verify import verify
 
 WHY = Diagnosis("thp.partial", "/a", {"huge": 1, "windows": 3})
 WHOLE, SHORT = TextResult("/a", STAGE, 3, 3), TextResult("/b", IN_PLACE, 3, 1, WHY)
@@ -50,7 +49,7 @@ def test_a_file_whose_headers_are_damaged(tmp_path: Path) -> None:
     path.write_bytes(_program(300 << 10)[:80])
     (text,) = prepare("/nonexistent", LaunchOptions(place=str(tmp_path / "none"), files=[str(path)])).texts
     assert text.diagnosis == Diagnosis("file.damaged", str(path), {"part": "program header table"})
-    (report,) = check_all([str(path)], Policy())
+    (report,) = verify(path).files
     assert report.problem
     assert report.problem.code == "file.damaged"
 

@@ -12,10 +12,9 @@ import pytest
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import UsageError
-from hugealign.verification import rules
 from hugealign.verification.inputs import names_from, parse_jobs
 from hugealign.verification.result import FileReport
-from hugealign.verification.verify import check_all
+from hugealign.verification.verify import VerifyOptions, check_all
 from tests.support import HUGEALIGN, run
 from tests.trees import PROGRAM, make, tar
 
@@ -24,7 +23,7 @@ JOBS = pytest.mark.parametrize("jobs", [1, 2, 5])
 
 def check(*paths: object, jobs: int = 1, passed: "Counter[str] | None" = None) -> list[FileReport]:
     words = [str(path) for path in paths]
-    return list(check_all(words, rules.Policy(), recursive=True, jobs=jobs, passed=passed))
+    return list(check_all(words, VerifyOptions(recursive=True, jobs=jobs), Counter() if passed is None else passed))
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ def test_nothing_to_check_says_what_was_there(tree: Path, jobs: int) -> None:
 
 
 def test_a_directory_needs_permission(tree: Path) -> None:
-    (report,) = check_all([str(tree)], rules.Policy())
+    (report,) = check_all([str(tree)], VerifyOptions(), Counter())
     assert report.problem == Diagnosis("file.directory", str(tree), {}, Remedy("recurse"))
 
 
@@ -167,7 +166,8 @@ def test_a_worker_that_is_killed(tmp_path: Path) -> None:
     """
     script = f"""
 import sys; sys.path.insert(0, {str(HUGEALIGN.parents[1])!r})
-from hugealign.verification import opening, rules, verify
+from collections import Counter
+from hugealign.verification import opening, verify
 import os, signal
 real = opening.check_fd
 def check_fd(fd, name, policy):
@@ -175,7 +175,7 @@ def check_fd(fd, name, policy):
     if name.endswith("77"): os.kill(os.getpid(), signal.SIGINT)
     return real(fd, name, policy)
 opening.check_fd = check_fd
-for report in verify.check_all([sys.argv[1]], rules.Policy(), recursive=True, jobs=2):
+for report in verify.check_all([sys.argv[1]], verify.VerifyOptions(recursive=True, jobs=2), Counter()):
     print(os.path.basename(report.path), report.problem.code if report.problem else report.verdict)
 """
     for number in range(100):
@@ -197,7 +197,8 @@ def test_a_large_file_costs_no_memory(tmp_path: Path) -> None:
 PEAK = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from hugealign.verification import rules, verify
-list(verify.check_all(sys.argv[2:], rules.Policy()))
+from collections import Counter
+from hugealign.verification import verify
+list(verify.check_all(sys.argv[2:], verify.VerifyOptions(), Counter()))
 print(int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) >> 10)
 """
