@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 
 from hugealign.diagnosis import render
-from hugealign.diagnosis.catalogue import ERROR, NOTE, WARNING, row
+from hugealign.diagnosis.catalogue import ERROR, WARNING, row
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.coverage import Coverage
 from hugealign.elf.image import Segment
@@ -15,8 +15,7 @@ from hugealign.verification.archives import LINK, OBJECT, OTHER
 from hugealign.verification.result import FAILED, OK, UNKNOWN, FileReport, Verification
 
 _WIDTH = 80
-#: Terminal attributes (ECMA-48, SGR): bold red, yellow, cyan, green.
-_COLOURS = {FAILED: "1;31", ERROR: "1;31", WARNING: "33", UNKNOWN: "33", NOTE: "36", OK: "32"}
+_SEVERITIES = {FAILED: ERROR, UNKNOWN: WARNING}  # whose colours verdicts have
 _PASSED = {OBJECT: "object file", OTHER: "other file", LINK: "further hard link"}
 
 
@@ -30,7 +29,7 @@ class Style(Record):
 
     def paint(self, text: str, meaning: str) -> str:
         """Return *text* in the colour of *meaning*, a verdict or a severity."""
-        return f"\x1b[{_COLOURS[meaning]}m{text}\x1b[0m" if self.colour else text
+        return render.painted(text, _SEVERITIES.get(meaning, meaning)) if self.colour else text
 
 
 def render_text(outcome: Verification, style: Style) -> str:

@@ -191,7 +191,7 @@ def test_colours_are_all_that_colour_adds() -> None:
     plain = rendered("text", reports)
     coloured = rendered("text", reports, colour=True)
     assert "\x1b" not in plain
-    assert "\x1b[1;31merror[HA001]\x1b[0m: " in coloured
+    assert "\x1b[31merror[HA001]\x1b[0m: " in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
 
 
