@@ -1,5 +1,6 @@
 """Helpers for file descriptors: close one after a block, write one completely, read from a forked child."""
 
+import marshal
 import os
 
 from hugealign.errors import NoProcError
@@ -7,6 +8,7 @@ from hugealign.errors import NoProcError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 
 class using:  # noqa: N801 - reads as what `with` does
@@ -66,3 +68,30 @@ def forked(work: "Callable[[], bytes]", alone: bool = False) -> tuple[int, int]:
         status = 0
     finally:
         os._exit(status)  # whatever happened, the parent reports it
+
+
+class SecondProcess:
+    """A process that does *work* while this one does other work; ^C ends both.
+
+    The result must be of types that `marshal` knows: numbers, bytes, lists, ....
+    """
+
+    def __init__(self, work: "Callable[[], Any]") -> None:
+        self._pid, self._fd = forked(lambda: marshal.dumps(work()))
+
+    def result(self, otherwise: "Callable[[], Any]") -> "Any":
+        """Wait for the work and return its result; if it failed, return that of *otherwise*."""
+        try:
+            with open(self._fd, "rb") as pipe:
+                data = pipe.read()
+        finally:
+            try:
+                _, status = os.waitpid(self._pid, 0)
+            except ChildProcessError:  # our parent made us ignore SIGCHLD, so the kernel kept no status (wait(2))
+                status = 0
+        if not status:
+            try:
+                return marshal.loads(data)  # noqa: S302 - from our own process
+            except EOFError:  # it failed, and its status was not kept
+                pass
+        return otherwise()

@@ -6,7 +6,7 @@ import signal
 import time
 from contextlib import suppress
 
-from hugealign.io.descriptors import forked
+from hugealign.io.descriptors import SecondProcess, forked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,14 +85,7 @@ def result(work: "Callable[[], Any]") -> "Any":
 
     That has to be something that `marshal` takes.
     """
-    pid, reading = forked(lambda: marshal.dumps(work()))
-    try:
-        with open(reading, "rb") as pipe:
-            answer = pipe.read()
-    finally:
-        with suppress(ChildProcessError):  # as in `Child`
-            os.waitpid(pid, 0)
-    return marshal.loads(answer) if answer else None  # noqa: S302  # our own
+    return SecondProcess(work).result(lambda: None)
 
 
 def collect(children: "Sequence[Child]", seconds: float) -> None:

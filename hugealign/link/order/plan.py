@@ -1,6 +1,5 @@
 """One link in the order of a profile: the words for the linker, and the build note."""
 
-import marshal
 import os
 import struct
 
@@ -8,7 +7,7 @@ from hugealign import orderfile
 from hugealign.elf import notes
 from hugealign.elf.windows import text_windows
 from hugealign.errors import HugealignError
-from hugealign.io.descriptors import forked, using
+from hugealign.io.descriptors import SecondProcess, using
 from hugealign.link import linkers
 from hugealign.link.order import dialects
 from hugealign.link.order.inputs import Sections, UnsplitObject, find, in_one_piece, pieces, whole
@@ -16,9 +15,6 @@ from hugealign.records import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from hugealign.elf.image import Image
     from hugealign.link.job import Job
     from hugealign.link.order.copies import Copies
@@ -306,24 +302,6 @@ class OrderedLink(Record):
         return f"order: {placed}; {len(objects)} of {count} objects without -ffunction-sections: {_some(objects)}"
 
 
-class SecondProcess:
-    """A process that does *work* while this one does other work that the linker also waits for.
-
-    The result must be of types that `marshal` knows: numbers, bytes, lists, ....
-    """
-
-    def __init__(self, work: "Callable[[], Any]") -> None:
-        self.work = work
-        self.pid, self.fd = forked(lambda: marshal.dumps(work()))
-
-    def result(self) -> "Any":
-        """Wait for the work and return its result; if it failed there, do it again here."""
-        with open(self.fd, "rb") as pipe:
-            data = pipe.read()
-        _, status = os.waitpid(self.pid, 0)
-        return self.work() if status else marshal.loads(data)  # noqa: S302 - from our own process
-
-
 def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:
     """Return the order that the settings of *job* name, for its link.  Raises HugealignError, which names the file.
 
@@ -341,7 +319,7 @@ def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:
     try:
         order = dialects.parse(data, path)
     finally:
-        identity, there = second.result()
+        identity, there = second.result(look)
     return OrderedLink(order.changed(identity=identity), form, linker, job, there)
 
 

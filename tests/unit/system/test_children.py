@@ -1,11 +1,13 @@
 """Children of a process whose parent had it ignore SIGCHLD: the kernel keeps no status of them."""
 
+import os
 import signal
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from hugealign.io.descriptors import SecondProcess
 from hugealign.system import children
 
 
@@ -19,6 +21,14 @@ def _sigchld(request: pytest.FixtureRequest) -> Iterator[None]:
 def test_what_a_function_returns() -> None:
     assert children.result(lambda: ("done", 3, None)) == ("done", 3, None)
     assert children.result(lambda: 1 // 0) is None
+
+
+def test_a_second_process() -> None:
+    """Its result may be of any size; if it fails or is killed, the other function is called."""
+    pid, *rest = SecondProcess(lambda: (os.getpid(), bytes(5 << 20), [(b"a", 1)])).result(lambda: 1 // 0)
+    assert (pid != os.getpid(), rest) == (True, [bytes(5 << 20), [(b"a", 1)]])
+    for failing in (lambda: 1 // 0, lambda: os.kill(os.getpid(), signal.SIGKILL)):
+        assert SecondProcess(failing).result(lambda: "done") == "done"
 
 
 def _hang() -> bytes:

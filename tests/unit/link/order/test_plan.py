@@ -1,8 +1,7 @@
-"""What an ordered link is to do: work beside it, and its note."""
+"""What an ordered link is to do: its order, and its note."""
 
-import os
-
-import pytest
+import hashlib
+from pathlib import Path
 
 from hugealign.elf.machines import X86_64
 from hugealign.elf.notes import BuildNote
@@ -10,21 +9,8 @@ from hugealign.link import linkers
 from hugealign.link.command import parse
 from hugealign.link.job import Job
 from hugealign.link.order.dialects import LinkOrder
-from hugealign.link.order.plan import OrderedLink, SecondProcess
+from hugealign.link.order.plan import OrderedLink, read
 from hugealign.settings import PAGE_SIZE, Settings
-
-
-def test_work_beside() -> None:
-    """Of any size; what fails there is done here, and fails here."""
-    here = os.getpid()
-    beside = SecondProcess(lambda: (os.getpid(), bytes(5 << 20), [(b"a", 1)]))
-    pid, *rest = beside.result()
-    assert (pid != here, rest) == (True, [bytes(5 << 20), [(b"a", 1)]])
-    assert SecondProcess(lambda: "done" if os.getpid() == here else 1 // 0).result() == "done"
-    with pytest.raises(ZeroDivisionError):
-        SecondProcess(lambda: 1 // 0).result()
-    killed = SecondProcess(lambda: "done" if os.getpid() == here else os.kill(os.getpid(), 9))
-    assert killed.result() == "done"
 
 
 def test_the_note_is_the_one_that_verify_reads() -> None:
@@ -33,3 +19,13 @@ def test_the_note_is_the_one_that_verify_reads() -> None:
     made = OrderedLink(order, linkers.SCRIPT, linkers.named("bfd"), job)
     packed = BuildNote(1 << 21, 0, 0, 3, padded=True, profile=b"i" * 20, functions=7, threshold=4096).pack()
     assert made.note() == packed[:24] + bytes(4) + packed[28:]  # but for the version
+
+
+def test_a_long_order_is_read_as_a_short_one(tmp_path: Path) -> None:
+    """A second process computes its checksum meanwhile."""
+    path = tmp_path / "order"
+    for lines in (1, 100_000):
+        path.write_text("# hugealign.order/1\n" + "".join(f"f{i}\tsamples=1\n" for i in range(lines)))
+        job = Job("ld.lld", [], [], parse([]), X86_64, Settings(page_size=PAGE_SIZE, profile=str(path)))
+        order = read(linkers.SYMBOLS, linkers.named("lld"), job).order
+        assert (len(order.names), order.identity) == (lines, hashlib.sha256(path.read_bytes()).digest()[:20])
