@@ -18,6 +18,7 @@ PAD_OBJECT = "pad-x86_64.o"
 
 #: The forms of an order: a script, lld's list of symbols, gold's list of sections, copies of the inputs for mold.
 SCRIPT, SYMBOLS, SECTIONS, COPIES = "script", "symbols", "sections", "copies"
+_KEEP_PAD = ("-u", "__hugealign_pad")  # despite --gc-sections
 
 
 class Linker:
@@ -48,7 +49,11 @@ class Linker:
     dense = False
     #: The form in which the linker takes an order of functions, None if it takes none.
     form: str | None = None
-    #: The option for the base of an image, if that has to be on a window.
+    #: The options beside the page size that put the text on a window boundary of its own, and keep the pad.
+    options: tuple[str, ...] = ("-z", "separate-code")
+    #: The address of a program that is not position-independent, None for that of its processor.
+    image_base: int | None = None
+    #: The option for it, if it has to be on a window.
     base_option = ""
     #: The file name of a script that a link with an order needs besides, None if it needs none.
     order_script: str | None = None
@@ -67,19 +72,17 @@ class Linker:
         our ``-z`` options come last, since the last one wins.  *pad* and *script* are paths.
         """
         before = ["-T", script] if script else []
-        return [*before, *user, pad, *self.flags(page_size)]
-
-    def image_base(self, machine: Machine) -> int:
-        """Return where the linker puts a program at fixed addresses."""
-        return machine.base
+        return [*before, *user, pad, "-z", f"max-page-size={page_size:#x}", *self.options]
 
     def base(self, command: Command, page_size: int, machine: Machine) -> list[str]:
-        """Return the option that puts a program at fixed addresses on a window, if its usual base is on none.
+        """Return the option that puts a program at fixed addresses on a window, if its usual base is not on one.
 
         Without it GNU ld rounds the base down, at times to 0, where ordinary users may map nothing (mmap_min_addr).
         """
-        moves = not command.position_independent and command.image_base is None and self.image_base(machine) % page_size
-        return [f"{self.base_option}={page_size:#x}"] if self.base_option and moves else []
+        if not self.base_option or command.position_independent or command.image_base is not None:
+            return []
+        base = machine.base if self.image_base is None else self.image_base
+        return [f"{self.base_option}={page_size:#x}"] if base % page_size else []
 
     def default_script(self, _command: Command) -> list[str]:
         """Return the words that have the linker read the user's default script, where our script would hide it."""
@@ -92,10 +95,6 @@ class Linker:
     def order_words(self, form: str, path: str) -> list[str]:
         """Return the options that give the linker the order at *path*, in a *form* that it reads."""
         return ["-T" if form == SCRIPT else "--section-ordering-file", path]
-
-    def flags(self, page_size: int) -> list[str]:
-        """Return the options that put the text on a window boundary of its own."""
-        return ["-z", f"max-page-size={page_size:#x}", "-z", "separate-code"]
 
 
 class Bfd(Linker):
@@ -148,16 +147,10 @@ class Mold(Linker):
     mark = "mold"
     padded = pad_section = "~hugealign.pad"
     dense = True
+    options = ("-z", "separate-code", *_KEEP_PAD)
+    image_base = 2 << 20
     base_option = "--image-base"
     form = COPIES  # it has no option for an order, and sorts output sections of code by name
-
-    def flags(self, page_size: int) -> list[str]:
-        """Return the default options, and ``-u`` so that --gc-sections keeps the pad."""
-        return ["-u", "__hugealign_pad", *super().flags(page_size)]
-
-    def image_base(self, _machine: Machine) -> int:
-        """Return 2 MiB."""
-        return 2 << 20
 
 
 class Gold(Linker):
@@ -171,11 +164,8 @@ class Gold(Linker):
     mark = "GNU gold"
     two_pass = True
     dense = True
+    options = _KEEP_PAD
     form = SECTIONS
-
-    def flags(self, page_size: int) -> list[str]:
-        """Return gold's options for it."""
-        return ["-z", f"max-page-size={page_size:#x}", "-u", "__hugealign_pad"]
 
 
 def identify(path: str, version: str | None = None) -> Linker | None:
@@ -214,13 +204,8 @@ class Wild(Linker):
     retained = True
     declared = True
     dense = True
-    form = (
-        COPIES  # it has no option for an order; output sections of code lie in the order in which it reads their names
-    )
-
-    def flags(self, page_size: int) -> list[str]:
-        """Return wild's option for it."""
-        return ["-z", f"max-page-size={page_size:#x}"]
+    options = ()
+    form = COPIES  # it has no option for an order; output sections of code lie as it reads their names
 
 
 #: The linkers that have recipes, by their names there.
