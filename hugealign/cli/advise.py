@@ -5,7 +5,7 @@ import os
 import shutil
 
 from hugealign.cli import launching, output
-from hugealign.cli.arguments import TARGET, SplitParser, add_json, count, interval
+from hugealign.cli.arguments import TARGET, SplitParser, add_json, add_output, count, interval
 from hugealign.diagnosis import documents
 from hugealign.errors import STATUSES, HugealignError, UsageError
 from hugealign.io.progress import Progress
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--cpu", metavar="NAME", help="estimate for this processor (default: this machine's)")
     add("-v", "--verbose", action="store_true", help="show the measurements behind the answer")
     add_json(add, f"schema {Advice.SCHEMA}")
-    add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
+    add_output(add)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,6 +13,8 @@ from hugealign.settings import OWN
 TARGET = "PID|NAME|UNIT"
 
 _PAGE_SIZE = "the huge page size (default: that of the file's processor: 1M for s390x, 32M for LoongArch, else 2M)"
+#: The severities from which a finding counts.
+FAIL_ON = ("error", "warning", "note", "never")
 _COUNT_LIMIT = 10**9
 _SECONDS_LIMIT = 10**6
 
@@ -103,6 +105,11 @@ class SplitParser(StrictParser):
 def add_json(add: "Callable[..., Any]", summary: str) -> None:
     """Add ``--json``, by which every report is printed for programs, by calling *add*."""
     add("--json", action="store_true", help=f"print JSON, {summary}")
+
+
+def add_output(add: "Callable[..., Any]", what: str = "report") -> None:
+    """Add ``-o``, the file to which *what* is written, by calling *add*."""
+    add("-o", "--output", metavar="FILE", help=f"write the {what} to FILE (default: stdout)")
 
 
 def add_page_size(add: "Callable[..., Any]") -> None:

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from hugealign.cli.arguments import add_json, add_page_size, page_size
+from hugealign.cli.arguments import FAIL_ON, add_json, add_output, add_page_size, page_size
 from hugealign.errors import UsageError
 
 EPILOG = """\
@@ -34,12 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_page_size(add)
     add(
         "--fail-on",
-        choices=("error", "warning", "note", "never"),
+        choices=FAIL_ON,
         default="error",
         help="the lowest severity of a new finding that makes NEW worse (default: error)",
     )
     add_json(add, "schema hugealign.compare/1 (orders: hugealign.order-diff/1)")
-    add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
+    add_output(add)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -37,15 +37,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Declare what a map is made of."""
     add = parser.add_argument
     add("profiles", nargs="+", metavar="PROFILE", help="a profile that `hugealign order` reads; several are added up")
-    add(
-        "-b",
-        "--binary",
-        metavar="EXE",
-        help="the program or library (default: the only program that the profiles name)",
-    )
+    profiled.add_binary(add)
     add("--order", metavar="ORDER", help="an order file (default: compute the order from the profiles)")
-    profiled.add_max_unpacked(add)
-    profiled.add_debuginfo(add)
+    profiled.add_reading(add)
     add_page_size(add)
 
 
@@ -53,12 +47,11 @@ def mapped(args: argparse.Namespace, command: str) -> "Map":
     """Return the map of the inputs in *args*, for *command*.  Raises HugealignError."""
     gc.disable()  # as for `order`
     from hugealign.map.draw import heat_map
-    from hugealign.profile.ran import ProfileOptions, what_ran
+    from hugealign.profile.ran import what_ran
 
     size = page_size(args.page_size)
-    options = ProfileOptions(max_unpacked=profiled.max_unpacked(args), debuginfo=args.debuginfo)
     binary = args.binary or profiled.only_program(command, args.profiles)
-    return heat_map(what_ran(binary, args.profiles, options, warn=messages.warning), size, args.order)
+    return heat_map(what_ran(binary, args.profiles, profiled.options(args), warn=messages.warning), size, args.order)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ import argparse
 import gc
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_json, percentage
+from hugealign.cli.arguments import add_json, add_output, percentage
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.progress import Progress
@@ -54,16 +54,15 @@ def _configure_reduce(parser: argparse.ArgumentParser) -> None:
         metavar="EXE",
         help="a program or library that ran; may be repeated (default: those on this machine that the profiles name)",
     )
-    add("-o", "--output", metavar="FILE", help="write the counts to FILE (default: stdout)")
+    add_output(add, "counts")
     add("--blocks", action="store_true", help="also count blocks within functions, for `order --blocks`")
-    profiled.add_max_unpacked(add)
-    profiled.add_debuginfo(add)
+    profiled.add_reading(add)
 
 
 def _configure_merge(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("files", nargs="+", metavar="FILE", help="a file of counts, compressed or not")
-    add("-o", "--output", metavar="FILE", help="write the sum to FILE (default: stdout)")
+    add_output(add, "sum")
     add(
         "--weight",
         action="append",
@@ -79,12 +78,7 @@ def _configure_drift(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("order", metavar="ORDER", help="an order file")
     add("profiles", nargs="+", metavar="PROFILE", help="a profile; several are added up")
-    add(
-        "-b",
-        "--binary",
-        metavar="EXE",
-        help="the program or library (default: the only program that the profiles name)",
-    )
+    profiled.add_binary(add)
     add(
         "--threshold",
         type=percentage,
@@ -94,8 +88,7 @@ def _configure_drift(parser: argparse.ArgumentParser) -> None:
         "(default: 5)",
     )
     add_json(add, "schema hugealign.order-drift/1")
-    profiled.add_max_unpacked(add)
-    profiled.add_debuginfo(add)
+    profiled.add_reading(add)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -141,13 +134,12 @@ def _drift(args: argparse.Namespace) -> int:
     from hugealign.cli import output
     from hugealign.diagnosis import documents
     from hugealign.ordering import drift
-    from hugealign.profile.ran import ProfileOptions
 
     drifted = drift.drift(
         args.order,
         args.profiles,
         args.binary or profiled.only_program("profile drift", args.profiles),
-        ProfileOptions(max_unpacked=profiled.max_unpacked(args), debuginfo=args.debuginfo),
+        profiled.options(args),
         warn=messages.warning,
     )
     report = drift.Report(drifted, args.threshold / 100)

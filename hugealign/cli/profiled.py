@@ -9,9 +9,24 @@ from collections.abc import Callable
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.units import parse_size, printable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hugealign.profile.ran import ProfileOptions
 
-def add_debuginfo(add: Callable[..., object]) -> None:
-    """Declare the option for the places of debug files."""
+
+def add_binary(add: Callable[..., object]) -> None:
+    """Add ``--binary``, the one program that ran, by calling *add*."""
+    default = "default: the only program that the profiles name"
+    add("-b", "--binary", metavar="EXE", help=f"the program or library ({default})")
+
+
+def add_reading(add: Callable[..., object]) -> None:
+    """Add the options that say how profiles are read, by calling *add*."""
+    add(
+        "--max-unpacked",
+        metavar="SIZE",
+        help="refuse profiles that decompress to more (default: 64M plus 128 times their own size)",
+    )
     add(
         "--debuginfo",
         action="append",
@@ -21,18 +36,16 @@ def add_debuginfo(add: Callable[..., object]) -> None:
     )
 
 
-def add_max_unpacked(add: Callable[..., object]) -> None:
-    """Declare the option for the size of what packed profiles unpack to, by calling *add*."""
-    add(
-        "--max-unpacked",
-        metavar="SIZE",
-        help="refuse profiles that decompress to more (default: 64M plus 128 times their own size)",
-    )
-
-
 def max_unpacked(args: argparse.Namespace) -> int | None:
     """Return the limit for unpacked profiles in bytes; None for the default.  Raises UsageError."""
     return None if args.max_unpacked is None else parse_size(args.max_unpacked, "--max-unpacked")
+
+
+def options(args: argparse.Namespace) -> "ProfileOptions":
+    """Return how *args* say that profiles are read.  Raises UsageError."""
+    from hugealign.profile.ran import ProfileOptions
+
+    return ProfileOptions(max_unpacked=max_unpacked(args), debuginfo=args.debuginfo)
 
 
 def only_program(command: str, profiles: list[str]) -> str:

@@ -3,7 +3,7 @@
 import argparse
 
 from hugealign.cli import output
-from hugealign.cli.arguments import SplitParser, add_json
+from hugealign.cli.arguments import SplitParser, add_json, add_output
 from hugealign.cli.measure import add_measuring, measuring
 from hugealign.diagnosis import documents
 from hugealign.errors import STATUSES, UsageError
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--place", metavar="DIR", default="hugealign-tune", help="keep the builds in DIR (default: %(default)s)")
     add_measuring(add)
     add_json(add, f"schema {Measurement.SCHEMA}")
-    add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
+    add_output(add)
 
 
 def run(args: argparse.Namespace) -> int:

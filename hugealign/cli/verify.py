@@ -5,7 +5,7 @@ import os
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import StrictParser, add_form, add_json, add_page_size, page_size
+from hugealign.cli.arguments import FAIL_ON, StrictParser, add_form, add_json, add_output, add_page_size, page_size
 from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.units import parse_size
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _MOST_WINDOWS = 1 << 20
 _MOST_EDITS = 50  # files whose edits are tried; each takes some milliseconds
-_FAIL_ON = ("error", "warning", "note", "never")
 _FORMS = ("text", "sarif", "github", "junit", "gcc")  # of hugealign.verification.formats
 
 PARSER = StrictParser
@@ -96,7 +95,7 @@ def _add_demands(group: "argparse._ArgumentGroup") -> None:
     add("--ignore", action="append", metavar="IDS", help="do not check these rules")
     add(
         "--fail-on",
-        choices=_FAIL_ON,
+        choices=FAIL_ON,
         help="the lowest severity that fails a file (default: error)",
     )
     add("--baseline", metavar="FILE", help="accept the findings in FILE, the --json of an earlier run")
@@ -113,7 +112,7 @@ def _add_output(group: "argparse._ArgumentGroup") -> None:
     form = group.add_mutually_exclusive_group()
     add_json(form.add_argument, "schema hugealign.verify/1")
     add_form(form.add_argument, _FORMS, "format of the report (default: text); json: --json")
-    add("-o", "--output", metavar="FILE", help="write the report to FILE (default: stdout)")
+    add_output(add)
     volume = group.add_mutually_exclusive_group()
     volume.add_argument("-q", "--quiet", action="store_true", help="text: leave out files that are ok")
     volume.add_argument(
@@ -205,8 +204,8 @@ def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection"
     from hugealign.verification.selection import Selection
 
     level = config.chosen("fail-on", args.fail_on, "error")
-    if level.value not in _FAIL_ON:
-        raise UsageError(f"{level.where}: not one of {', '.join(_FAIL_ON)}")
+    if level.value not in FAIL_ON:
+        raise UsageError(f"{level.where}: not one of {', '.join(FAIL_ON)}")
     select, ignore = config.chosen("select", args.select), config.chosen("ignore", args.ignore)
     places = (select.where, ignore.where)
     return Selection(select.value, ignore.value, level.value, config.exceptions, places)
