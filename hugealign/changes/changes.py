@@ -94,7 +94,7 @@ def find(named: Sequence[str] = ()) -> tuple[list[Change], list[tuple[str, Excep
     errors: dict[str, Exception] = {}
     for code, (seen, _) in KINDS.items():
         try:
-            changes += (_change(code, fields) for fields in seen())
+            changes += seen()
         except UnreadableError as error:
             errors[error.diagnosis.subject] = error
         except (OSError, HugealignError) as error:
@@ -115,14 +115,10 @@ def _named(changes: Sequence[Change], what: str) -> Iterator[Change]:
         if change.subject in (what, f"{what}.service", path):
             yield change
         elif copies:
-            yield _change("change.store", _store(change.subject, copies))
+            yield _store(change.subject, copies)
     # A store on a file system that others mounted is found by its name alone.
     if os.path.ismount(path) and path not in [change.subject for change in changes] and (there := store.entries(path)):
-        yield _change("change.store", _store(path, there))
-
-
-def _change(code: str, fields: "_Fields") -> Change:
-    return Change(Diagnosis(code, *fields[:3]), *fields[3:])
+        yield _store(path, there)
 
 
 def undo(change: Change) -> Undone:
@@ -136,13 +132,8 @@ def undo(change: Change) -> Undone:
     return Undone(change)
 
 
-#: The fields of a change behind its code.
-_Fields = (
-    tuple[str, Mapping[str, int | str], Remedy]
-    | tuple[str, Mapping[str, int | str], Remedy, int]
-    | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy]]
-    | tuple[str, Mapping[str, int | str], Remedy, int, Sequence[StoredCopy], MachineNow]
-)
+def _change(code: str, subject: str, facts: Mapping[str, int | str], remedy: Remedy, **fields: Any) -> Change:
+    return Change(Diagnosis(code, subject, facts, remedy), **fields)
 
 
 def _run(*words: str) -> Remedy:
@@ -150,18 +141,19 @@ def _run(*words: str) -> Remedy:
     return Remedy("undo", words, ROOT if os.geteuid() else "")
 
 
-def _machine() -> Iterator[_Fields]:
+def _machine() -> Iterator[Change]:
     there = machine.in_force()
     if there is not None:
         facts = {"parts": len(there.state.held), "size": there.state.memory}
-        yield state.path(), facts, _run("hugealign", "disable", "--all"), there.state.since, (), there
+        undo_all = _run("hugealign", "disable", "--all")
+        yield _change("change.machine", state.path(), facts, undo_all, time=there.state.since, machine=there)
 
 
 def _disable_all(_: Change) -> None:
     machine.disable_all()
 
 
-def _services() -> Iterator[_Fields]:
+def _services() -> Iterator[Change]:
     names = {os.path.basename(path) for path in _units(f"{dropins.helper('')}*.service", dropins.MARK)}
     units = {name.removeprefix(dropins.helper("")).replace("\\x40", "@") for name in names}
     drop_ins = _units("*.d/hugealign.conf", dropins.MARK)
@@ -170,7 +162,7 @@ def _services() -> Iterator[_Fields]:
     with suppress(HugealignError):
         known = state.read()  # those of the whole machine are undone with it
     for unit in sorted(units.difference(known.services() if known else ())):
-        yield unit, {}, _run("hugealign", "disable", unit)
+        yield _change("change.service", unit, {}, _run("hugealign", "disable", unit))
 
 
 def _disable(change: Change) -> None:
@@ -192,15 +184,16 @@ def _text(path: str, limit: int = _LIMIT) -> str:
         raise UnreadableError.of(diagnosed(path, error)) from error
 
 
-def _hooks() -> Iterator[_Fields]:
+def _hooks() -> Iterator[Change]:
     places = hooks.looked_in()
     for path in hooks.files():
         if hooks.is_ours(_parsed(path).get("hook")):
             unread = "" if os.path.dirname(path) in places else ":".join(places)
-            yield path, {"places": unread, "said": hooks.said()}, _run("rm", "--", path)
+            facts = {"places": unread, "said": hooks.said()}
+            yield _change("change.hook", path, facts, _run("rm", "--", path))
 
 
-def _runtimes() -> Iterator[_Fields]:
+def _runtimes() -> Iterator[Change]:
     try:
         configuration = tomllib.loads(_text(_CONTAINERD))
     except (ValueError, RecursionError):
@@ -210,7 +203,7 @@ def _runtimes() -> Iterator[_Fields]:
         stages = given.values() if isinstance(given, dict) else ()
         if any(hooks.is_ours(hook) for stage in stages if isinstance(stage, list) for hook in stage):
             facts = {"runtime": runtime, "specification": specification}
-            yield _CONTAINERD, facts, Remedy("remove-runtime")
+            yield _change("change.runtime", _CONTAINERD, facts, Remedy("remove-runtime"))
 
 
 def _specifications(name: str, table: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -235,14 +228,15 @@ def _remove(change: Change) -> None:
     hooks.forget()
 
 
-def _examples() -> Iterator[_Fields]:
+def _examples() -> Iterator[Change]:
     for pattern in ("*.timer", "*.service"):  # a timer first: it starts its service again
         for path in _units(pattern, EXAMPLE):
             words = shlex.quote(os.path.basename(path)), shlex.quote(path)
-            yield path, {}, _run("sh", "-c", "systemctl disable --now {} && rm -- {}".format(*words))
+            remove = _run("sh", "-c", "systemctl disable --now {} && rm -- {}".format(*words))
+            yield _change("change.example", path, {}, remove)
     for path in (*_units("*.d/*.conf", EXAMPLE), *_FOR_APT):
         if EXAMPLE in _text(path, _HEAD):
-            yield path, {}, _run("rm", "--", path)
+            yield _change("change.example", path, {}, _run("rm", "--", path))
 
 
 def _remove_example(change: Change) -> None:
@@ -261,7 +255,7 @@ def _remove_example(change: Change) -> None:
             programs.systemctl("daemon-reload")
 
 
-def _stores() -> Iterator[_Fields]:
+def _stores() -> Iterator[Change]:
     ours = [mounts.text(m.place) for m in mounts.seen() if _is_store(m)]
     for place in dict.fromkeys((*ours, store.DEFAULT, oci.STORE)):
         try:
@@ -270,12 +264,13 @@ def _stores() -> Iterator[_Fields]:
                 yield _store(place, there)
         except OSError as error:  # the containers' store is root's alone
             if place in ours:
-                yield place, {"unseen": error_name(error)}, _undoing(place)
+                yield _change("change.store", place, {"unseen": error_name(error)}, _undoing(place))
 
 
-def _store(place: str, there: Sequence[StoredCopy]) -> _Fields:
+def _store(place: str, there: Sequence[StoredCopy]) -> Change:
     sizes = {copy.identity: copy.size for copy in there}
-    return place, {"copies": len(sizes), "size": sum(sizes.values())}, _undoing(place), 0, there
+    facts = {"copies": len(sizes), "size": sum(sizes.values())}
+    return _change("change.store", place, facts, _undoing(place), copies=there)
 
 
 def _undoing(place: str) -> Remedy:
@@ -293,7 +288,7 @@ def _drop(change: Change) -> None:
         raise DiagnosedError("store.not-removed", others=store.others(place))
 
 
-def _fixed() -> Iterator[_Fields]:
+def _fixed() -> Iterator[Change]:
     yield from _journaled(journal.FIXED, _fix_of, lambda path: ("hugealign", "fix", "--undo", path))
 
 
@@ -308,7 +303,7 @@ def _restore(change: Change) -> None:
     fix(places.real(change.subject), FixOptions(undo=True, in_place=True, one_name=True))
 
 
-def _replaced() -> Iterator[_Fields]:
+def _replaced() -> Iterator[Change]:
     yield from _journaled(journal.REPLACED, _huge_of, lambda path: ("hugealign", "warm", "--undo", path))
 
 
@@ -334,7 +329,7 @@ def _journaled(
     kind: str,
     look: Callable[[Entry], Mapping[str, int | str] | None],
     command: Callable[[str], Sequence[str]],
-) -> Iterator[_Fields]:
+) -> Iterator[Change]:
     """Yield the files of one *kind* that *look* still finds changed; take the others out of the journal.
 
     Raises UnreadableError.
@@ -351,7 +346,8 @@ def _journaled(
         if facts is None:
             gone.add(entry)
         else:
-            yield entry.path, facts, Remedy("undo", tuple(command(entry.path))), entry.time
+            undoing = Remedy("undo", tuple(command(entry.path)))
+            yield _change(f"change.{kind}", entry.path, facts, undoing, time=entry.time)
     with suppress(OSError, HugealignError):  # there is none, or it cannot be written
         # Look again, now that no other process is at work: what was about to be changed may have been changed since.
         journal.prune(lambda entry: entry not in gone or _looked(entry, look) is not None)
@@ -370,11 +366,12 @@ def _looked(entry: Entry, look: Callable[[Entry], Mapping[str, int | str] | None
         return {"unseen": str(why.facts.get("error") or why.code)} if os.path.lexists(entry.path) else None
 
 
-def _caches() -> Iterator[_Fields]:
+def _caches() -> Iterator[Change]:
     place = resources.cache()
     sizes = [os.lstat(os.path.join(at, name)).st_size for at, _, names in os.walk(place) for name in names]
     if os.path.isdir(place):
-        yield place, {"files": len(sizes), "size": sum(sizes)}, Remedy("undo", ("rm", "-r", "--", place))
+        facts = {"files": len(sizes), "size": sum(sizes)}
+        yield _change("change.cache", place, facts, Remedy("undo", ("rm", "-r", "--", place)))
 
 
 def _remove_cache(change: Change) -> None:
@@ -384,7 +381,7 @@ def _remove_cache(change: Change) -> None:
 
 
 #: What is looked for, in the order in which it is undone: what would stage, fix or warm again comes first.
-KINDS: dict[str, tuple[Callable[[], Iterator[_Fields]], Callable[[Change], None]]] = {
+KINDS: dict[str, tuple[Callable[[], Iterator[Change]], Callable[[Change], None]]] = {
     "change.machine": (_machine, _disable_all),
     "change.service": (_services, _disable),
     "change.hook": (_hooks, _remove),
