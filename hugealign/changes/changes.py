@@ -177,7 +177,7 @@ def _units(pattern: str, mark: str) -> Iterator[str]:
 
 
 def _text(path: str, limit: int = _LIMIT) -> str:
-    """Return the beginning of the regular file at *path*, nothing of anything else.  Raises UnreadableError."""
+    """Return the beginning of the file at *path*; empty if it is not a regular file.  Raises UnreadableError."""
     try:
         return hooks.text(path, limit)
     except FileError as error:

@@ -56,7 +56,7 @@ examples:
   hugealign fix --dry-run /usr/sbin /usr/lib      which would gain the most
   hugealign fix -r .venv                          all libraries of its wheels
 """
-#: Of these another link would have as many: a boot loader's addresses, and a copy that ended too soon.
+#: What another link would not change: addresses for a boot loader, and a copy that is incomplete.
 _NOT_OF_THE_LINK = ("file.truncated", "fix.physical-addresses")
 STATUS = {
     0: "done, or nothing to do",

@@ -67,7 +67,7 @@ def keep_apart(outputs: "Mapping[str, str | None]", inputs: "Iterable[str | None
 
     *outputs* are the values of the options that write, by option.
     """
-    # What is no regular file takes everything, as /dev/null does.
+    # Several reports may go to a device or a pipe, as to /dev/null.
     written = {option: out for option, out in outputs.items() if out and out != "-" and not _is_special(out)}
     if not written:
         return

@@ -29,7 +29,7 @@ _MOST_SIZE = 1 << 32  # of a section, a block, a distance; as clang's own reader
 _LONG = (1 << 64) - 1
 MOST = 1 << 22  # blocks of one file; the largest programs have half as many
 MOST_BYTES = 1 << 28  # of all maps of one file
-MOST_OF_FUNCTION = 1 << 16  # blocks of one function; of one with more, no more than one more are kept
+MOST_OF_FUNCTION = 1 << 16  # blocks of one function; a function with more keeps one more, which shows that
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Block:
 class _Reader:
     """Read the numbers of *data* one by one.  Raises MalformedElfError at its end.
 
-    *left* is how many blocks more there may be.
+    *left* is how many more blocks the file may have.
     """
 
     __slots__ = ("at", "data", "end", "left", "order", "wide")
@@ -109,7 +109,10 @@ def require_blocks(path: str | os.PathLike[str], wanted: Container[int]) -> dict
 
 
 def fit(blocks: Sequence[Block], start: int, size: int) -> bool:
-    """Whether *blocks* can be those of a function of *size* bytes at *start*, the entry first; that has several."""
+    """Return whether *blocks* fit into a function of *size* bytes at *start*.
+
+    A function has at least two blocks, the entry first, and no block twice.
+    """
     return (
         1 < len(blocks) <= MOST_OF_FUNCTION
         and blocks[0].number == 0
@@ -140,7 +143,7 @@ def _read(fd: int, image: Image, wanted: Container[int] | None) -> dict[int, lis
 
 
 def _reader(fd: int, image: Image, section: Section) -> _Reader:
-    """Return a reader of *section*, none of which may be a hole: as numbers, zeros take the longest."""
+    """Return a reader of *section*, which may not have holes: zeros take the longest to read."""
     name = printable(section.name) or "the map of blocks"
     end = section.sh_offset + section.sh_size
     if end > image.file_size:

@@ -19,14 +19,14 @@ from hugealign.io.descriptors import file_at
 
 _CHUNK = 1 << 24  # bytes of code that are looked at together
 _MOST = 1 << 29  # bytes of code in all
-_CALLS = 1 << 23  # of all functions; the largest programs have half as many
+_CALLS = 1 << 23  # calls in one file; the largest programs have half as many
 _KINDS = {EM_X86_64: (scan.CALL,), EM_AARCH64: (scan.BRANCH,)}
 
 
 class Pairs:
-    """Pairs of *functions*, from the file at *path*, as `read` finds them; none is paired with itself.
+    """Pairs of different *functions* in the file at *path*, as `read` finds them.
 
-    The file is read at the first question, since an order may not need to know.
+    The file is read at the first use, since not every order needs the pairs.
     """
 
     def __init__(self, path: str | os.PathLike[str], functions: Functions) -> None:

@@ -17,7 +17,7 @@ _NO_CODE = -1
 
 
 class CallSites:
-    """The code of the file at *path*, whose headers are *image*.  If it cannot be read, every address is possible."""
+    """The code of the file at *path* with the headers *image*; if it cannot be read, every address is possible."""
 
     def __init__(self, path: str | os.PathLike[str], image: Image) -> None:
         """Note where the code lies; a debug file has none."""
@@ -58,14 +58,14 @@ def _is_branch_and_link(word: bytes) -> bool:
 
 
 def _ends_call(code: bytes) -> bool:
-    """Whether the last instruction of *code* can be a call of x86-64."""
+    """Return whether the last instruction of *code* can be a call (x86-64)."""
     return code[-5:-4] == b"\xe8" or any(
         len(code) >= size and _indirect(code[-size:]) == size for size in (2, 3, 4, 6, 7)
     )
 
 
 def _begins_call(code: bytes) -> bool:
-    """Whether *code* begins with a call of x86-64, behind prefixes."""
+    """Return whether *code* begins with a call, behind prefixes (x86-64)."""
     rest = code.lstrip(b"\x2e\x3e\x66\x67\xf2") if code[:1] != b"\xff" else code
     if rest[:1] and 0x40 <= rest[0] <= 0x4F:
         rest = rest[1:]

@@ -35,7 +35,7 @@ def read_units(path: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def _elftools() -> ModuleType:
-    """Return pyelftools' reader, which is in a place where Python, run without installed packages, does not look."""
+    """Return pyelftools' reader, for which this Python, started without site-packages, has to look."""
     name = "elftools.elf.elffile"
     try:
         return importlib.import_module(name)

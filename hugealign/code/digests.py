@@ -27,7 +27,7 @@ _X86_64 = re.compile(
 #: One jump or two at the end of a block: Jcc or JMP, short or near (Intel's manual, volume 2).
 _JUMPS_X86_64 = re.compile(rb"(?:[\x70-\x7f\xeb].|\x0f[\x80-\x8f].{4}|\xe9.{4}){1,2}\Z", re.DOTALL)
 _LONGEST_JUMPS = 11
-#: Functions of a hostile file can overlap, and lie in holes: so many times its size is read at most, and so many bytes.
+#: The most that is read of a file, in times its size and in bytes: functions can overlap, and lie in holes.
 _READ, _READ_MOST = 4, 1 << 30
 #: Arm's manual, chapter C4: the bits that identify the instruction, their value, and the bits to keep.
 _AARCH64 = (
@@ -71,10 +71,10 @@ def digests(path: str | os.PathLike[str], functions: Functions, indices: Iterabl
 def block_digests(
     path: str | os.PathLike[str], functions: Functions, blocks: Mapping[int, Sequence[Block]]
 ) -> dict[int, list[bytes]]:
-    """Return a digest of the code of each of *blocks*, which are those of functions, by index.
+    """Return a digest of the code of each block; *blocks* maps the index of a function to its blocks.
 
-    A function that cannot be read has none.  The jump at the end of a block is left out: where it leads, and whether it
-    is there, depends on what lies behind.
+    A function that cannot be read has no digests.  A digest leaves out the jump at the end of the block: its target,
+    and whether the compiler needs a jump there, depend on what follows.
     """
     image = functions.image
     ended = {EM_X86_64: _without_jump_x86_64, EM_AARCH64: _without_jump_aarch64}.get(image.e_machine)
@@ -93,7 +93,7 @@ def block_digests(
 
 
 def _codes(fd: int, functions: Functions, indices: Iterable[int]) -> Iterator[tuple[int, bytes]]:
-    """Yield the code of the functions *indices*, without those that have none, until too much is read."""
+    """Yield the code of the functions *indices* that have any, until too much is read."""
     left = min(_READ * os.fstat(fd).st_size, _READ_MOST)
     for index in indices:
         if functions.sizes[index] <= min(left, _MOST):
@@ -103,7 +103,7 @@ def _codes(fd: int, functions: Functions, indices: Iterable[int]) -> Iterator[tu
 
 
 def _code(fd: int, functions: Functions, index: int) -> bytes:
-    """Return the code of a function; nothing if it is not in the file."""
+    """Return the code of a function; empty if it is not in the file."""
     start, size = functions.starts[index], functions.sizes[index]
     segments = functions.image.text_segments
     inside = next((s for s in segments if s.p_vaddr <= start < s.p_vaddr + s.p_filesz), None)

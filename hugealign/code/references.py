@@ -22,7 +22,7 @@ from hugealign.errors import MalformedElfError
 from hugealign.io.descriptors import file_at
 
 _MOST = 1 << 28  # bytes of data in all
-_STEPS = 1 << 23  # references in all, each as often as it is made: a large table can have many users
+_STEPS = 1 << 23  # references in all, with repetitions: a large table can have many users
 _MEMBERS = 512  # of a table, from where the code refers to it
 _POINTERS = 1 << 21  # in all; the largest programs have half as many
 _USERS = 1 << 20  # of tables
@@ -36,12 +36,13 @@ _KINDS = {EM_X86_64: (scan.LEA, scan.MOV), EM_AARCH64: (scan.ADRP,)}  # the seco
 class References(calls.Pairs):
     """Which functions refer to which.
 
-    One refers to each function whose address it takes, and to all from a pointer whose address it takes to the end of
-    that table; a function in a table refers to the next one there.  What cannot be read refers to nothing.
+    A function refers to each function whose address it takes.  If it takes the address of a pointer, it refers to all
+    functions from there to the end of the table.  A function in a table refers to the next one.  Code that cannot be
+    read refers to nothing.
     """
 
     def read(self, search: Scan) -> "array[int]":
-        """Return who refers to whom."""
+        """Return the pairs of a function and one that it refers to."""
         image = self._functions.image
         if image.e_machine not in _TYPES or not image.is64:
             return array("Q")

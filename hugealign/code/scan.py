@@ -17,7 +17,7 @@ from hugealign.io.native import loaded
 
 #: Kinds of instructions.
 CALL, LEA, MOV, BRANCH, ADRP = range(5)
-#: Bytes that the last instruction of a piece of code can have behind the piece.
+#: The bytes of the last instruction in a piece of code that can lie behind the piece.
 BEHIND = 7
 
 _SOURCE = os.path.join(os.path.dirname(__file__), "scan.c")
@@ -33,7 +33,7 @@ _FUNCTIONS = {
 
 
 class _Written:
-    """Room for numbers that C writes: what it does not touch takes no memory."""
+    """An array for numbers that C writes; pages that C does not touch take no memory."""
 
     def __init__(self, count: int) -> None:
         self._memory = mmap.mmap(-1, max(8 * count, 1))
@@ -77,8 +77,8 @@ class Scan:
     ) -> "array[int]":
         """Return the pairs of a function and one of *places* whose address an instruction of its code takes.
 
-        *places* ascend; *pieces* are code and its address; instructions are of *kinds*.  Sorted, none twice; at most
-        *most* instructions count.
+        *places* ascend; *pieces* are code and its address; instructions are of *kinds*.  They are sorted, without
+        duplicates; the first *most* instructions count.
         """
         pairs: array[int] = array("Q")
         owners = (self._owners[0], _at(self._sizes), self._owners[1])
@@ -100,7 +100,10 @@ class Scan:
     def relocated(
         self, data: bytes, types: tuple[int, int], symbols: bytes, most: int
     ) -> "tuple[array[int], array[int]]":
-        """Return the same of relocations: an address of the first type is in the entry, of the second of a symbol."""
+        """Return the same for the relocations in *data*.
+
+        The addend of a relocation of the first of *types* is the address; one of the second refers to a symbol.
+        """
         room = min(len(data) // 24, most)
         places, indices = array("Q", bytes(8 * room)), array("I", bytes(4 * room))
         known = (symbols, len(symbols), *self._owners)
@@ -110,7 +113,7 @@ class Scan:
     def members(
         self, users: "array[int]", places: "array[int]", indices: "array[int]", longest: int, most: int
     ) -> "array[int]":
-        """Return pairs, at most *most*, of each user and the functions in its table, of which *longest* count.
+        """Return up to *most* pairs: each user with each of the first *longest* functions in its table.
 
         Pointers at consecutive *places* to the functions *indices* are a table; *users* are pairs of a function and the
         first place.
@@ -122,7 +125,7 @@ class Scan:
         return made.numbers(self._c.members(_at(users), len(users), *table, made.address, most))
 
     def arranged(self, pairs: "array[int]") -> "array[int]":
-        """Return *pairs* sorted, none twice."""
+        """Return *pairs* sorted, without duplicates."""
         if pairs:
             del pairs[self._c.arrange(_at(pairs), len(pairs)) :]
         return pairs

@@ -82,7 +82,7 @@ def read_notes(fd: int, image: Image) -> Notes:
 
 
 def build_id_place(fd: int, image: Image) -> tuple[int, bytes]:
-    """Return where the build ID of a file is in it, by its sections, and its bytes; none if it has none."""
+    """Return the offset in the file and the bytes of its build ID, found by its sections; 0 and nothing without one."""
     for section in image.sections:
         if section.sh_type == SHT_NOTE and section.sh_flags & SHF_ALLOC:
             data = read_or_nothing(fd, section.sh_offset, min(section.sh_size, _BYTES_LIMIT))

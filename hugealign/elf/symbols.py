@@ -127,7 +127,7 @@ def read_functions(path: str | os.PathLike[str]) -> Functions:
 
 
 def count_functions(fd: int, image: Image, start: int, end: int) -> int | None:
-    """Return at how many addresses from *start* up to *end* functions begin; None without a symbol table that says so.
+    """Return how many addresses from *start* up to *end* begin a function; None without a readable symbol table.
 
     No names are read, which would cost most of the time.  Raises OSError and MalformedElfError.
     """

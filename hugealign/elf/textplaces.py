@@ -86,6 +86,6 @@ def _pages(first: Segment, last: Segment, page: int) -> int:
 
 
 def place(segment: Segment, size: int, offset: int, sizes: Sequence[int]) -> int | None:
-    """Return where a segment is in the file, if *size* bytes from *offset* on are mapped, and that is its size."""
+    """Return the file offset of a segment if the mapping of *size* bytes at *offset* can be its own, else None."""
     page = next((page for page in sizes if _pages(segment, segment, page) == size), 0)
     return offset + segment.p_vaddr % page if page else None

@@ -373,8 +373,9 @@ def _output(fd: int, image: Image, plan: Plan, search: bool) -> Output | None:
 def _failure(fd: int, options: FixOptions, failures: Sequence[HugealignError]) -> HugealignError:
     """Return why none of the levels serves the file behind *fd*; *failures* are theirs.
 
-    The last level says least about the file where it only lacks room: then it is what the strongest one says, unless
-    only the last one has a remedy; or, if only one was requested, what level has room.
+    The last failure counts, unless it only says that the file has no room for that level.  Then another says more: if
+    the user requested the level, which level has room; otherwise the failure of the strongest level, unless only the
+    last failure has a remedy.
     """
     last = failures[-1]
     if not isinstance(last, RefusalError) or last.diagnosis.code != _NO_ROOM:

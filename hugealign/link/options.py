@@ -142,7 +142,7 @@ NOTHING = "nothing is linked"
 UNKNOWN = "hugealign does not know it"
 
 #: Options that compiler drivers write with the argument in the next word.  sh/shim.sh knows only these (`make tables`):
-#: it takes the argument of any other for an input, sees that it is none, and passes the link on to Python.
+#: it takes the argument of any other option for an input, does not find that file, and leaves the link to Python.
 NEXT_IS_ARGUMENT = "-m -z -L -T -e -h -o -soname -dynamic-linker -plugin -rpath -rpath-link".split()
 #: sh patterns for the options of a usual link, which starts before Python has loaded if it has EARLY bytes of inputs or
 #: more.  All are harmless; with any other, the link might be left alone, or the linker might print on stdout.

@@ -11,10 +11,10 @@ from hugealign.elf.windows import align_up
 
 
 def pads(image: "Image", page_size: int, threshold: int, lead: str, padded: int) -> "tuple[int, int] | None":
-    """Return the bytes of both pads, of the text and of what leads it, for the next link; None if these are right.
+    """Return the sizes of the pads behind the text and in front of it for the next link; None if they are right.
 
-    *lead* is the section before the text; each pad is the last section of its segment.  That of the text has *padded*
-    bytes, 0 for the least: one trap.  A tail of text no longer than *threshold* bytes gets the least.
+    *padded* names the section at the end of the text, *lead* the one before the text; each pad is the last section of
+    its segment.  The smallest pad is 0, one trap; a tail of at most *threshold* bytes gets it.
     """
     old = next((s for s in image.sections if s.name == lead and s.sh_flags & SHF_ALLOC), None)
     data = next((s for s in image.rodata_segments if old and s.p_vaddr <= old.sh_addr < s.p_vaddr + s.p_memsz), None)

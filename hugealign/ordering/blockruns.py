@@ -55,7 +55,7 @@ class _Places:
     def at(self, address: int) -> tuple[BlockRuns, int, int] | None:
         """Return the function, the place and the overall number of the block at *address*.
 
-        Alignment padding before a block belongs to none: code that runs into it runs into the block.
+        Padding in front of a block is part of no block: code that runs into the padding runs into the block.
         """
         at = bisect_right(self.starts, address) - 1
         if at < 0:

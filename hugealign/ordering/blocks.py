@@ -26,10 +26,10 @@ from hugealign.wrapper.block_lists import sayable, sayable_unit, together
 
 #: Samples that a function needs, per block that was seen once, before its unseen blocks are taken for cold.
 _ENOUGH = 10_000
-#: Counts are those of executions if blocks that ran this often, at least so many, were left as often as entered, all
-#: but this share: samples break that at both ends of the 16 or 32 branches that a processor keeps.
+#: Counts are of executions if at least this many blocks ran this often, and all but this share of them were left as
+#: often as entered.  Samples break that at both ends of the 16 or 32 branches that a processor keeps.
 _OFTEN, _BLOCKS, _BROKEN = 100, 8, Fraction(1, 10)
-_NOWHERE = (1 << 64) - 1  # an address that is aligned to nothing
+_NOWHERE = (1 << 64) - 1  # an address without any alignment
 _NO_UNITS: Mapping[str, str] = {}
 
 
@@ -63,7 +63,7 @@ class Laid:
 
 
 def share_names(blocks: Mapping[int, Sequence[Block]], functions: Functions, matched: Matched) -> bool:
-    """Whether any function that ran and has more than one block shares its name with another."""
+    """Return whether any function that ran and has more than one block shares its name with another."""
     several = (index for index in matched.samples if len(blocks.get(functions.starts[index], ())) > 1)
     return any(len(functions.having(functions.names[index])) > 1 for index in several)
 
@@ -193,7 +193,7 @@ def chosen(
 
 
 def only_entered(flow: Flow, functions: Functions, candidates: Container[int]) -> int:
-    """Return of how many of *candidates* an incomplete *flow* says that they were entered, and nothing else."""
+    """Return how many of *candidates* an incomplete *flow* only says were entered."""
     entered: set[int] = set()
     inside: set[int] = set()
     for start, end in () if flow.complete else flow.runs:
@@ -205,13 +205,13 @@ def only_entered(flow: Flow, functions: Functions, candidates: Container[int]) -
 
 
 def divisible(index: int, blocks: Sequence[Block], functions: Functions) -> bool:
-    """Whether the *blocks* of the function *index* fit the file, and clang's list can say them."""
+    """Return whether the *blocks* of the function *index* fit the file, and clang's list can contain them."""
     name = functions.names[index]
     return sayable(name) and name in functions.by_name and fit(blocks, functions.starts[index], functions.sizes[index])
 
 
 def _exact(counted: Sequence[BlockRuns]) -> bool:
-    """Whether the profile counts executions, as BOLT's instrumentation does, and no samples."""
+    """Return whether the profile counts executions, as BOLT's instrumentation does, not samples."""
     entered: Counter[tuple[int, int]] = Counter()
     left: Counter[tuple[int, int]] = Counter()
     for at, function in enumerate(counted):
@@ -225,11 +225,11 @@ def _exact(counted: Sequence[BlockRuns]) -> bool:
 
 
 def _enough(function: BlockRuns, flow: Flow, exact: bool) -> bool:
-    """Whether unseen blocks are cold: in an *exact* record, or where many samples saw few blocks only once.
+    """Return whether unseen blocks are cold: in an *exact* record, or if many samples hit few blocks only once.
 
     Things never seen run about as often as things seen a single time (Good, Biometrika 40, 1953, page 237).  A function
-    that was entered, and of whose inside nothing is known, may be one that BOLT does not instrument, however hot: those
-    with indirect tail calls, or with jump tables that it does not understand.
+    that was entered, with nothing known of its inside, may be hot all the same: BOLT does not instrument functions with
+    indirect tail calls, or with jump tables that it does not understand.
     """
     runs = [function.runs(place) for place in range(len(function.blocks))]
     if not any(runs) or not (function.inside or flow.complete):

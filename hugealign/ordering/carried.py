@@ -22,7 +22,7 @@ from hugealign.profile.match import Matched, indices, match
 from hugealign.profile.model import NOWHERE, Flow, Profile
 from hugealign.profile.ran import MismatchError, Ran
 
-#: A function stays whole if less of what ran inside of it is there again.
+#: The least share of a function's samples that must be found again in the new build; with less it is not split.
 _LEAST = Fraction(1, 2)
 #: Clang's hash has four parts of 16 bits (llvm/CodeGen/MachineBlockHashInfo.h), from the lowest: the block's offset,
 #: its instructions without operands, the same with operands, and its neighbours' instructions.  Offset and neighbours
@@ -75,7 +75,7 @@ class Pair:
 
 
 def carried(old: Ran, binary: str, functions: Functions, flow: Flow | None = None) -> tuple[Ran, Carried]:
-    """Return what *old* says of *functions*, those of another build, the file at *binary*; with *flow*, of blocks.
+    """Return what *old* says about *functions*, those of another build at *binary*; with *flow*, about their blocks.
 
     Raises MismatchError if no function is there again, HugealignError if one of the builds has no map of blocks that
     can be read, or no code.
@@ -98,10 +98,10 @@ def carried(old: Ran, binary: str, functions: Functions, flow: Flow | None = Non
 
 
 def _same_functions(before: Functions, touched: Sequence[int], functions: Functions) -> dict[int, int]:
-    """Return the functions that are those of another build, *touched* ones of *before*, by their index there."""
+    """Return the functions that are also in another build, by their index there: *touched* ones of *before*."""
     theirs = indices([(before.names[index], before.files[index]) for index in touched], functions)
     partners = {old: other for old, other in zip(touched, theirs, strict=True) if other >= 0}
-    # Local ones of one name, from files of one name, come in the same order if none has come or gone.
+    # Local functions of one name and file keep their order if none was added or removed.
     names = {before.names[index] for index in touched if len(before.having(before.names[index])) > 1}
     ours, others = _alike(before, names), _alike(functions, names)
     for identity, mine in ours.items():
@@ -120,7 +120,7 @@ def _alike(functions: Functions, names: Iterable[str]) -> dict[tuple[str, str], 
 
 
 def _identity(functions: Functions, index: int) -> tuple[str, str]:
-    """Return what a function keeps in another build: its name, and the name of its file without directories."""
+    """Return what identifies a function in another build: its name, and that of its file without directories."""
     return functions.names[index], functions.files[index].rpartition("/")[2]
 
 
@@ -182,7 +182,7 @@ def _moved(
         if sum(runs[place] for place in pair.places) < _LEAST * total:
             whole += old.index not in pairs or bool(pair.places)  # code that cannot be read may be the same
             continue
-        # Of several that are one function in the new build the one of its name and file counts, or else the hottest.
+        # If several are one function in the new build, the one with its name and file counts, or else the hottest.
         other, rank = partners[old.index], (old.index in same, total)
         if other not in recounted or recounted[other][0] < rank:
             recounted[other] = rank, _recounted(old, other, pair)
@@ -200,7 +200,7 @@ def _recounted(function: BlockRuns, index: int, pair: Pair) -> BlockRuns:
         for (source, target), times in function.jumps.items()
         if source in places and target in places
     }
-    # Nothing is known of new blocks, and a cold one that stays costs less than a hot one that leaves.
+    # New blocks stay: a cold block that stays costs less than a hot one that leaves.
     known = set(places.values())
     new.begun |= {place: 1 for place in range(len(pair.new)) if place not in known}
     return new

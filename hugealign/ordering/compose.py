@@ -45,8 +45,8 @@ def compose(
                 continue
             seen.add(entry.key)
         entries.append(entry)
-    # A part that leaves a function is likelier to run than functions that no order names; without a place, it comes
-    # last.
+    # A part that leaves a function is likelier to run than functions outside of the order; without a place here, it
+    # would come last.
     there = {placed.index for placed in plan.placed}
     last = plan.placed[-1].window if plan.placed else 1
     apart = [laid[placed.index] for placed in plan.placed if placed.index in laid]

@@ -25,15 +25,15 @@ class Difference:
     """What two order files differ in."""
 
     gained: Sequence[Entry]
-    """Functions that ran in the new one only."""
+    """Functions that ran only in the new order."""
     lost: Sequence[Entry]
-    """Functions that ran in the old one only."""
+    """Functions that ran only in the old order."""
     moved: Sequence[Moved]
-    """Functions of both, in different windows."""
+    """Functions in both orders, in different windows."""
     kept: int
     """How many functions are in both."""
     overlap: float | None
-    """The share of samples in common, function by function, 0 to 1; None if one of the two has none."""
+    """The share of samples in common, function by function, 0 to 1; None if one of the two has no samples."""
 
     SCHEMA = "hugealign.order-diff/1"
     JSON = "overlap kept gained lost moved"

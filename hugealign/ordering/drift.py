@@ -1,4 +1,4 @@
-"""Whether an order is out of date: how much of the present heat its leading windows hold, and a new order's would."""
+"""Whether an order is out of date: the heat in its leading windows now, and in those of a new order."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

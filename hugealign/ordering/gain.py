@@ -13,7 +13,7 @@ from hugealign.system.saving import Saving
 
 #: Why an order can save nothing: a single function ran, or what ran lies together in this sequence already.
 ONE, SAME = "one-function", "same-order"
-_LINE = 64  # bytes; what is nearer shares a cache line, or is in the next
+_LINE = 64  # bytes of a cache line
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Gain:
     ordered: int
     """How many hold them with the order."""
     reach: int
-    """How many need no page walk; 0 if that is unknown."""
+    """How many pages need no page walk, as the TLBs hold them; 0 if unknown."""
     saving: Saving | None
-    """What page walks and first-level misses cost, so that no order saves more of these; None if that is unknown."""
+    """What page walks and first-level misses cost, the most that an order can save of them; None if unknown."""
     nothing: str
     """One of `one-function`, `same-order`: why the order can save nothing; empty if it can."""
 

@@ -23,9 +23,9 @@ _CALLERS = 32  # with more, the share of each is next to nothing
 #: How likely a function is to run because one that ran refers to it without calling it: one of many in a table does.
 #: Those that refer to a function that ran share the chance of callers, since it was reached through one of them.
 _REFERRED = 0.05
-#: How much of these chances a function passes on that is only likely to run.
+#: The share of its own chance that a function which is only likely to run passes on.
 _PASSED_ON = 0.5
-#: The worth of having run at all, in units of the least worth of the functions that ran; how much each ran is added.
+#: What a function that ran is worth for that alone, in units of the least worth; how often it ran comes on top.
 UNSEEN = 0.5
 
 
@@ -50,7 +50,7 @@ def densest(
     for density, index, _ in heap:
         left -= size[index]
         if left < 0 and -density >= unseen / usual:
-            calls = None  # nothing that did not run comes before those that fill the room
+            calls = None  # the functions that ran fill the room
             break
     return _chosen(functions, heap, worth, unseen, room, size, calls, references)
 
@@ -96,7 +96,7 @@ def by_density(functions: Functions, likely: Mapping[int, float], usual: int) ->
 
 
 def _welcome(index: int, functions: Functions) -> bool:
-    """Whether a function may fill: it has a name to place it by, and the compiler expects it to run."""
+    """Return whether a function may fill room: it has a name, and the compiler expects it to run."""
     return bool(functions.names[index]) and functions.cold_part_of(index) is None
 
 

@@ -39,7 +39,7 @@ def page_size(order: OrderFile, path: str) -> int:
 
 
 def _indices(functions: Functions, entry: orderfile.Entry) -> list[int]:
-    """Return the functions that an entry stands for; a local name without a file means all that have it, as in lld."""
+    """Return the functions of an entry; a local name without a file means all functions of that name, as in lld."""
     if not entry.name:
         index = functions.at(entry.address)
         return [index] if index >= 0 and functions.starts[index] == entry.address else []

@@ -53,7 +53,7 @@ class WindowChoice:
     lines: Sequence[str]
     """A table of the reasons."""
     document: Mapping[str, object]
-    """The number by the rule, the processors, and their misses by the number of huge windows; None without a trace."""
+    """The number by the rule, and each processor's misses by the number of huge windows; None without a trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class Order:
     budget: Budget
     plan: WindowPlan
     simulated: WindowChoice | None = None
-    """How many windows miss least, if that was simulated."""
+    """The number of windows with the fewest misses, if that was simulated."""
     blocks: Mapping[int, Laid] | None = None
     """The blocks of the functions to divide, by index; None if that was not requested."""
     carried: Carried | None = None
-    """What was found again of the build that the profile is of; None if that is the one to order."""
+    """How much of the profiled build is in the one to order; None if they are the same."""
 
     def file(self) -> OrderFile:
         """Return the order file."""
@@ -151,7 +151,7 @@ def order(
 
 
 def budget_for(ran: Ran, budget: Budget | None = None) -> Budget:
-    """Return *budget*, by default that of this machine; it does not hold for a program for another processor."""
+    """Return *budget*, by default this machine's, which does not hold for a program for another processor."""
     budget = budget or budget_of()
     return elsewhere() if budget.here and ran.functions.image.machine is not native() else budget
 
@@ -159,14 +159,14 @@ def budget_for(ran: Ran, budget: Budget | None = None) -> Budget:
 def carry(
     old: Ran, binary: str, debug: DebugFiles, flow: Flow | None, force: bool, warn: Callable[[str], None]
 ) -> tuple[Ran, Carried]:
-    """Return what *old* says of *binary*, a newer build, and how much of it.  Raises HugealignError, MismatchError."""
+    """Return what *old* says about *binary*, a newer build, and how much.  Raises HugealignError, MismatchError."""
     ran, build = carried(old, binary, debug.named(functions_of(binary)), flow)
     check_rate(ran, force, warn, "too little of the program is the same; --force continues anyway")
     return ran, build
 
 
 def check_evidence(ran: Ran, budget: Budget, force: bool, warn: Callable[[str], None]) -> None:
-    """Raise ThinError if so few samples can be worse than none; with huge windows or *force*, only warn.
+    """Raise ThinError if so few samples can be worse than no order; with huge windows or *force*, only warn.
 
     A huge window makes up for a few samples, however large the program is.
     """
@@ -182,7 +182,7 @@ def check_evidence(ran: Ran, budget: Budget, force: bool, warn: Callable[[str], 
 
 
 def check_names(ran: Ran, force: bool, warn: Callable[[str], None]) -> None:
-    """Raise MismatchError if most of what ran has no name; if less has none, or with *force*, only warn."""
+    """Raise MismatchError if most of what ran has no name; for a smaller part, or with *force*, only warn."""
     matched = ran.matched
     if not matched.nameless:
         return

@@ -1,4 +1,4 @@
-"""Which blocks of a function are there again in another build of it.  Pure.
+"""Which blocks of a function are also in another build of it.  Pure.
 
 A block is recognised by its key if no other block has the same.  The blocks beside it are then recognised by their keys
 even if others have them, because most changes leave long stretches alone.  Between two recognised blocks the rest is
@@ -50,7 +50,7 @@ class _Pairs:
         self.taken.add(other)
 
     def free(self, old: int, other: int) -> bool:
-        """Whether both blocks exist and neither has a partner."""
+        """Return whether both blocks exist and neither has a partner."""
         inside = 0 <= old < len(self.old) and 0 <= other < len(self.new)
         return inside and old not in self.partner and other not in self.taken
 

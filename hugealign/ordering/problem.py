@@ -14,7 +14,7 @@ from hugealign.ordering.windows import Kinds, WindowPlan, WindowRoom, alignment,
 from hugealign.profile.match import Matched
 
 _LIMIT = 1 << 16  # windows: 128 GiB of functions
-_BEHIND = 2  # where no page is huge: one byte that may run behind so many that ran
+_BEHIND = 2  # if no page is huge, bytes of code that ran for each byte that may run
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def of_sorted(problem: Problem, order: Sorted, count: int | None = None) -> Wind
         problem = replace(problem, room=room)
     most = (room.windows if count is None else count) * room.page_size
     if problem.fill or end > most:
-        # Where everything should be huge, the order is for the day when the kernel has no huge page left.
+        # If everything should be huge, the order helps when the kernel has no huge page left.
         whole = count is None and windows_of(functions.text, room.page_size) <= room.windows
         selected = _select(problem, order, 0 if whole else most, end, usual)
         kinds = _filled(problem, order, kinds, selected, usual)
@@ -85,8 +85,8 @@ class _Selected:
 def _select(problem: Problem, order: Sorted, space: int, end: int, usual: int) -> _Selected:
     """Choose functions for the first *space* bytes, 0 if no window is huge; the functions that ran reach to *end*.
 
-    If none is huge, functions that the profile has missed get room; if it is complete, and neighbours do not run
-    together, half as many bytes are chosen as ran: the densest functions that may run share pages behind those that
+    If no window is huge, functions that the profile has missed get room.  If the profile is complete and neighbours do
+    not run together, the densest functions that may run, half as many bytes as ran, share pages behind those that
     did.
     """
     matched, functions, fill = problem.matched, problem.functions, problem.fill

@@ -38,7 +38,7 @@ class Report(Record):
 
     @property
     def missed(self) -> unseen.Missed | None:
-        """What runs in functions that no sample hit or that have no name, probably; None if that is unknown."""
+        """The share of what runs that is probably in functions without a sample or a name; None if unknown."""
         return unseen.missed(self.order.ran.matched)
 
     @property
@@ -169,7 +169,7 @@ def _gain(can: Gain, here: bool) -> Iterator[str]:
 
 
 def _percent(part: int, whole: int) -> str:
-    """Return hundredths of a percent, rounded down: only the whole is 100 %."""
+    """Return hundredths of a percent, rounded down, so that 100 % means all."""
     if not whole:
         return "--"
     hundredths = part * 10000 // whole

@@ -22,21 +22,21 @@ _COMPLETE = 1 / 1000
 #: One in this many functions that are likely to run does run.
 _LIKELY = 4
 _MOST_SHARE = 0.9  # of what runs: with more missed, nothing is known
-#: At most so many functions count as missed for each that was seen once, where none was seen twice.
+#: The most functions that count as missed for each one seen once, where no function was seen twice.
 _MOST_MISSED = 4
 #: The most that a call unseen by the profile weighs, as a share of the lightest seen call, if there is one.
 _SHARE = 0.5
-#: Calls count as known if at least one in so many of the functions that ran is at an end of one.
+#: A profile has calls throughout if at least one in this many of the functions that ran calls or is called.
 _THROUGHOUT = 8
-#: Neighbours run together if the neighbour of a function that ran did so this many times as often as any function.
+#: Neighbours run together if a function beside one that ran ran this many times as often as any other function.
 _TOGETHER = 2
 _SCALE = 1000  # weights are integers
 
 
 def incomplete(matched: Matched) -> bool:
-    """Say whether there may be functions or calls that ran and that the profile did not see.
+    """Return whether functions or calls may have run that the profile did not see.
 
-    A complete record misses none; a profile without calls saw too few of these.  Otherwise the counts tell: things
+    A complete record misses nothing; a profile without calls lacks calls.  Otherwise the counts tell: things
     never seen run about as often as things seen a single time (Good, Biometrika 40, 1953, page 237).
     """
     if matched.complete:
@@ -49,11 +49,11 @@ def incomplete(matched: Matched) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """What runs in functions that no sample hit or that have no name, probably."""
+    """How much of what runs is probably in functions without a sample or a name."""
 
     unseen: Estimate
     times: float | None
-    """How many times the samples would miss half as much; None if that is unknown, or if names are missing."""
+    """How many times as many samples would miss half as much; None if unknown, or if names are missing."""
 
     JSON = "share=unseen.share low=unseen.low high=unseen.high times_to_halve=times"
 
@@ -103,7 +103,7 @@ def small_room(matched: Matched, functions: Functions) -> int:
 
 
 def scattered(matched: Matched, count: int) -> bool:
-    """Say whether the functions that ran, if all are known, are scattered among the *count* functions.
+    """Return whether the functions that ran, if all are known, are scattered among the *count* functions.
 
     If the neighbours of functions that ran did not run much more often than others, a function that may run is better
     placed beside others of its kind.  Where neighbours run together, it would be missing from their pages.
@@ -151,7 +151,7 @@ def order(
 
 
 def calls_throughout(matched: Matched) -> bool:
-    """Whether the profile has calls throughout, not just a few, as frame chains without frame pointers give."""
+    """Return whether the profile has calls throughout, not only a few, as from programs without frame pointers."""
     known = {index for caller, callee, _ in matched.arcs for index in (caller, callee)}
     return len(known) * _THROUGHOUT >= len(matched.samples) and bool(known)
 
@@ -168,5 +168,5 @@ def seen(matched: Matched, number: Mapping[int, int]) -> list[Arc]:
 
 
 def _least(counts: Mapping[Any, int]) -> int:
-    """Return the least positive count: a single sample, whatever it stands for."""
+    """Return the least positive count, which a single sample has."""
     return min((count for count in counts.values() if count > 0), default=1)

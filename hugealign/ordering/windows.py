@@ -17,13 +17,13 @@ from hugealign.system import saving
 from hugealign.system.textcosts import TextCosts
 from hugealign.wrapper.block_lists import ALIGNMENT
 
-#: The size of a small page: smaller ones than a processor has would be fewer entries of its TLB.
+#: The size of a small page, the smallest that any processor has.
 BASE_PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRoom:
-    """*windows* of *page_size* bytes may be huge; more where by the *costs*, if known, small pages cost more."""
+    """How many *windows* of *page_size* bytes may be huge: more if small pages cost more, by the *costs* if known."""
 
     page_size: int
     windows: int
@@ -54,9 +54,9 @@ class WindowLine:
     filled: int
     """Bytes of functions that did not run."""
     functions: int
-    """How many begin here."""
+    """How many functions begin here."""
     samples: int
-    """The samples of those."""
+    """Their samples."""
     huge: bool
 
     JSON = "number huge bytes=used filled functions samples"
@@ -68,7 +68,7 @@ class WindowPlan:
 
     placed: Sequence[Placed]
     windows: Sequence[WindowLine]
-    """Those of the ordered functions."""
+    """The windows of the ordered functions."""
     page_size: int
     budget: int
     needed: int
@@ -102,7 +102,7 @@ def laid_out(
 ) -> WindowPlan:
     """Return the windows of the functions *kinds*, which follow one another and end at *ends*.
 
-    *needed* windows hold what ran.  With *count*, that many should be huge, else as many as are used and *room* has.
+    *needed* windows hold what ran.  *count* windows should be huge, by default all that are used, as *room* permits.
     """
     placed = [
         Placed(index, kind, (stop - functions.sizes[index]) // room.page_size + 1)

@@ -49,6 +49,9 @@ class ProfileSource:
         return lines.lines(self.stream)
 
     def short_lines(self) -> Iterator[bytes]:
-        """Yield the lines, but a malformed one for a long one: patterns take the square of a hostile line's length."""
+        """Yield the lines, with a malformed one in place of each line that is too long.
+
+        The patterns that read a line take time in proportion to the square of its length.
+        """
         for line in self.lines():
             yield line if len(line) <= _PATTERN_LIMIT else b"\0"

@@ -237,7 +237,8 @@ def _many_files() -> Iterator[None]:
 def _without_windows(path: str, named: bool, alone: bool) -> Diagnosis | None:
     """Return why the file at *path*, the program or one that was *named*, has no window.
 
-    None for a small program, which starts what was named or loads libraries, unless nothing else is huge: *alone*.
+    Return None for a small program, which starts the programs that were named or loads libraries, unless it is
+    *alone*: no text at all is huge.
     """
     with suppress(HugealignError), opened(path) as fd:
         size = text_size(read_image(fd))

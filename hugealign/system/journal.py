@@ -1,8 +1,8 @@
 """The journal of changes that cannot be found by looking: files that it fixed or replaced.
 
-One line of JSON for each change, written before it.  Who changes something holds the journal's directory locked until
-that is done, together with others who do; lines are only taken out by who has it alone.  So a line without its change
-means that there is none.  `hugealign status` takes out what has gone.
+One line of JSON for each change, written before it.  Whoever makes a change holds a shared lock on the
+journal's directory until it is made; an exclusive lock is required to remove lines.  So a line without its
+change is out of date, and `hugealign status` removes it.
 """
 
 import contextlib

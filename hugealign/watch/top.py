@@ -273,7 +273,7 @@ def _lack(
 
 
 def _keepable(process: Process, part: CodePart, most: int, costs: TextCosts | None) -> int:
-    """Return how many windows of code without a file can be huge of those in use, if the processor holds *most*."""
+    """Return how many of a part's windows in use, code without a file, can be huge in a TLB of *most* entries."""
     of_files = sum(m.windows_huge for m in process.mappings if not m.without_file)
     worth = saving.windows(costs, most, part.touched() + of_files)
     return max(part.huge(), worth - of_files)

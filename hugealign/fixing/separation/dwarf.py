@@ -221,7 +221,7 @@ class _Search(Tables):
         ranges, size = -1, unit.dialect.offset_size
         for attribute, form in pairs:
             if attribute == AT_LOW_PC:
-                # Addresses by index count as some base: lists without a base of their own are relative to it.
+                # The base of lists without a base of their own; one that is given by an index counts as not 0.
                 unit.based = form != FORM_ADDR or number(data, at, 8) != 0
             elif attribute == AT_GNU_RANGES_BASE:
                 ranges = number(data, at, size)

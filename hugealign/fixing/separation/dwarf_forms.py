@@ -13,7 +13,7 @@ SIZES = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I"),
 LONG = 0xFFFFFFFF  # instead of a length: offsets have eight bytes
 ADDRESS_SIZE, PAIR, HIGHEST = 8, struct.Struct("<QQ"), (1 << 64) - 1
 
-#: The forms by what they take: a number of bytes, an offset, LEB128, a length and so many bytes.
+#: The size of each form: a number of bytes, that of an offset, a LEB128 number, or a length and its bytes.
 _FIXED = {
     **dict.fromkeys((0x0B, 0x0C, 0x11, 0x25, 0x29), 1),  # data1, flag, ref1, strx1, addrx1
     **dict.fromkeys((0x05, 0x12, 0x26, 0x2A), 2),  # data2, ref2, strx2, addrx2

@@ -136,7 +136,7 @@ class Tables:
                 raise OddError
             program = at + offset_size + number(data, at, offset_size)
             at += offset_size + (1 if version < 4 else 2) + 3  # lengths, default_is_stmt, line_base, line_range
-            # Of each operation; the first byte is of no operation, but the number of the first special one.
+            # opcode_base, then the number of operands of each standard opcode
             operands = data[at : at + data[at]]
             if operands not in runs:
                 if len(runs) == _KINDS:

@@ -155,7 +155,7 @@ class OrderedLink(Record):
     def _kept(self, sections: Sections) -> set[bytes]:
         """Return the functions that may be in a section that a script of the user requests.
 
-        By its list lld sorts these within that section, and the script may rest on what comes first there.
+        lld would sort them by its list within the section of the script, whose order the user may rely on.
         """
         of = sections.choices.of
         return {name for name in self.order.names if not (sections.complete and of(name))}
