@@ -1,8 +1,8 @@
-"""Tell files that others hold against a digest or a signature, which a fixed file would not match.
+"""Recognise files that are checked against a digest or a signature, which a fixed file would not match.
 
 A library can check itself when a program loads it (NSS's ``.chk``, the ``.hmac`` of FIPS modules), the kernel can (IMA,
-EVM, fs-verity), and so can whoever updates a file or copies it.  What they go by is in the file or its attributes, or
-lies beside it: under a name that is made of its name, or in a list.
+EVM, fs-verity), and so can a program that updates or copies files.  The digest or signature is in the file or its
+attributes, or lies beside it: under a name made of the file's, or in a list.
 """
 
 import functools
@@ -40,7 +40,7 @@ _ENTRY = re.compile(
 )
 #: Where fipscheck and hmaccalc keep digests.
 _DIRECTORIES = [f"{top}/{name}" for top in ("/usr/lib", "/usr/lib64") for name in ("fipscheck", "hmaccalc")]
-_STRONGSWAN = "libchecksum.so"  # a library with those of all plugins and programs, in their directory or above
+_STRONGSWAN = "libchecksum.so"  # has the digests of all plugins and programs, in their directory or above
 #: OpenSSL's module for FIPS, whose digest is in the configuration that its administrator made (fips_config(5)).
 _OPENSSL, _CONFIGURATION = ("ossl-modules", "fips.so"), "fipsmodule.cnf"
 _VERSION = re.compile(r"\.\d+\Z")
@@ -61,14 +61,14 @@ def refuse_checked(fd: int, image: Image) -> None:
     try:
         path = os.readlink(f"/proc/self/fd/{fd}")
         here = os.path.samestat(os.stat(path), os.fstat(fd))
-    except OSError:  # it has no name any more
+    except OSError:  # its name has been removed
         return
     if here and (found := _found(path, read_dynamic(fd, image).soname)):
         raise RefusalError("fix.checked", file=printable(found))
 
 
 def _found(path: str, soname: str) -> str:
-    """Return the path of what the file at the real *path* is checked against; empty if there is nothing."""
+    """Return the path of what the file at the real *path* is checked against; empty without one."""
     directory, name = os.path.split(path)
     if (os.path.basename(directory), name) == _OPENSSL:
         return _CONFIGURATION

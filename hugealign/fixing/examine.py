@@ -48,10 +48,10 @@ def refuse(fd: int, image: Image) -> None:
 def plan(
     image: Image, page_size: int, level: str, max_executable: int | None = None, record: FixRecord | None = None
 ) -> Plan:
-    """Return the plan of *level* for a file with the headers *image*, in which a fix has left *record*.
+    """Return the plan of *level* for a file with the headers *image*, in which an earlier fix may have left *record*.
 
-    If the same plan has been carried out before, nothing is left to do: a boundary that went around a section may now
-    lie where one more window could be made, but what a fixed file gains must not depend on how often it was fixed.
+    If that fix carried out the same plan, nothing is left to do: a boundary that went around a section may now lie
+    where one more window could be made, but how often a file is fixed must not change what it gains.
     Raises RefusalError.
     """
     page_size, least, _ = sizes(image.machine, page_size, settings.min_text())

@@ -142,9 +142,9 @@ def fix(path: str | Place, options: FixOptions | None = None, others: Sequence[P
 
 
 def _first(put: Callable[[Mapping[str, RefusalError]], Fixed]) -> Fixed:
-    """Return what *put* does, once more without SEPARATE, whose files alone are checked, if its file fails the check.
+    """Return what *put* does.  If its file fails the check of SEPARATE, call it again with that failure.
 
-    It gets that failure, as `made` does.
+    Only files that SEPARATE makes are checked.
     """
     try:
         return put({})
@@ -212,7 +212,7 @@ def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
 
     Raises RefusalError and HugealignError as `fix` does; OSError if *target* cannot be written.
     """
-    error: OSError | None = None  # `opened` would take it for one of reading
+    error: OSError | None = None  # `opened` would take it for an error of the file that is read
 
     def put(failed: Mapping[str, RefusalError]) -> Fixed:
         nonlocal error
@@ -239,8 +239,8 @@ def made(
 ) -> Made:
     """Return what becomes of the file behind *fd*; with *compare*, also what every level would make of it.
 
-    The first level is taken that gains windows and whose file passes its check.  With *failed*, the caller sees to the
-    check when it writes the file, and these levels have failed it.  Raises HugealignError, OSError.
+    Take the first level that gains windows and whose file passes its check.  With *failed*, the caller checks the file
+    as it is written, and these levels have failed the check.  Raises HugealignError, OSError.
     """
     image = examine.read(fd)
     if options.undo:
@@ -254,7 +254,7 @@ def made(
 
 
 def _more(fd: int, image: Image, options: FixOptions, plan: Plan) -> Diagnosis | None:
-    """Return that more data would have to become executable for more text to be whole than by *plan*."""
+    """Return the diagnosis that more executable data would put more text into whole windows than *plan* does."""
     if plan.level != SHIFT or plan.covered == plan.text or recorded(reader(fd), image):
         return None
     try:
@@ -312,7 +312,7 @@ def _chosen(
     search: bool = True,
     failed: Mapping[str, RefusalError] | None = None,
 ) -> tuple[Plan, Output | None, tuple[Way, ...]]:
-    """Return the plan that is taken, what it makes of the file if that is done, and the levels that were tried."""
+    """Return the plan to carry out, the file that it makes if that was built, and the levels that were tried."""
     examine.refuse(fd, image)
     record = recorded(reader(fd), image)
     if not record:
@@ -353,7 +353,7 @@ def _levels(options: FixOptions, record: FixRecord | None) -> tuple[str, ...]:
 
 
 def _output(fd: int, image: Image, plan: Plan, search: bool) -> Output | None:
-    """Return the file that *plan* makes of the one behind *fd*; None if that takes a search that is not wanted.
+    """Return the file that *plan* makes of the one behind *fd*; None if that needs a search, without *search*.
 
     Raises HugealignError, OSError.
     """

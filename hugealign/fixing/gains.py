@@ -31,7 +31,7 @@ class Gain(Record):
     executable: int
     """How many bytes are only readable and would become executable as well."""
     users: int
-    """How many processes have its text mapped."""
+    """How many processes map its text."""
     page_size: int
     """Bytes of a window."""
 
@@ -46,8 +46,8 @@ def gather(
 ) -> list[Gain]:
     """Return those of the files *programs* that would gain windows: running ones first, then by text in them.
 
-    Without *search* their headers alone are read, which promises more than a fix does of a few files.  Several names of
-    one file count once.  Files that cannot be read or fixed, or that a program has unpacked into a cache, are left out.
+    Without *search* only their headers are read, and a few files then gain less than they promise.  A file with several
+    names counts once.  Files that cannot be read or fixed, or that a program has unpacked into a cache, are left out.
     """
     running = _running()
     gains, seen = [], set()

@@ -63,7 +63,7 @@ def laid_out(
 
 
 def _groups(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> list[tuple[range, list[JoinedText]]]:
-    """Return groups of segments that texts take bytes from, with the texts: each must be in one piece in the file."""
+    """Return groups of texts and the segments that they take bytes from: the file has each group in one piece."""
     groups: list[tuple[range, list[JoinedText]]] = []
     for text in texts:
         touched = [i for i, s in enumerate(loads) if i == text.at or overlap(s, text.low, text.high)]

@@ -50,7 +50,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from array import array
 
-_KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR: the rest says how a tool may merge or link the section
+_KEPT_FLAGS = 0x7  # SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR; other flags say how to merge or link a section
 _STRINGS_LIMIT = 1 << 20
 _CHUNK = 1 << 20
 _FILL_LIMIT = 1 << 28  # bytes between texts and the ends of their windows; twice a window if that is more
@@ -61,9 +61,9 @@ ALIGNMENT = 8  # of what is appended
 class Output(Record):
     """A new file: *pieces* of the old one, then *writes* (offset, bytes) over them; what neither covers is a hole.
 
-    *words* are numbers that are added, and the places in the new file of the words of eight bytes to which each is
-    added before the writes, ascending.  *check* gets the old and the new file, open, and raises RefusalError if the new
-    one is not what it should be.
+    *words* are distances, each with the ascending places of the words of eight bytes in the new file to which it is
+    added before the writes.  *check* receives the old and the new file, open, and raises RefusalError if the new file
+    is wrong.
     """
 
     pieces: tuple[Piece, ...]
@@ -256,7 +256,7 @@ def _entries(table: Sequence[list[int]], image: Image, plan: Plan) -> Iterator[l
                 halves.append(rest)
                 new[5] = first
                 if new[9] and first % new[9]:
-                    # To tools it is no table any more; the dynamic section says where it is.
+                    # Tools no longer see a table here; the dynamic section says where it is.
                     new[1], new[6:10] = SHT_PROGBITS, [0, 0, new[8], 0]
         yield new
     yield from halves

@@ -71,7 +71,7 @@ class Plan(Record):
     cuts: tuple[int, ...]
     """The addresses at which a section that reaches across has to be split."""
     pads: tuple[tuple[int, int], ...]
-    """The ranges of addresses in the new text that no byte of the old file fills."""
+    """The ranges of addresses in the new text without bytes in the old file."""
     executable: int
     """How many bytes were only readable and become executable as well."""
     text: int
@@ -85,7 +85,7 @@ class Plan(Record):
     edits: tuple[Edit, ...]
     """The PT_LOAD segments that change, none if there is nothing to do; other program headers only move in the file."""
     most: int
-    """How many windows SHIFT gives the text, if that is more."""
+    """The windows that SHIFT gives the text, if those are more."""
     step: Step | None = None
     """How addresses move; None if none does."""
     dropped: tuple[int, int] = (0, 0)
@@ -133,7 +133,7 @@ def make_plan(
         raise RefusalError("fix.no-window", Remedy("more-executable"), page_size=page_size, data=data)
     plan = _planned(image, loads, texts, page_size, level)
     if _moves_headers(image, plan):
-        # Texts behind them can still be whole.
+        # Texts behind the headers can still have whole windows.
         headers = image.segments[0].header
         texts = [t for t in possible if loads[t.first].p_offset >= headers or file_end(loads[t.first]) > headers]
         texts = bounded(image, loads, texts, page_size, max_executable)

@@ -20,10 +20,10 @@ RELINK, RELINK_GO, RELINK_SECTIONS = Remedy("relink"), Remedy("relink-go"), Reme
 
 
 def edit(path: str, page_size: int, *, ask_packages: bool = False) -> Remedy | None:
-    """Return the command that fixes the file at *path*, with the windows that `planned` says; None if it gains none.
+    """Return the command that fixes the file at *path*, with the windows that `planned` says; None without a gain.
 
-    It needs OUTPUT, another file, if this one cannot be changed; with *ask_packages*, which takes 40 ms, also if it
-    belongs to a package of the distribution.
+    It needs OUTPUT, another file, if this one cannot be changed; with *ask_packages*, which takes 40 ms, also if the
+    file is part of a package of the distribution.
     """
     file = path if not path.startswith("-") else f"./{path}"
     command, needs = ("hugealign", "fix", "--in-place", file), ""

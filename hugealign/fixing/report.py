@@ -89,14 +89,14 @@ def gains_table(gains: Sequence[Gain]) -> str:
 
 
 def _refused(done: Fixed) -> Iterator[str]:
-    """Yield why stronger levels than the one that was taken do not serve the file."""
+    """Yield why the file cannot have a stronger level."""
     for way in done.tried:
         if way.refused:
             yield f"  not --level={way.level}: {render.text(way.refused)}"
 
 
 def _more(done: Fixed) -> Iterator[str]:
-    """Yield what more executable data would give the text."""
+    """Yield what the text would gain if more data became executable."""
     if done.more:
         yield f"  {render.text(done.more)}"
 

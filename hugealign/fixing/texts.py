@@ -10,7 +10,7 @@ from hugealign.records import Record
 
 #: Sections that may be cut in two, besides relocations: debuggers and profilers read all others as a whole.
 _DIVISIBLE_NAMES = (".rodata", ".lrodata", ".gcc_except_table")
-_SHARE = 4  # of the text gained, one byte in so many is the most data that become executable
+_SHARE = 4  # bytes of text gained for each byte of data that may become executable
 
 
 class JoinedText(Record):
@@ -43,10 +43,10 @@ def texts_of(image: Image, loads: Sequence[Segment], page_size: int, level: str)
 def bounded(
     image: Image, loads: Sequence[Segment], texts: Sequence[JoinedText], page_size: int, limit: int | None
 ) -> list[JoinedText]:
-    """Return *texts* with as many of their boundaries moved as make no more than *limit* bytes of data executable.
+    """Return *texts* with as many moved boundaries as make no more than *limit* bytes of data executable.
 
-    None stands for a quarter of the text that comes into whole windows.  Of the others, those that cost the most data
-    for the text that they gain stay where they are.
+    None stands for a quarter of the text that the windows gain.  The boundaries that cost the most data for the text
+    that they gain stay where they are.
     """
     kept, now = list(texts), covered(image, [(low, high) for _, low, high in text_windows(image, page_size)])
     while True:
@@ -90,7 +90,7 @@ def covered(image: Image, runs: Iterable[tuple[int, int]]) -> int:
 
 
 def executable(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> int:
-    """Return how many bytes that are no text now lie in *texts*."""
+    """Return how many bytes in *texts* are not executable now."""
     return sum(overlap(s, t.low, t.high) for s in loads if not s.p_flags & PF_X for t in texts)
 
 
@@ -122,8 +122,8 @@ def _range(image: Image, loads: Sequence[Segment], run: range, page_size: int) -
     limits = [align_down(s.p_vaddr, page_size) for s in loads[run.stop :] if not is_read_only(s)]
     high = max(end, min([high, *limits]))
     outer_low, outer_high = _uncut(image, loads, low, high)
-    # Around a section that must not be cut, nothing writable and no window of mere data becomes executable: rather a
-    # part of a window of the text stays on small pages.
+    # A boundary around a section that must not be cut never takes in writable data or a window of data alone: rather,
+    # a part of a window of the text stays on small pages.
     others = [s for s in loads if not s.p_flags & PF_X and not is_read_only(s)]
     if any(overlap(s, outer_low, start) for s in others) or align_up(outer_low, page_size) < low:
         outer_low = start
@@ -157,7 +157,7 @@ def _uncut(image: Image, loads: Sequence[Segment], low: int, high: int) -> tuple
 
 
 def divisible(section: Section) -> bool:
-    """Return whether *section* may be cut in two: readers need no such section as a whole."""
+    """Return whether *section* may be cut in two, since no tool needs it as a whole."""
     return section.sh_type == SHT_RELA or (
         section.sh_type == SHT_PROGBITS and section.name.startswith(_DIVISIBLE_NAMES)
     )

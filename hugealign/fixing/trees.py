@@ -45,7 +45,7 @@ def fix_below(
     if options.undo:
         chosen = firsts
     else:
-        for place in fixed:  # a run that was killed may not have finished with it
+        for place in fixed:  # a killed run may have left it unfinished
             with contextlib.suppress(HugealignError):
                 fix(place, options)
         room = inputs.Room(most)

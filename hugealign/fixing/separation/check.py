@@ -161,7 +161,7 @@ def _check_segments(before: _File, after: _File, step: Step) -> None:
         same = (a.p_type, a.p_flags, a.p_align) == (b.p_type, b.p_flags, b.p_align)
         if not same or b.p_vaddr != step(a.p_vaddr) or (a.p_memsz != b.p_memsz and a.p_type != PT_PHDR):
             _fail("program header", a.p_vaddr)
-        # Of RELRO, only addresses count; mold 1.10 lets it begin with .tbss, in front of what the file has.
+        # Only the addresses of RELRO count; mold 1.10 lets it begin with .tbss, in front of its bytes in the file.
         if b.p_type == PT_GNU_RELRO or not b.p_filesz:
             continue
         loaded = _is_loaded(a, old)
@@ -209,7 +209,7 @@ def _check_dynamic(old: _File, new: _File, step: Step) -> None:
     loads = old.image.load_segments
     first, last = loads[0].p_vaddr, loads[-1].p_vaddr + loads[-1].p_memsz
     for (tag, a), (other, b) in _pairs("dynamic section", old.dynamic, new.dynamic):
-        # What is no pointer stays: a size or a flag that moved would also differ from what the step function says.
+        # Sizes and flags stay: one that moved would also differ from what the step function says.
         if tag != other or (b != a and (b != step(a) or not first <= a <= last)):
             _fail("dynamic section", a)
     for tag in _POINTERS:

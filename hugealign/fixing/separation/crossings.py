@@ -11,9 +11,9 @@ name of the interpreter.  Refused are
   aligned, also a little behind it, as in a table of distances from the table's beginning;
 - words of notes in front of the break that are a distance to something behind it.
 
-What nobody can see in a file without symbols is an address that code computes from two numbers, neither of which leads
-there.  See Intel's SDM, volume 2, 2.1.3 and 2.2.1.6 (addresses relative to RIP), and the Arm ARM, C4.1 (ADR, ADRP,
-LDR literal).
+One case cannot be seen in a file without symbols: an address that code computes from two numbers, neither of which
+leads there.  See Intel's SDM, volume 2, 2.1.3 and 2.2.1.6 (addresses relative to RIP), and the Arm ARM, C4.1 (ADR,
+ADRP, LDR literal).
 """
 
 import re
@@ -256,14 +256,14 @@ class _Search:
         return [(self._first, self._first + headers), *((s.sh_addr, s.sh_addr + s.sh_size + 1) for s in sections)]
 
     def _is_harmless(self, place: int) -> bool:
-        """Whether the four bytes at *place* are no data that anything reads."""
+        """Return whether nothing reads the four bytes at *place* as data."""
         return self._is_code(place) or self._is_unused(place)
 
     def _is_unused(self, place: int) -> bool:
         return bool(self._proof and self._proof.is_unused(place))
 
     def _is_code(self, place: int) -> bool:
-        """Whether the four bytes at *place* are proven to be code; what else they are, `code_x86` says."""
+        """Return whether the four bytes at *place* are proven to be code, which `code_x86` then judges."""
         at = place
         while at < place + 4:
             instruction = self._proven(at)

@@ -59,7 +59,7 @@ class Packer(Protocol):
 
 
 def is_debug(section: Section) -> bool:
-    """Return whether *section* is debug information, or something else of which `find_words` has to know.
+    """Return whether *section* is debug information, or another section that `find_words` has to know.
 
     Raises RefusalError if it holds addresses that cannot be moved.
     """
@@ -74,8 +74,8 @@ def is_debug(section: Section) -> bool:
 def find_words(fd: int, image: Image, sections: Sequence[Section], step: Step, words: Words) -> None:
     """Add to *words* what changes in the debug *sections* of the file behind *fd*.
 
-    An address is what lies in the image: that of dead code is beyond it, or 0.  Raises RefusalError, MalformedElfError,
-    OSError.
+    Only addresses in the image count: those of dead code lie beyond it, or are 0.  Raises RefusalError,
+    MalformedElfError, OSError.
     """
     opened = {_plain(section): _Opened(fd, section) for section in sections}
     tls = next((s.p_memsz for s in image.segments if s.p_type == PT_TLS), 0)
@@ -100,9 +100,9 @@ def find_words(fd: int, image: Image, sections: Sequence[Section], step: Step, w
 def place_contents(
     entries: list[list[int]], image: Image, words: Words, at: int
 ) -> tuple[list[tuple[int, memoryview]], int]:
-    """Place the new contents of packed sections from offset *at* on, and tell their headers *entries*.
+    """Place the new contents of packed sections from offset *at* on, and update their headers *entries*.
 
-    Return what is written where, and where it ends.
+    Return the writes, and the offset behind the last one.
     """
     writes: list[tuple[int, memoryview]] = []
     for entry, section in zip(entries, image.sections, strict=False):

@@ -63,7 +63,7 @@ WITHOUT = frozenset(
     [".debug_" + name for name in ("str", "line_str", "str_offsets", "macro", "macinfo", "names", "sup")]
     + [".debug_" + name for name in ("pubnames", "pubtypes", "gnu_pubnames", "gnu_pubtypes", "gdb_scripts")]
 )
-_TABLES = 64  # of abbreviations, and of the operands of lines, that are known again
+_TABLES = 64  # of abbreviations that are kept, in case a later unit has the same
 
 
 def find_addresses(sections: Mapping[str, Contents]) -> dict[str, "array[int]"]:
@@ -260,7 +260,7 @@ class _Search(Tables):
                 last = -1
                 for note in ascending(noted):
                     if note >> 1 == last:
-                        raise OddError  # one list, relative to one base and to another
+                        raise OddError  # one list, relative to two bases
                     last = note >> 1
                     yield dialect, last, bool(note & 1)
 

@@ -35,7 +35,7 @@ BASES = {_AT_LOCLISTS_BASE: ".debug_loclists", _AT_RNGLISTS_BASE: ".debug_rnglis
 #: Attributes whose offset is that of a list of ranges (start_scope, ranges), or of a list of locations.
 RANGES, _LOCATIONS = frozenset((0x2C, 0x55)), frozenset((0x02, 0x19, 0x2A, 0x38, 0x40, 0x46, 0x48, 0x4A, 0x4D))
 LISTED = RANGES | _LOCATIONS
-_CONSTANTS = frozenset((0x1C, 0x3D))  # const_value, discr_list: the attributes of which a block is no expression
+_CONSTANTS = frozenset((0x1C, 0x3D))  # const_value, discr_list: attributes whose block is not an expression
 UNIT_TYPE, UNIT_SKELETON, UNIT_SPLIT, UNIT_SPLIT_TYPE = 0x02, 0x04, 0x05, 0x06
 
 #: What a value of an attribute is to the search, other than bytes to pass over.
@@ -82,7 +82,7 @@ FRAME: dict[int, tuple[int, ...]] = {
 CFA_SET_LOC, LNE_SET_ADDRESS, _LNS_FIXED_ADVANCE_PC = 0x01, 2, 9
 _LEB = rb"[\x80-\xff]*[\x00-\x7f]"
 
-#: At the end of a sequence, and the discriminator: what line programs have most of.
+#: The commonest extended operations of line programs: the end of a sequence, and the discriminator.
 _EXTENDED = rb"\x00\x01\x01|\x00\x02\x04[\x00-\x7f]|\x00\x03\x04[\x80-\xff][\x00-\x7f]"
 _RUN = 4096  # operations that are passed over at once: an expression keeps some bytes for each
 
@@ -95,11 +95,11 @@ LOCATION_RUN = re.compile(
 
 
 class OddError(Exception):
-    """What was read is not understood."""
+    """The debug information has a form that is not understood."""
 
 
 class Dialect:
-    """What the encoding depends on, with all that is known of units that are encoded so."""
+    """What the encoding of a unit depends on, with the tables for units that are encoded so."""
 
     def __init__(self, version: int, offset_size: int) -> None:
         self.version, self.offset_size = version, offset_size
@@ -112,8 +112,8 @@ class Dialect:
 class Abbreviation:
     """Attributes and forms of entries, and what has to be done to read one.
 
-    *skip* bytes hold nothing of interest.  Each step of the *plan* has what is next, for which attribute it is a list
-    or how many bytes its length has, and how many bytes of no interest are behind it.  Most entries have no step.
+    The first *skip* bytes hold nothing of interest.  Each step of the *plan* says what comes next, the attribute if it
+    is a list or else the bytes of its length, and how many bytes to skip behind it.  Most entries have no step.
     """
 
     __slots__ = ("pairs", "plan", "skip")
@@ -166,7 +166,7 @@ def _kind(attribute: int, form: int, dialect: Dialect) -> int | None:
 
 
 class Unit:
-    """What the entries of a unit need to know of it: whether distances count from an address, and where lists begin."""
+    """What reading the entries of a unit depends on: whether distances count from an address, and where lists begin."""
 
     __slots__ = ("based", "bases", "dialect")
 

@@ -31,7 +31,7 @@ from hugealign.fixing.separation.dwarf_forms import (
     number,
 )
 
-_KINDS = 64  # of operands of line programs that are known again
+_KINDS = 64  # line program headers with different operands that are kept
 
 
 class UnclearError(Exception):

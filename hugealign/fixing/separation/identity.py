@@ -1,4 +1,4 @@
-"""The build ID of a separated file, which is another than that of the original."""
+"""The build ID of a separated file, which differs from the original's."""
 
 import hashlib
 import struct
@@ -10,10 +10,10 @@ from hugealign.elf.notes import build_id_place
 
 
 class Identity(NamedTuple):
-    """Where the build ID of a file is, what it is, and what it becomes; all of no length if there is none.
+    """Where the build ID of a file is, what it is, and what it becomes; all empty without a build ID.
 
-    A build ID names code at its very addresses: debuggers' caches and servers keep symbols by it, and would take those
-    of the original for the new file.
+    A build ID stands for code at its very addresses: debuggers' caches and servers keep symbols by it, and would use
+    the original's symbols for the new file.
     """
 
     at: int
@@ -22,7 +22,7 @@ class Identity(NamedTuple):
 
     @classmethod
     def of(cls, fd: int, image: Image, step: Step) -> "Identity":
-        """Return that of the file behind *fd*, if its addresses move by *step*."""
+        """Return the identity of the file behind *fd* if its addresses move by *step*."""
         at, old = build_id_place(fd, image)
         content = b"hugealign separate\0" + struct.pack("<QQQQ", step.start, step.delta, step.behind, step.room) + old
         # The same for the same original and addresses.

@@ -8,7 +8,7 @@ from operator import lt, sub
 
 from hugealign.diagnosis.refusal import RefusalError
 
-_BLOCK, _SAMPLE = 1 << 16, 1 << 10  # numbers that are sorted together; one of so many bounds the parts that are merged
+_BLOCK, _SAMPLE = 1 << 16, 1 << 10  # numbers that are sorted together; one in so many bounds a merged part
 
 
 class Words:

@@ -111,7 +111,7 @@ def make_separation(image: Image, page_size: int, min_text: int) -> Plan:
 
 
 def _edits(loads: Sequence[Segment], segments: Sequence[Segment], step: Step) -> Iterator[Edit]:
-    """Yield what becomes of the segments that move, of one that is split the second part."""
+    """Yield what becomes of the segments that move; for a split segment, of its second part."""
     for old in loads:
         at = step(end_of(old) - 1)
         new = next(s for s in segments if s.p_type == PT_LOAD and s.p_vaddr <= at < end_of(s))
@@ -124,7 +124,7 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
     if image.e_type == ET_EXEC:
         raise RefusalError("fix.fixed-address")
     loads = checked(image, page_size)
-    if image.e_machine not in (EM_X86_64, EM_AARCH64):  # of which `words` and `crossings` read code and relocations
+    if image.e_machine not in (EM_X86_64, EM_AARCH64):  # whose code and relocations `words` and `crossings` read
         raise RefusalError("fix.not-separated", processor=image.processor)
     text = [i for i, s in enumerate(loads) if s.p_flags & PF_X]
     if len(text) > 1:
@@ -137,7 +137,7 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
 
 
 def _alignment(image: Image, loads: Sequence[Segment], page_size: int) -> int:
-    """Return what the distance has to be a multiple of: every alignment that a reader may rely on."""
+    """Return the number of which the distance must be a multiple: every alignment that a reader may rely on."""
     asked = [s.p_align for s in image.segments if s.p_type in (PT_LOAD, PT_TLS)]
     asked += [s.sh_addralign for s in image.sections if s.sh_flags & SHF_ALLOC]
     if odd := next((a for a in asked if a & (a - 1) or a > page_size), 0):
@@ -150,7 +150,7 @@ def _alignment(image: Image, loads: Sequence[Segment], page_size: int) -> int:
 def _break(image: Image, loads: Sequence[Segment], text: int) -> tuple[int, int]:
     """Return the first address that moves, and the index of its segment.
 
-    It is where the first section begins that others than the loader read.
+    The first section that something besides the loader reads begins there.
     """
     for section in sorted(_between(image, 0, end_of(loads[text])), key=lambda s: (s.sh_addr, s.sh_size)):
         if section.sh_type in _LOADERS or section.name == ".interp" or not section.sh_size:
@@ -202,7 +202,7 @@ def _refuse_growth(loads: Sequence[Segment], step: Step, page_size: int) -> None
 
 
 def _offsets(loads: Sequence[Segment], where: tuple[int, int, int], step: Step, alignments: Sequence[int]) -> list[int]:
-    """Return where the contents of each segment go in the file, of one that is split those of its second part.
+    """Return where the contents of each segment go in the file; for a split segment, those of its second part.
 
     It is where their address says, or as far behind that as the file has more between two segments than memory:
     patchelf adds segments behind symbol tables and debug information.
@@ -318,7 +318,7 @@ def _pieces(
 
 
 def _moved(image: Image, segments: tuple[Segment, ...], step: Step, size: int) -> Image:
-    """Return the headers of the new file, as far as windows depend on them."""
+    """Return the headers of the new file that decide about windows."""
     sections = tuple(
         Section(s.name, s.sh_type, s.sh_flags, step(s.sh_addr), 0, s.sh_size) if s.sh_flags & SHF_ALLOC else s
         for s in image.sections

@@ -42,16 +42,16 @@ UNWINDING = (".eh_frame", ".eh_frame_hdr")
 #: Sections that are code from one end to the other, whatever calls them.
 _ALL_CODE = (".init", ".fini", ".plt")
 _CALL = re.compile(rb"\xe8(?=(....))", re.DOTALL)
-#: The same with distances that do not leave a function of so many bytes.
+#: LEA and CALL whose distances stay within a function of this many bytes.
 _NEAR = 1 << 16
 _LEA_NEAR, _CALL_NEAR = (
     re.compile(pattern.pattern.replace(b"(....)", rb"(..(?:\x00\x00|\xff\xff))"), re.DOTALL)
     for pattern in (_LEA, _CALL)
 )
 _LEA_SIZE, _CALL_SIZE = 7, 5
-#: Control does not go on behind these.
+#: Instructions that control does not pass.
 _LAST = frozenset((x86.JUMP8, x86.JUMP32, x86.INDIRECT, x86.END))
-#: How many bytes the distances of branches have.
+#: The bytes of a branch's distance.
 _DISTANCES = {x86.BRANCH8: 1, x86.JUMP8: 1, x86.BRANCH32: 4, x86.JUMP32: 4}
 _LOCK = 0xF0  # a prefix that a branch may skip, as in the C library while a process has one thread
 
@@ -119,7 +119,7 @@ class Proof:
         return low, high
 
     def _arrivals(self, function: "_Function", frame: Frame | None) -> Iterator[Iterable[int]]:
-        """Yield in turn addresses at which control arrives in *function*, what costs least first."""
+        """Yield the addresses at which control arrives in *function*, the cheapest to find first."""
         start, end = function.start, function.end
         yield self._frames.starts(start, end)
         known = [_from(places, start, end) for places in (self._symbols[0], self._entries)]
@@ -173,7 +173,7 @@ class Proof:
         for section in self._code:
             for place, target in leading(self._fd, section, start, end, 4, x86.LAST_BEFORE_DISTANCE):
                 if not start <= place < end:
-                    # What is no branch takes an address, perhaps that of data.
+                    # Any other instruction takes an address, perhaps of data.
                     found = self.instruction(place - 1)
                     if found and found.address + x86.distance_at(found.code) == place and x86.branches(found.code):
                         arrivals.append(target)
@@ -339,8 +339,8 @@ class Proof:
 class _Function:
     """The *code* from *start* on, and what control reaches of it: blocks of instructions.
 
-    *arrivals* yields addresses at which more control may arrive.  A branch into the middle of an instruction, and bytes
-    that are no instruction, mean that something is not what it seems: then nothing is proven.
+    *arrivals* yields addresses at which more control may arrive.  A branch into the middle of an instruction, or bytes
+    that are not an instruction, mean that the function is not what it seems: then nothing is proven.
     """
 
     def __init__(self, start: int, code: bytes) -> None:
@@ -350,7 +350,7 @@ class _Function:
         self._blocks: list[int] = []  # where they begin: offsets, ascending
         self._ends: list[int] = []  # where they end
         self._todo: list[int] = []  # offsets, ascending
-        self._labels: list[int] = []  # ... whose addresses code takes: of data, or of instructions
+        self._labels: list[int] = []  # offsets whose addresses code takes: of data, or of instructions
         self._through_register = self._broken = False
         self.described = False  # by unwinding tables
 

@@ -41,7 +41,7 @@ _CHUNK = 1 << 16  # entries of a table that are looked at together
 _SPAN = 8 << 20  # bytes in which the places of one chunk of relocations are read together
 _ENTRIES_LIMIT = 1 << 26  # of all tables together
 _TYPE, _SHNDX = 0xFFFFFFFF, 48
-_NEGATIVE = 1 << 63  # of an address: from where it would be in front of the file
+_NEGATIVE = 1 << 63  # an address from here on would be in front of the file
 _WORD, _DYN, _RELA, _SYM = struct.Struct("<Q"), 16, 24, 24
 
 #: Dynamic relocations by processor.  Without a symbol, the addend is an address: RELATIVE, IRELATIVE, 64 or ABS64.
@@ -201,7 +201,7 @@ class _Search:
         self._addresses(places, list(addends))
 
     def _addresses(self, places: Sequence[int], addresses: Sequence[int]) -> None:
-        """Take the words at *places*, which hold *addresses*, for such that move."""
+        """Note that the words at *places*, which hold *addresses*, move."""
         step = self._step
         if min(addresses, default=step.start) >= step.start and max(addresses, default=0) < _NEGATIVE:
             self._words.add(step.delta, places)
@@ -211,7 +211,7 @@ class _Search:
             self._words.add(distance, [p for p, a in zip(places, addresses, strict=True) if low <= a < high])
 
     def _known_early(self, addresses: Sequence[int]) -> None:
-        """Raise RefusalError for a pointer to something before the break that is not surely meant."""
+        """Raise RefusalError for a pointer to a place before the break that it cannot be known to mean."""
         for address in set(addresses):
             if address != self._loads[0].p_vaddr and not any(a <= address < b for a, b in self._known):
                 raise RefusalError("fix.crosses", place="", address=f"{address:#x}")
@@ -372,8 +372,8 @@ class _Search:
     def _notes(self, section: Section) -> None:
         """Look at notes that describe code.
 
-        Those of static probes have the addresses of the probe, of a base and of a counter; those of how something was
-        built begin and end of it, if it is not the same as before.  See
+        Notes of static probes have the addresses of the probe, of a base and of a counter.  Notes that say how code was
+        built have its beginning and end, unless they are the same as in the note before.  See
         https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation and
         https://fedoraproject.org/wiki/Toolchain/Watermark.
         """
