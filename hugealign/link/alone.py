@@ -1,4 +1,4 @@
-"""A link that no shim was asked for: sh/launch.sh has run the compiler, and wants to know what it has made."""
+"""A link without our shim: sh/launch.sh has run the compiler, and has the result checked."""
 
 import os
 

@@ -61,9 +61,9 @@ def plain(job: "Job", capture: bool = False) -> "LinkerRun":
 
 
 def read_output(job: "Job") -> Output | None:
-    """Return what the link has written, None if that is no ELF file.
+    """Return what the link has written, None if that is not an ELF file.
 
-    A file that an earlier build has left under that name does not belong to this link.
+    A file that an earlier build has left under that name does not count.
     """
     from hugealign.elf.guards import read_guards
     from hugealign.elf.image import read_image
@@ -168,8 +168,8 @@ def _run(
 def _script(job: "Job", name: str, memory: MemoryFiles) -> str:
     """Return the path of the script *name* with the requested pad threshold.
 
-    It has no statement for a section of the linker's own that a script of the user requests: ours comes first, and
-    the first statement that matches a section takes it.
+    It leaves out our statements for sections that the user's scripts request: our script comes first, and the first
+    statement that matches a section takes it.
     """
     from hugealign.io.resources import directory
 
@@ -189,7 +189,7 @@ def _taken(line: bytes) -> bytes:
 
 
 def _missing_pads(job: "Job", recipe: Recipe, image: "Image", padded: int) -> tuple[int, int] | None:
-    """Return the bytes of both pads, of the text and of what leads it, that another link needs; None if none.
+    """Return the sizes of the pads behind the text and in front of it that another link needs; None if it needs none.
 
     The text has a pad of *padded* bytes.
     """

@@ -37,7 +37,7 @@ def doubtful(guards: "Guards", image: "Image", command: "Command") -> bool:
 
 
 def _says_of_the_stack(command: "Command") -> bool:
-    """Return whether an object among the inputs has a ``.note.GNU-stack``; the linker may leave out archive members."""
+    """Return whether an object among the inputs has a ``.note.GNU-stack``; archive members may not be linked."""
     for _, fd in opened(command.inputs):
         try:
             whole = next(ar.members(fd))
@@ -49,7 +49,7 @@ def _says_of_the_stack(command: "Command") -> bool:
 
 
 def broken(image: "Image") -> str:
-    """Return why the linked program would not start, or not with its memory; empty if nothing says so."""
+    """Return why the linked program would not start, or would lack memory; empty if nothing says so."""
     from hugealign.verification import rules
 
     return next((_worded(diagnosis) for diagnosis in rules.startable(image)), "")
@@ -108,7 +108,7 @@ def shortfall(image: "Image", linker: "Linker", settings: "Settings") -> str:
     first = diagnoses[0]
     if not linker.script:
         first = first.changed(remedy=Remedy("other-linker"))
-    elif first.code in rules.PLACEMENT:  # the advice of these is another link with hugealign, which was just done
+    elif first.code in rules.PLACEMENT:  # whose advice is another link with hugealign, which this was
         first = first.changed(remedy=Remedy("look", ("hugealign", "explain", first.code)))
     more = f" (and {len(diagnoses) - 1} more)" if len(diagnoses) > 1 else ""
     return f"{_worded(first, more)}; {render.what_helps(first)}"

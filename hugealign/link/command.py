@@ -1,6 +1,6 @@
 """What a linker's command line requests: pure parsing that answers the shim's few questions.
 
-The shim reads the user's arguments to learn whether to keep out of the way, what the output is, and what goes in.  It
+The shim reads the user's arguments to learn whether to leave the link alone, what its output is, and its inputs.  It
 rewrites them only where a linker gets copies of inputs (`link.order.copies`).  `options` says what each option does.
 """
 
@@ -40,9 +40,9 @@ class Command:
         self.places: list[int] = []  # the index of each input among the words
         self.libraries: list[tuple[str, bool]] = []  # name, and whether only an archive will do
         self.library_paths: list[str] = []
-        self.library_files: list[str] | None = None  # where the libraries are, once `estimate.libraries` has looked
+        self.library_files: list[str] | None = None  # the files of the libraries, once `estimate.libraries` has run
         self.scripts: list[str] = []
-        self.default_script: str | None = None  # read when the command line has been
+        self.default_script: str | None = None  # the linker reads it after the command line
         self.sections: list[str] = []  # patterns of the input sections that the user's scripts request
         self.reports: list[tuple[str, bool]] = []  # files that name the inputs, and whether in make's syntax
         self.ordered = False  # by an option of the user's own
@@ -148,8 +148,8 @@ def _option(word: str) -> tuple[str, str | None]:
     """Return the name of the option *word* without dashes, and the value in the same word, if any.
 
     A long option may be written with one dash, unless it begins with ``o`` (GNU ld manual); a one-letter option
-    may be followed by its value without a space.  What begins with ``-l`` is a library, but for the option that means
-    the same.
+    may be followed by its value without a space.  A word that begins with ``-l`` names a library,
+    except the option that means the same.
     """
     name, equals, value = word.lstrip("-").partition("=")
     long_form = word.startswith("--") or (

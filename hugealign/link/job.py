@@ -14,7 +14,7 @@ from hugealign.records import Record
 from hugealign.settings import Settings
 
 _SCRIPT_LIMIT = 1 << 20  # bytes of a user's linker script that are read
-_OBJECTS = (".o", ".lo", ".obj", ".rlib")  # inputs that are no scripts, by their names
+_OBJECTS = (".o", ".lo", ".obj", ".rlib")  # inputs that are not scripts, by their names
 _MAGIC = (ELFMAG, ar.MAGIC, ar.THIN, *estimate.BITCODE)  # and by how they begin
 _LEFT_OUT = "left out by HUGEALIGN_ONLY or HUGEALIGN_SKIP"
 _LIBRARIES = (".so", ".a")
@@ -66,7 +66,7 @@ def understand(real: str, arguments: list[str], settings: "Settings") -> Job | L
         return LeftAlone(commands.parse(arguments).output, "response files name each other")
     command = commands.parse(words)
     if command.hands_off and (linker := linkers.identify(real)):
-        command = commands.parse(words, linker.name)  # perhaps by an option that names what this linker does anyway
+        command = commands.parse(words, linker.name)  # an option may name what this linker does anyway
     job = _job(real, arguments, words, command, settings)
     return LeftAlone(command.output, job, job == _LEFT_OUT) if isinstance(job, str) else job
 
@@ -102,7 +102,7 @@ def _job(real: str, arguments: list[str], words: list[str], command: "Command", 
 
 
 def state(path: str) -> tuple[int, ...]:
-    """Return what tells the file at *path* from a later one of that name; empty if there is none."""
+    """Return what distinguishes the file at *path* from a later one of that name; empty without a file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -111,7 +111,7 @@ def state(path: str) -> tuple[int, ...]:
 
 
 def _is_pipe(word: str) -> bool:
-    """Say whether *word*, or what follows its ``=``, names a pipe."""
+    """Return whether *word*, or the part behind its ``=``, names a pipe."""
     path = word.partition("=")[2] if word.startswith("-") else word.removeprefix("@")
     try:
         return bool(path) and stat.S_ISFIFO(os.stat(path).st_mode)
@@ -129,8 +129,9 @@ def _read_response(path: str) -> str:
 def _full_script(command: "Command") -> str:
     """Return why a linker script of the user's own keeps the link from being laid out, empty if none does.
 
-    Scripts are given by ``-T`` or ``-dT``, or among the inputs and libraries, where a linker takes for one what is no
-    object (ld manual, "Implicit Linker Scripts").  *command* gets the patterns of the sections that they request.
+    Scripts are given by ``-T`` or ``-dT``, or among the inputs and libraries, where a linker takes a file that is not
+    an object for a script (ld manual, "Implicit Linker Scripts").  *command* gets the patterns of the sections that
+    they request.
     """
     default = [] if command.default_script is None else [command.default_script]
     for name in command.scripts + default:

@@ -24,7 +24,7 @@ _KEEP_PAD = ("-u", "__hugealign_pad")  # despite --gc-sections
 class Linker:
     """A linker and its recipe; by default flags, a pad object, and an edit of the linked file."""
 
-    #: The linker's file name: one of the *names*, or one that begins or ends like these.
+    #: Its file name is one of the *names*, or begins or ends like these.
     names: tuple[str, ...] = ()
     begins: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class Lld(Linker):
         return machine.pad_threshold > PAD_THRESHOLD
 
     def default_script(self, command: Command) -> list[str]:
-        """Return them: lld reads it only where no other script is given (``-dT`` in its manual page)."""
+        """Return ``-T`` and the script: lld reads it only without another script (``-dT`` in its manual page)."""
         return ["-T", command.default_script] if command.default_script and not command.scripts else []
 
     def order_form(self, machine: Machine) -> str:
@@ -133,7 +133,7 @@ class Lld(Linker):
         return SCRIPT if machine.thunks else SYMBOLS
 
     def order_words(self, form: str, path: str) -> list[str]:
-        """Return the options for it; the marks are empty, so ``--icf=all`` would fold them into one."""
+        """Return lld's options; the marks are empty, so ``--icf=all`` would fold them into one."""
         from hugealign.elf.objectfile import HOT_MARKS  # most links have no order
 
         given = ["-T", path] if form == SCRIPT else ["--symbol-ordering-file", path, "--no-warn-symbol-ordering"]

@@ -14,7 +14,7 @@ from hugealign.link.job import Job, LeftAlone, state, understand
 from hugealign.records import Record
 from hugealign.settings import Settings, from_environ
 
-#: What is said of a link that got no layout, and where more is said of it.
+#: The note about a link without our layout, and where to read more.
 _PLAINLY = "linked without huge-page layout"
 _MORE = "; HUGEALIGN_DEBUG=1 shows what the link did"
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from hugealign.link.running import LinkerRun
 
 
-#: What sh/shim.sh says in place of a recipe, in front of a colon and the input that is a pipe.
+#: In place of a recipe, sh/shim.sh passes this, a colon, and the input that is a pipe.
 ONCE = "once"
 
 
 class LinkProgress:
-    """How far a link has come, for the handler of our own failures: *linked* once its *output* is final.
+    """The progress of a link, for the handler of our own failures: *linked* once its *output* is final.
 
     *messages* are those of the linker that counts; *shortfall* is the line about the layout, empty if all is well.
     """
@@ -70,7 +70,7 @@ class Voice(Record):
 
 
 def link(real: str, arguments: list[str], settings: Settings, started: str, progress: LinkProgress) -> int:
-    """Do the link and return its exit status.  Does not return if what it makes is not to be looked at.
+    """Do the link and return its exit status.  Does not return if there is nothing to check.
 
     *started* names the recipe with which sh/shim.sh has already started the link, empty if it has not.
     """
@@ -98,7 +98,7 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
 def check_output(path: str, settings: Settings, before: tuple[int, ...]) -> str:
     """Return why `hugealign verify` fails the output at *path*, empty if it does not.
 
-    Empty also if the link has left what was there *before* it, or has made something else than a program.
+    Empty also if the link left the file that was there *before*, or made something other than a program.
     """
     if not os.path.isfile(path) or before == state(path):
         return ""
@@ -168,7 +168,7 @@ def _laid_out(
 
     attempts = [laid_out(job, recipe, first)]
     if attempts[0].run.status and b"GNU-stack" in attempts[0].run.stderr:
-        recipe = recipe.changed(stack_note=False)  # with --fatal-warnings: the pad alone has the note
+        recipe = recipe.changed(stack_note=False)  # with --fatal-warnings, if only the pad has the note
         attempts.append(laid_out(job, recipe))
     attempt = attempts[-1]
     if attempt.run.status:
@@ -190,7 +190,7 @@ def _laid_out(
 
 
 def _words(job: Job, linker: linkers.Linker) -> list[str]:
-    """Return the words that a link gets beside the user's, which ``...`` stands for, without those of an order."""
+    """Return the words that a link gets beside the user's (``...``), without those of an order."""
     script = job.machine.linkers[linker.name] if linker.script else None
     size = job.settings.page_size
     return [*linker.arguments(["..."], size, linkers.PAD_OBJECT, script), *linker.base(job.command, size, job.machine)]
@@ -199,7 +199,7 @@ def _words(job: Job, linker: linkers.Linker) -> list[str]:
 def _with_less(
     job: Job, recipe: Recipe, progress: LinkProgress, voice: Voice, quiet: bool, why: "Callable[[], str]"
 ) -> int:
-    """Link with less than *recipe*, in the end plainly, and then warn: with it, *why* happened."""
+    """Link with less than *recipe*, in the end plainly, and warn *why*."""
     what = "linked without an order" if recipe.order else _PLAINLY
     if recipe.order:
         status = _laid_out(job, recipe.changed(order=None), progress, voice, quiet)
@@ -242,7 +242,7 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress,
 
 
 def _finish(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress, voice: Voice) -> int:
-    """Free disk blocks that hold nothing of use, give the messages about the output, and return the exit status."""
+    """Free disk blocks of zeros, print the messages about the output, and return the exit status."""
     from hugealign.elf import edit
     from hugealign.link.check import shortfall
 
@@ -318,10 +318,10 @@ def main(argv: list[str]) -> "NoReturn":
             done = "not linked"
         Voice(progress.output, settings.debug).warn(f"{done}, because hugealign failed: {what}")
         if started in linkers.KINDS:
-            running.drain()  # the linker that was started must not write at the same time as the one that we become
+            running.drain()  # the linker that was started must not write at the same time as the one that replaces us
         if not progress.linked and settings.check != "error":
             running.become([real, *arguments])
-        status = int(settings.check == "error")  # nothing may pass that was not checked
+        status = int(settings.check == "error")  # an unchecked link must not pass
     if started in linkers.KINDS and status < 0:
         os._exit(128 - status)  # sh/shim.sh waits for us, and passes the signal on
     running.leave(status)

@@ -5,7 +5,7 @@ without dashes.  With a ``=`` behind it, an option takes the next word as its ar
 the linkers differ about that, it is written without: its argument may then be mistaken for an input, which matters only
 if an object file of that name exists, but never hides an option.
 
-What is not here is not known, and gets the plain link.
+An option that is not here is unknown, and gets the plain link.
 """
 
 #: Options that `command` itself reads.
@@ -15,7 +15,7 @@ _READ = """
     Bshareable no-pie nopie no-pic-executable plugin-opt=
     """
 
-#: Options that change nothing that the layout rests on.
+#: Options that do not affect the layout.
 _HARMLESS = """
     ( ) A= architecture= accept-unknown-input-arch add-needed allow-multiple-definition allow-shlib-undefined
     android-memtag-heap android-memtag-mode= android-memtag-note android-memtag-stack apply-dynamic-relocs as-needed
@@ -97,7 +97,7 @@ _PLACES = """
     zero-to-bss
     """
 
-#: Those among them that name what these linkers do in each link that is laid out.
+#: Options among them that request what these linkers do in each laid-out link anyway.
 DEFAULTS = {"rosegment": ("lld", "mold"), "no-rosegment": ("bfd", "gold")}
 
 #: Options that make no program or library, or more than one file, or print what our layout changes.
@@ -110,7 +110,7 @@ _OTHER = """
 #: Options of a relocatable link.
 _RELOCATABLE = "i r relocatable task-link= Ur"
 
-#: Options with which nothing is linked.
+#: Options with which the linker does not link.
 _NOTHING = "help print-output-format print-sysroot run target-help version"
 
 #: The keywords of ``-z``, likewise.
@@ -174,7 +174,7 @@ Z_EFFECTS = (
     (frozenset(_Z_PLACES.split()), PLACES),
     (frozenset(_Z_NO_SECTIONS.split()), NO_SECTIONS),
 )
-#: Names with a value that nothing parts from them.
+#: Names that are written together with their value.
 _PREFIXES, _Z_PREFIXES = ("lto-O", "lto-CGO"), ("x86-64-",)
 
 
@@ -208,5 +208,5 @@ def z_effect(keyword: str) -> str:
 
 
 def plugin_effect(option: str) -> str:
-    """Return the same for an *option* of ``-plugin-opt``."""
+    """Return why an *option* of ``-plugin-opt`` keeps a link from being laid out; empty if it does not."""
     return OTHER if option.lstrip("-").partition("=")[0] in _PLUGIN_OTHER else ""

@@ -50,4 +50,4 @@ def rename_in(path: str, names: "Mapping[str, str]", dependencies: bool) -> None
             file.write(renamed(text, names, dependencies))
             file.truncate()
     except (OSError, ValueError):
-        return  # not a kind of file that we know
+        return  # an unknown kind of file

@@ -61,10 +61,10 @@ def spawn(argv: list[str], capture: bool, meanwhile: "Callable[[], str | None] |
 
 
 def complaint(runs: "Sequence[LinkerRun]", beside: bytes) -> str:
-    """Return the line that says why *runs*, which tried the same, failed; their status if none does.
+    """Return the line that says why *runs* of the same link failed; without one, their status.
 
-    It is one that all of them printed, and that is not in *beside*, the messages of a link that did not fail.  A line
-    that ends with a colon only says where.
+    All of them printed that line, and it is not in *beside*, the messages of a link that succeeded.  A line that ends
+    with a colon only names a place.
     """
     lines = [line for line in runs[-1].stderr.splitlines() if line.strip() and not line.rstrip().endswith(b":")]
     for choice in (set(runs[0].stderr.splitlines()) - set(beside.splitlines()), lines):
@@ -105,7 +105,7 @@ def become(argv: list[str]) -> "NoReturn":
 
 
 def leave(status: int) -> "NoReturn":
-    """End as the linker ended: with its status, or by its signal, so that the driver sees what it would have seen."""
+    """End as the linker ended, with its status or by its signal."""
     if status < 0:
         import signal
 

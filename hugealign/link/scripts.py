@@ -1,7 +1,7 @@
 """What a linker script of the user requests, read as the linkers read it: words, strings and comments.
 
 A script may add sections to the default script (``INSERT``), name symbols and inputs, or lay the program out by itself.
-Only the last keeps a link from being laid out.  A command that is not known here counts as such.
+Only the last keeps a link from being laid out; an unknown command counts as that.
 """
 
 from hugealign.elf.machines import FORMATS
@@ -66,7 +66,7 @@ class Script:
         return word
 
     def _skip(self) -> list[str]:
-        """Pass over what is in braces or parentheses, which begin here; return it."""
+        """Skip the braces or parentheses that begin here, and return their contents."""
         start, depth = self._at, 0
         while self._at < len(self._words):
             word = self._peek()

@@ -84,7 +84,7 @@ def _check(fd: int, name: str, policy: rules.Policy) -> FileReport:
 
 
 def _laid_out(image: Image, broken: list[Diagnosis], policy: rules.Policy) -> list[Diagnosis]:
-    """Return *broken*; for a processor without a row, one note instead of what another link would fix."""
+    """Return *broken*; if the processor has no row, one note replaces what another link would fix."""
     if image.machine or not image.text_segments or coverage(image, policy.page_size).text < policy.min_text:
         return broken
     left = [diagnosis for diagnosis in broken if diagnosis.code not in _OF_THE_LINK]
@@ -104,7 +104,7 @@ def _placed(fd: int, facts: Facts) -> Placed | None:
 
 
 def _remaining(broken: list[Diagnosis], covered: Coverage, pages: str) -> list[Diagnosis]:
-    """Return *broken* of a file that has all the windows that a fix can make: the rest of its text is no failure."""
+    """Return *broken* for a file with all the windows that a fix can make: a lack of more does not fail it."""
     left = [diagnosis for diagnosis in broken if diagnosis.code not in _PLACEMENT]
     placement = [diagnosis for diagnosis in broken if diagnosis.code in _PLACEMENT]
     if placement:

@@ -32,7 +32,7 @@ class Pair(Record):
 
     @property
     def graver(self) -> bool:
-        """Whether a diagnosis that only the new file has counts."""
+        """Whether a diagnosis that only the new file has is grave enough to count."""
         return any(at_or_above(diagnosis, self.fail_on) for diagnosis in self.gained)
 
     @property
@@ -91,7 +91,7 @@ def pairs(new: list[tuple[str, FileReport]], old: list[tuple[str, FileReport]], 
 
 
 def _without(side: FileReport | None, other: FileReport | None) -> list[Diagnosis]:
-    """Return the diagnoses of *side* that *other* does not have, by rule and protection of the segment."""
+    """Return the diagnoses of *side* that *other* lacks, by rule and protection of the segment."""
     left = Counter(map(_kind, other.diagnoses if other else ()))
     rest = []
     for diagnosis in side.diagnoses if side else ():

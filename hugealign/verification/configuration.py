@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAMES = ("hugealign.toml", "pyproject.toml")
 _LARGEST = 1 << 18  # bytes of a file with something for us
-_SEARCHED = 1 << 20  # bytes of a pyproject.toml, which may have nothing
+_SEARCHED = 1 << 20  # bytes of a pyproject.toml, which may have nothing for us
 _MOST_PATTERNS = 4096  # of the exceptions of a file; each costs a tenth of a millisecond
 _MOST_DOTS = 200  # in a line: tomllib takes a dotted key in the square of its parts, and keys end with the line
 _TEXT, _LIST, _FLAG, _TABLE = "a string", "a list of strings", "true or false", "a table"
@@ -91,7 +91,7 @@ NONE = Configuration({})
 def find(directory: str) -> Configuration:
     """Return the configuration for a command that runs in *directory*: the nearest file, from there upward.
 
-    A file that belongs to neither us, nor root, nor the owner of *directory* is an error: in a world-writable
+    A file whose owner is neither we, nor root, nor the owner of *directory* is an error: in a world-writable
     directory, any user could switch rules off.  Raises UsageError.
     """
     directory = os.path.abspath(directory)
@@ -192,7 +192,7 @@ def _exceptions(path: str, tables: "list[dict[str, Any]]") -> "Iterator[Exempt]"
 
 
 def _checked(table: "dict[str, Any]", kinds: dict[str, str], where: str) -> "dict[str, Any]":
-    """Return the *table* at *where* if its keys are among *kinds*, and its values of these.  Raises UsageError."""
+    """Return the *table* at *where* if its keys and the types of its values are among *kinds*.  Raises UsageError."""
     for key, value in table.items():
         if key not in kinds:
             raise UsageError(f"{where}{printable(key)}: no such key{hint(key, kinds)}")

@@ -103,7 +103,7 @@ def _base(image: Image, policy: Policy, text: Segment) -> Iterator[Diagnosis]:
         first, last = whole_windows(text, page, image.fixed, bias, image.load_alignment)
         return last - first
 
-    # On a better base the linker would move all addresses, or only those before the text.
+    # The linker would reach a better base by moving all addresses, or only the ones before the text.
     if base % page and max(windows(0), windows(-(base % page))) > windows(load_bias(image)):
         yield finding("HA024", text, base=base, page_size=page)
 

@@ -33,7 +33,7 @@ _NAME_LIMIT = 1 << 16  # bytes of one name in a list; the kernel takes 4096
 
 
 class Task(Record):
-    """A file to check, and whether it was *named* or found in a directory; or the *problem* with its name.
+    """A file to check, and whether the user *named* it; or the *problem* with its name.
 
     *size* is in bytes, 0 if unknown.
     """
@@ -47,7 +47,7 @@ class Task(Record):
 class Step(Record):
     """Files to check together, below the directory *top* if one was named; *last* are the last ones of that.
 
-    *passed* counts what was passed over on the way.
+    *passed* counts the files skipped on the way.
     """
 
     tasks: list[Task]
@@ -57,7 +57,7 @@ class Step(Record):
 
 
 class Room:
-    """How many bytes of text of all files may become huge: at *most* so many, None for any; *taken* are so far."""
+    """The bytes of text in all files that may become huge: *most*, None without a limit; *taken* is the sum so far."""
 
     def __init__(self, most: int | None) -> None:
         self.most = most
@@ -150,8 +150,8 @@ def _full(files: int, size: int) -> bool:
 def below(top: str, passed: "Counter[str]", *, every_name: bool = False) -> Iterator[Task]:
     """Yield the regular files below *top*, sorted within each directory; symbolic links are not followed.
 
-    Of a file with several names (hard links) only the first comes, unless *every_name* does.  The *problem* of a task
-    says why a file or directory cannot be looked at; *passed* counts what is passed over.
+    A file with several names (hard links) comes once, unless *every_name*.  The *problem* of a task says why a file or
+    directory cannot be read; *passed* counts the skipped files.
     """
     seen: set[tuple[int, int]] = set()
     waiting = [top]
@@ -182,7 +182,7 @@ def below(top: str, passed: "Counter[str]", *, every_name: bool = False) -> Iter
 def programs(tops: Iterable[str], progress: Callable[[str], None] = silent) -> "list[Place]":
     """Return the programs and libraries among and below *tops* whose text is worth a window here, the most text first.
 
-    A file among *tops* is one in any case.  Of one with several names (hard links) each name comes, together.
+    A file among *tops* always counts as one.  The names of a file with several (hard links) come together.
     The walk only finds names: each is looked up again below the open directory, where no link leads out of it.
     *progress* receives the number of files.  Raises HugealignError if one of *tops* is missing, or is a directory that
     cannot be listed.

@@ -25,8 +25,8 @@ _PAGE_64K, _RUN_64K = 64 << 10, 2 << 20
 class System(Record):
     """A kernel with a loader: a short id, its *title* for people, the commit, version or document that it follows.
 
-    *judge* returns the parts of the text that it maps huge, of a file of some kind (``Facts.kind``); it is given the
-    coverage by windows of the text segments, if the file's alignment counts.  *machine*: only files for this processor.
+    *judge* takes the kind of a file (``Facts.kind``) and, if its alignment counts, the coverage of its text segments,
+    and returns the parts of the text that the system maps huge.  *machine*: only files for this processor.
     """
 
     system: str

@@ -23,7 +23,7 @@ from hugealign.verification.result import FileReport
 
 _AHEAD = 4  # batches per process that may wait for an earlier one
 _Checked = tuple[list[FileReport], "Counter[str]"]
-_CONTEXT = multiprocessing.get_context("fork")  # starts in 1 ms, with everything imported
+_CONTEXT = multiprocessing.get_context("fork")  # a worker starts in 1 ms, with everything imported
 
 
 def results(

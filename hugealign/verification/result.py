@@ -28,7 +28,7 @@ class Placed(Record):
     order: int
     """How many functions of the order ran."""
     placed: int | None
-    """How many functions are where it puts these, more if objects were placed as a whole; None without symbols."""
+    """How many functions the link placed, others too if whole objects were placed; None without symbols."""
 
     JSON = "hot_functions=order placed_functions=placed"
 
@@ -38,7 +38,7 @@ class Accepted(Record):
 
     diagnosis: Diagnosis
     reason: str = ""
-    """The configuration's; empty if the baseline accepts it."""
+    """The reason in the configuration; empty if the baseline accepts it."""
 
     JSON = "diagnosis reason?"
 
@@ -150,9 +150,9 @@ class Verification(Record):
     fixed: tuple[Key, ...] = ()
     """Diagnoses of the baseline that are gone."""
     skipped: "Counter[str] | None" = None
-    """How much was passed over, by kind."""
+    """How many files were skipped, by kind."""
     empty: int = 0
-    """How many archives and directories hold no program and are allowed not to."""
+    """How many archives and directories without a program were accepted."""
 
     SCHEMA = "hugealign.verify/1"
     JSON = (

@@ -89,9 +89,9 @@ def check(image: "Image", policy: Policy) -> "list[Diagnosis]":
 
 
 def startable(image: "Image") -> "Iterator[Diagnosis]":
-    """Yield why the program or library of *image* does not start, or not with the memory that it was linked for.
+    """Yield why the program or library of *image* does not start, or starts without the memory that it was linked for.
 
-    Each of these is judged by the headers alone, so a link also checks them.
+    The headers alone show this, so a link also checks it.
     """
     yield from _loadable(image)
     yield from _ascending(image.load_segments)
@@ -179,7 +179,7 @@ def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[
         at, until = align_down(other.p_vaddr, BASE_PAGE), align_up(other.p_vaddr + other.p_memsz, BASE_PAGE)
         if at < last and until > first:
             yield finding("HA005", segment, other=other.index, other_flags=other.flags)
-            break  # one is enough; a hostile file has 1,170 in each other's windows
+            break  # one is enough: a hostile file has 1,170 in each other's windows
 
 
 def _data_sections(image: "Image") -> "list[Section]":

@@ -46,7 +46,7 @@ class Selection:
         self._exceptions = [(exempt, _codes(exempt.ignore.value, exempt.ignore.where)) for exempt in exceptions]
 
     def judge(self, report: FileReport, baseline: "Baseline | None" = None) -> FileReport:
-        """Return *report* under this selection, without what exceptions or *baseline* accept."""
+        """Return *report* by this selection, without the diagnoses that exceptions or *baseline* accept."""
         counting: list[Diagnosis] = []
         accepted: list[Accepted] = []
         here = [
@@ -73,7 +73,7 @@ def _codes(words: list[str], option: str) -> set[str]:
 
 
 def no_rule(word: str) -> str:
-    """Return the message about *word*, which is no code: which may be meant, or where they are listed."""
+    """Return the message about *word*, which is not a code: a similar code, or where all are listed."""
     number = "".join(char for char in word if char in "0123456789").lstrip("0")
     meant = f"HA{number:0>3}"
     near = f"; did you mean {meant}?" if meant in rules() else "" if number else hint(word, codes())

@@ -73,7 +73,7 @@ class Copies:
                         words[place] = copy
                         self.made[copy] = path
             except UNREADABLE:
-                continue  # it lies where it would without an order; if anything is wrong with it, the linker says so
+                continue  # the linker places it as without an order, and reports what is wrong with it
         return words
 
     def _copy(
@@ -112,7 +112,7 @@ class Copies:
 
 
 def _allow_many_files() -> None:
-    """Raise the limit of open files as far as it goes, as mold itself does; copies beyond the limit are left out."""
+    """Raise the limit of open files to its maximum, as mold does; copies beyond it are left out."""
     from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
     hard = getrlimit(RLIMIT_NOFILE)[1]

@@ -32,9 +32,9 @@ _PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.$"
 PLAIN_PATH = _PLAIN + b"-+/"
 #: Bytes that are special in a linker script even in quotes, or in the matching of names.
 _SPECIAL = frozenset(b'*?[]\\"' + bytes(range(32)) + b"\x7f")
-_SPACES = (b" ", b"\t", b"\r", b"\v", b"\f")  # and the newline: what bytes.strip() drops
+_SPACES = (b" ", b"\t", b"\r", b"\v", b"\f")  # what bytes.strip() drops, with the newline
 _START, _END = (mark.encode() for mark in HOT_MARKS)
-#: No object is placed whole.
+#: The pieces of an order that places no object as a whole.
 NOTHING: "Mapping[bytes, list[bytes]]" = {}
 
 
@@ -82,7 +82,7 @@ def _parse(data: bytes, identity: bytes) -> LinkOrder:
     hot = 0
     for lines in orderfile.symbol_lines(data):
         here, fields = lines.names, lines.fields
-        if lines.addresses:  # no linker knows these
+        if lines.addresses:  # which linkers do not take
             kept = [at for at in range(len(here)) if at not in lines.addresses]
             here, fields = [here[at] for at in kept], {n: fields[at] for n, at in enumerate(kept) if at in fields}
         first = len(names)
@@ -275,7 +275,7 @@ class Choices:
         self._special.update(special)
 
     def strange(self, names: list[bytes]) -> set[bytes]:
-        """Return those of *names* that do not have just the section ``.text.NAME``, or that have special characters."""
+        """Return the *names* with another section than ``.text.NAME``, or with special characters."""
         strange = self._missing.intersection(names)
         if elsewhere := {rest.partition(b".")[2] for rest in self._special if not rest.startswith(_SELDOM_PREFIXES)}:
             strange |= elsewhere.intersection(names)
@@ -286,7 +286,7 @@ class Choices:
         return strange
 
     def left(self, places: "Collection[tuple[bytes, bytes]]") -> list[tuple[bytes, bytes]]:
-        """Return those of *places*, object files with a section each, that no script of the user requests."""
+        """Return the *places*, object files with a section each, that no script of the user requests."""
         return [place for place in places if not (self._asked and self._asked(place[1]))]
 
     def of(self, name: bytes) -> list[bytes]:

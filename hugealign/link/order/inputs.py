@@ -1,4 +1,4 @@
-"""The code sections of a link's inputs: those that an order can name, and those that are in one piece.
+"""The code sections of a link's inputs: the ones that an order can name, and the ones in one piece.
 
 Names come from each object's table of section names alone, which is fast: twenty thousand sections in hundredths of a
 second.  The table may contain a name that no section has; then a linker gets a pattern that matches nothing.

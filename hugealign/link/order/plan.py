@@ -29,7 +29,7 @@ _SIGNED_SIZE = struct.calcsize("<" + _SIGNED)
 BLOCKS, ALIGNED = "_HUGEALIGN_BLOCKS", "_HUGEALIGN_ALIGNED"
 _NAMED = 5  # objects, in a message
 _LOCAL, _COMPARISONS = 500, 4_000_000  # functions in a script for lld, and the comparisons these cost: 0.1 s
-_FEW = 100  # hot functions for each that may share its name: from here, finding all sections costs more than it gains
+_FEW = 100  # hot functions for each that may share its name; with more, finding all sections does not pay
 _OTHERS = "use -fuse-ld=lld or -fuse-ld=bfd"
 _MAKE = "hugealign order PROFILE -b PROGRAM -o FILE"
 
@@ -221,7 +221,7 @@ class OrderedLink(Record):
             except (struct.error, OverflowError):
                 return None  # the section is not where its header says
             if version or page_size != self.job.settings.page_size:
-                return None  # not ours: it came with an input
+                return None  # the note of an input
             start, end = (
                 (section.sh_addr + place + distance) % (1 << 64)
                 for place, distance in zip((notes.HOT_START, notes.HOT_END), distances, strict=True)
@@ -240,7 +240,7 @@ class OrderedLink(Record):
         return start, end
 
     def placed(self, hot: tuple[int, int]) -> str:
-        """Return how many hot functions lie between the addresses *hot* of the linked file, by its own symbols."""
+        """Return how many hot functions the linked file has between the addresses *hot*, by its symbols."""
         from hugealign.elf.symbols import read_functions  # slow, and for HUGEALIGN_DEBUG alone
 
         names = [name.decode("utf-8", "surrogateescape") for name in self.order.names[: self.order.hot]]

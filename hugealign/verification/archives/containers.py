@@ -51,7 +51,7 @@ class _Document:
 
 
 def layers(source: ByteSource, budget: Budget) -> dict[str, str]:
-    """Return member -> ``layerN``, N counting from 1 at the bottom; empty if *source* is no image.
+    """Return member -> ``layerN``, N counting from 1 at the bottom; empty if *source* is not an image.
 
     Raises what reading the archive raises.
     """

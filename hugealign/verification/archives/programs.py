@@ -52,9 +52,9 @@ class Program(Record):
 
 
 def programs(fd: int, name: str, budget: Budget, counts: "Counter[str]", *, named: bool) -> Iterator[Program]:
-    """Yield the programs in the archive behind *fd*, which is called *name*; *counts* adds up what was passed over.
+    """Yield the programs in the archive behind *fd*, which is called *name*; *counts* counts the skipped files.
 
-    A static archive that was *named* is a problem of its own, as its objects are none.
+    A static archive that was *named* is itself a problem, because objects are not programs.
     """
     try:
         with unnamed_file() as member:
@@ -115,7 +115,7 @@ class _Search:
         except UnpackError:
             if named or what == ZSTD:
                 raise
-            self._counts[OTHER] += 1  # begins like compressed data by chance, or as a test for other tools
+            self._counts[OTHER] += 1  # it only begins like compressed data, by chance or as a test for other tools
             return
         yield from self.content(inner, name, depth, named=named, unpacked=True)
 

@@ -84,7 +84,7 @@ def members(
 
 
 def _entries(fd: int, first: int, last: int) -> Iterator[tuple[int, int, int, int, int, int, int, bytes, bytes]]:
-    """Yield of each entry of the directory, from *first* to *last*, the fields, the name and the extra field."""
+    """Yield the fields, the name and the extra field of each entry of the directory, from *first* to *last*."""
     while first < last:
         block = os.pread(fd, min(_BLOCK, last - first), first)
         at = 0
@@ -107,8 +107,8 @@ def _entries(fd: int, first: int, last: int) -> Iterator[tuple[int, int, int, in
 def _head(fd: int, at: int, end: int, size: int, crc: int, budget: Budget) -> bytes | None:
     """Return the first HEAD bytes of the deflated member whose own header is at *at*, all of it before *end*.
 
-    None where more than one look is needed: its name is long, it packs badly, or is damaged.  Most members are no
-    programs, and jars have thousands, so this is what `verify -r` spends its time on.
+    None if one read is not enough: the name is long, or the data pack badly or are damaged.  Jars have thousands of
+    members, few of them programs, so `verify -r` spends its time here.
     """
     near = os.pread(fd, min(_NEAR, end - at), at) if 0 <= at < end else b""
     if len(near) < _HEADER.size:
