@@ -17,10 +17,12 @@ def path(file: "str | Place") -> str:
     return file if isinstance(file, str) else file.path
 
 
-def chosen(args: argparse.Namespace, command: str) -> tuple[dict["str | Place", bool], list[tuple[str, str]]]:
+def chosen(
+    args: argparse.Namespace, command: str, *, large: bool = False
+) -> tuple[dict["str | Place", bool], list[tuple[str, str]]]:
     """Return the files, in order, each with whether it was found by -r or --libs; and the libraries that are missing.
 
-    Of these, return the name and the file that needs it.
+    Of these, return the name and the file that needs it.  *large*: leave out libraries that are not worth a copy.
     """
     found: dict[str | Place, bool] = dict.fromkeys(args.files, False)
     if args.recursive:
@@ -36,7 +38,12 @@ def chosen(args: argparse.Namespace, command: str) -> tuple[dict["str | Place", 
         for file in tuple(found):
             with suppress(HugealignError):  # reported for the file itself
                 resolved = libraries.resolve(path(file))
-                found |= dict.fromkeys((library for library in resolved.paths if library not in known), True)
+                new = [library for library in resolved.paths if library not in known]
+                if large:
+                    from hugealign.run import copies
+
+                    new = [library for library in new if not copies.is_small_library(library)]
+                found |= dict.fromkeys(new, True)
                 known.update(resolved.paths)
                 missing |= dict.fromkeys(resolved.missing)
     return found, list(missing)

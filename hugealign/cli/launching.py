@@ -27,7 +27,8 @@ def command_words(words: list[str], example: str) -> list[str]:
 
 def add_files(add: "Callable[..., Any]", command: str) -> None:
     """Add the options that say which files of *command*, as the help names it, are made huge, by calling *add*."""
-    add("--libs", action="store_true", help=f"include the shared libraries that {command} is linked with")
+    about = f"include the shared libraries with 1 MiB of text that {command} is linked with"
+    add("--libs", action="store_true", help=about)
     add(
         "--file",
         metavar="PATH",

@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="stage the files with windows below DIR, those with the most text first",
     )
-    add("--libs", action="store_true", help="include the shared libraries that the files need")
+    add("--libs", action="store_true", help="include the shared libraries with 1 MiB of text that the files need")
     add("--store", metavar="DIR", default=store.DEFAULT, help=f"the directory of the copies (default: {store.DEFAULT})")
     add("--owner", metavar="NAME", default="", help="use DIR/for/NAME for the paths of the copies instead of DIR/path")
     add("--outdated", action="store_true", help="only remove the copies of files that have changed")
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("stage: no file; example: hugealign stage /usr/sbin/mariadbd")
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     done, errors, status, left_out = [], [], 0, 0
-    chosen, _ = files.chosen(args, "stage")
+    chosen, _ = files.chosen(args, "stage", large=True)
     paths = {files.path(file): library for file, library in chosen.items()}
     kept = store.identities(paths)
     for path, library in paths.items():

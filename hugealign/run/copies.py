@@ -6,11 +6,14 @@ from collections.abc import Container, Iterable
 from contextlib import suppress
 
 from hugealign.diagnosis.refusal import RefusalError, error_name
+from hugealign.elf.coverage import text_size
 from hugealign.elf.image import read_image
 from hugealign.elf.windows import joined
+from hugealign.errors import HugealignError
 from hugealign.io import copying
 from hugealign.io.caches import cached
 from hugealign.io.descriptors import using
+from hugealign.io.regular import opened
 from hugealign.pagecache import measure, warming
 from hugealign.records import Record
 from hugealign.system import kernel, memory, namespace
@@ -102,6 +105,16 @@ def source(path: str, fd: int, fixes: Fixes | None = None) -> StagedFile | None:
     if fixes and not cached(path, fd) and (new := fixes.of(fd, windows)):
         return StagedFile(path, fd, info, *new)
     return StagedFile(path, fd, info, windows) if windows else None
+
+
+def is_small_library(path: str) -> bool:
+    """Return whether the library at *path* has less than half a window of text: not worth the windows of a copy.
+
+    It has no whole window, and a fixed copy of it takes up to three more huge pages than its file.
+    """
+    with suppress(OSError, HugealignError), opened(path) as fd:
+        return text_size(read_image(fd)) < kernel.huge_page_size() // 2
+    return False
 
 
 def in_windows(origin: StagedFile, offsets: Iterable[int]) -> list[bool]:

@@ -92,6 +92,8 @@ class Launch(Record):
         """The one text to tell of, if not all is well: one whose windows are not all huge, else one without windows."""
         short = [text for text in self.texts if text.windows and not text.whole]
         none = [text for text in self.texts if not text.windows and text.diagnosis]
+        # A small program starts or opens what was named.
+        none.sort(key=lambda text: text.diagnosis is not None and text.diagnosis.code == "program.small")
         return (short or none)[:1]
 
 
@@ -147,7 +149,7 @@ def _files(program: str | None, options: LaunchOptions) -> _Files:
     if program and options.libs:
         from hugealign.system.libraries import resolve
 
-        libraries = resolve(program).paths
+        libraries = [path for path in resolve(program).paths if not copies.is_small_library(path)]
     return _Files(
         (os.path.realpath(program),) if program else (),
         libraries,

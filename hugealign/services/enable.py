@@ -229,7 +229,8 @@ def disable(unit: str) -> list[str]:
     """
     paths = [path for path in dropins.paths(services.full_name(unit)) if os.path.lexists(path)]
     if not paths:
-        raise RefusalError("service.not-enabled", near=services.near_service(unit))
+        near = services.near_service(unit)
+        raise RefusalError("service.not-enabled", None if near else Remedy("look", ("hugealign", "status")), near=near)
     for path in paths:
         _ours(path)
     if services.manager_runs():

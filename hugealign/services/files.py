@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
-from hugealign.elf.coverage import text_size
 from hugealign.elf.dynamic import read_dynamic
 from hugealign.elf.image import read_image
 from hugealign.errors import UNREADABLE, HugealignError, NotElfError
 from hugealign.io.regular import opened
 from hugealign.process import groups, processes, starts
-from hugealign.run import store
+from hugealign.run import copies, store
 from hugealign.services.programs import Service
 from hugealign.services.view import Found, View
-from hugealign.system import kernel, libraries
+from hugealign.system import libraries
 from hugealign.verification import inputs
 
 #: Programs that start others: what a unit with one of them runs is seen only when it runs.
@@ -164,13 +163,6 @@ def started_by(unit: str, seen: View) -> list[str]:
     return list(names)[:_MOST_PROGRAMS]
 
 
-def _is_small(path: str, seen: View) -> bool:
-    """Return whether the library at *path* has less than half a window of text: its copy would take some windows."""
-    with contextlib.suppress(OSError, HugealignError), opened(seen.find(path).source) as fd:
-        return text_size(read_image(fd)) < kernel.huge_page_size() // 2
-    return False
-
-
 def _steady(path: str, found: Found, seen: View) -> str:
     """Return the name of a library that stays when its version changes, if one leads there; else its *path*."""
     with contextlib.suppress(HugealignError, OSError), opened(found.source) as fd:
@@ -179,6 +171,12 @@ def _steady(path: str, found: Found, seen: View) -> str:
         if soname and seen.find(name) == found:
             return name
     return path
+
+
+def _is_small(path: str, seen: View) -> bool:
+    with contextlib.suppress(OSError, HugealignError):
+        return copies.is_small_library(seen.find(path).source)
+    return False
 
 
 def _is_elf(path: str, asked: bool) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from hugealign.errors import HugealignError
 from hugealign.system import libraries
 from tests.live.programs import WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.live.stock import store
 from tests.packaged import elf_files
 
 LOADER = "ld-linux"
@@ -152,3 +153,23 @@ def test_libs_are_warmed_and_named(programs: Programs) -> None:
     # Libraries without a window are no finding.
     repeated = hugealign("warm", "--libs", library)
     assert (repeated.returncode, repeated.stderr) == (0, "")
+
+
+def test_small_libraries_get_no_copy(programs: Programs) -> None:
+    """A copy takes some huge pages more than its file, which less than half a window of text is not worth."""
+    directory = programs.directory
+    for name, kib in (("small", 1000), ("large", 1100)):
+        source = f".text\n.globl {name}\n{name}: ret\n.fill {kib << 10}, 1, 0\n.section .note.GNU-stack\n"
+        (directory / f"{name}.s").write_text(source)
+        subprocess.run(["gcc", "-shared", f"{name}.s", "-o", f"lib{name}.so"], cwd=directory, check=True)
+    (directory / "both.c").write_text("void small(void), large(void); int main(void) { small(), large(); }\n")
+    words = ["gcc", "both.c", "-L.", "-lsmall", "-llarge", "-Wl,-rpath,$ORIGIN", "-o", "both"]
+    subprocess.run(words, cwd=directory, check=True)
+    staged = [directory / "liblarge.so"]
+    done = hugealign("run", "-v", "--how=stage", "--fix", "--libs", "--", directory / "both")
+    assert [path for path in directory.glob("lib*.so") if str(path) in done.stderr] == staged
+    with store(directory) as place:
+        done = hugealign("stage", "--store", place, "--fix", "--libs", directory / "both")
+        assert [path for path in directory.glob("lib*.so") if str(path) in done.stdout] == staged
+        done = hugealign("stage", "--store", place, "--fix", directory / "libsmall.so")  # since that was named
+        assert f"{directory}/libsmall.so: 1 of 1 windows" in done.stdout

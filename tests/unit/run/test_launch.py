@@ -12,11 +12,21 @@ from hugealign.verification.verify import verify
 WHY = Diagnosis("thp.partial", "/a", {"huge": 1, "windows": 3})
 WHOLE, SHORT = TextResult("/a", STAGE, 3, 3), TextResult("/b", IN_PLACE, 3, 1, WHY)
 NONE = TextResult("/c", IN_PLACE, diagnosis=Diagnosis("text.small", "/c", {"text": 1, "least": 2}))
+STARTS = TextResult("/d", IN_PLACE, diagnosis=Diagnosis("program.small", "/d", {"text": 1}))
+GONE = TextResult("/e", IN_PLACE, diagnosis=Diagnosis("file.unreadable", "/e", {"error": "ENOENT"}))
 
 
 @pytest.mark.parametrize(
     ("texts", "worst"),
-    [([], []), ([WHOLE], []), ([WHOLE, SHORT], [SHORT]), ([NONE, WHOLE, SHORT], [SHORT]), ([NONE, WHOLE], [NONE])],
+    [
+        ([], []),
+        ([WHOLE], []),
+        ([WHOLE, SHORT], [SHORT]),
+        ([NONE, WHOLE, SHORT], [SHORT]),
+        ([NONE, WHOLE], [NONE]),
+        ([STARTS], [STARTS]),
+        ([STARTS, GONE], [GONE]),  # what was named rather than what starts it
+    ],
 )
 def test_windows_that_are_not_huge_are_told_of_first(texts: list[TextResult], worst: list[TextResult]) -> None:
     assert list(Launch(texts).worst) == worst
