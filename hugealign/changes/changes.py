@@ -199,9 +199,7 @@ def _runtimes() -> Iterator[Change]:
     except (ValueError, RecursionError):
         return
     for runtime, specification in _specifications("", configuration):
-        given = _parsed(specification).get("hooks")
-        stages = given.values() if isinstance(given, dict) else ()
-        if any(hooks.is_ours(hook) for stage in stages if isinstance(stage, list) for hook in stage):
+        if hooks.starts_ours(_parsed(specification)):
             facts = {"runtime": runtime, "specification": specification}
             yield _change("change.runtime", _CONTAINERD, facts, Remedy("remove-runtime"))
 

@@ -55,7 +55,8 @@ class MachineFacts:
     name and version of a dynamic linker that does not place libraries by their alignment.  *variables* are those
     that begin with ``HUGEALIGN_``.  *costs* are those of text, None if they were not measured.  *missing* are programs
     that some commands need, by name; *filtered*: seccomp filters our system calls.  *unread_hooks* are our hooks for
-    containers outside of *hook_places*, where podman looks.
+    containers outside of *hook_places*, where podman looks; *unhooked* are containers that request a hook of ours in
+    vain.
     """
 
     release: str
@@ -73,6 +74,7 @@ class MachineFacts:
     variables: dict[str, str] = field(default_factory=dict)
     unread_hooks: tuple[str, ...] = ()
     hook_places: tuple[str, ...] = ()
+    unhooked: tuple[Diagnosis, ...] = ()
     missing: tuple[str, ...] = ()
     filtered: bool = False
 
@@ -175,6 +177,7 @@ def _hooks(facts: MachineFacts) -> Iterator[Check]:
     for path in facts.unread_hooks:
         places = {"places": ":".join(facts.hook_places)}
         yield Check(OBSTACLE, Diagnosis("container.hook-unread", path, places, install))
+    yield from (Check(OBSTACLE, diagnosis) for diagnosis in facts.unhooked)
 
 
 def _is_bad(name: str, value: str) -> bool:

@@ -15,7 +15,7 @@ from hugealign.errors import HugealignError
 from hugealign.io import native
 from hugealign.io.execution import which
 from hugealign.pagecache import measure, warming
-from hugealign.process import procfs
+from hugealign.process import containers, procfs
 from hugealign.system import budget, children, hooks, kernel, memory, namespace, textcosts
 
 #: Seconds to mount something, and for all experiments.
@@ -57,6 +57,7 @@ def look(paths: Sequence[str]) -> MachineFacts:
         places=tuple(Place(path, **(trial.value or _NO_ANSWER)) for path, trial in zip(paths, trials, strict=True)),
         unread_hooks=tuple(_unread_hooks(hook_places := tuple(hooks.looked_in()))),
         hook_places=hook_places,
+        unhooked=tuple(containers.unhooked()),
         missing=tuple(name for name, names in _TOOLS.items() if not any(map(which, names))),
         filtered=_filtered(),
         variables={name: value for name, value in os.environ.items() if name.startswith("HUGEALIGN_")},

@@ -43,10 +43,14 @@ def service(text: str) -> str:
     return within if _SERVICE.fullmatch(within) else ""
 
 
+def container_id(text: str) -> str:
+    """Return the full name of the container of a process whose /proc/PID/cgroup is *text*; empty outside any."""
+    named = _CONTAINER.search(path(text))
+    return named[1] if named else ""
+
+
 def container(text: str) -> str:
     """Return the container of a process whose /proc/PID/cgroup is *text*, after its pod; empty outside any."""
-    group = path(text)
-    container_id = _CONTAINER.search(group)
-    pod = _POD.search(group)
+    pod, name = _POD.search(path(text)), container_id(text)
     names = [f"pod {pod[1].replace('_', '-')}"] if pod else []
-    return "/".join([*names, container_id[1][:_SHORT]] if container_id else names)
+    return "/".join([*names, name[:_SHORT]] if name else names)

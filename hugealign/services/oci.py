@@ -33,7 +33,7 @@ from hugealign.verification import inputs
 
 #: No other user may enter it: not all users may read the contents of an image.
 STORE = "/run/hugealign-containers"
-ANNOTATION, FIX = "hugealign.text", "hugealign.fix"
+FIX = "hugealign.fix"
 _LIMIT = 1 << 24  # bytes of a state or a configuration
 _MOST_PIDS = 1 << 22  # PID_MAX_LIMIT of the kernel
 #: Seconds for the hook: an engine ends one that takes too long, and the container then fails.
@@ -53,7 +53,7 @@ def hook(command: str) -> str:
     document = {
         "version": "1.0.0",
         "hook": {"path": command, "args": ["hugealign", "oci-hook"], "timeout": 60},
-        "when": {"annotations": {f"^{re.escape(ANNOTATION)}$": "."}},
+        "when": {"annotations": {f"^{re.escape(hooks.ANNOTATION)}$": "."}},
         "stages": ["createRuntime"],
     }
     return json.dumps(document, indent=2) + "\n"
@@ -117,8 +117,8 @@ def container(state: bytes) -> Container | None:
         raise DiagnosedError("container.description", part="pid")
     config = _object(_config(bundle), "config.json")
     annotations = _part(bundle_state, "annotations") | _part(config, "annotations")
-    wanted = annotations.get(ANNOTATION)
-    if not isinstance(wanted, str) or wanted in ("", "off"):
+    wanted = hooks.requested({"annotations": annotations})
+    if not wanted:
         return None
     process = _part(config, "process")
     variables = _words(process, "env")

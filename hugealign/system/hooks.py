@@ -20,6 +20,8 @@ _CONFIGURATIONS = (
     "/etc/containers/containers.conf",
     "/etc/containers/containers.conf.d/*.conf",
 )
+#: By this annotation a container requests huge text.
+ANNOTATION = "hugealign.text"
 _LIMIT = 1 << 20  # bytes of a configuration
 #: What the hook had to say last.  Engines hide what a hook prints.
 _SAID = "/run/hugealign-oci-hook"
@@ -52,6 +54,26 @@ def is_ours(hook: object) -> bool:
     if not isinstance(hook, dict) or not isinstance(hook.get("args"), list):
         return False
     return "oci-hook" in hook["args"] and os.path.basename(str(hook.get("path"))).startswith("hugealign")
+
+
+def starts_ours(configuration: dict[str, Any]) -> bool:
+    """Return whether one of the hooks in the *configuration* of a container (runtime-spec/config.md) is ours."""
+    given = configuration.get("hooks")
+    stages = given.values() if isinstance(given, dict) else ()
+    return any(is_ours(hook) for stage in stages if isinstance(stage, list) for hook in stage)
+
+
+def requested(configuration: dict[str, Any]) -> str:
+    """Return what the container of the *configuration* requests of the hook, empty if nothing."""
+    annotations = configuration.get("annotations")
+    wanted = annotations.get(ANNOTATION) if isinstance(annotations, dict) else None
+    return wanted if isinstance(wanted, str) and wanted != "off" else ""
+
+
+def installed() -> bool:
+    """Return whether podman finds our hook.  Raises FileError."""
+    places = looked_in()
+    return any(is_ours(parsed(path).get("hook")) for path in files() if os.path.dirname(path) in places)
 
 
 def parsed(path: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
-from hugealign.process import groups, naming, running, starts
+from hugealign.process import containers, groups, naming, running, starts
 from hugealign.process import processes as proc
 from hugealign.process.processes import Process
 from hugealign.process.smaps import Mapping
@@ -137,6 +137,8 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
     if general and not options.all and not mappings:
         look = Remedy("look", ("hugealign", "ps", "--all", str(process.pid)))
         general[0] = general[0].changed(remedy=look)
+    if process.elsewhere and not verdict.met and (missed := containers.missed(process.pid)):
+        general.append(missed.about(process.exe))
     machine = _of_machine(process, verdict)
     verdict = verdict.changed(others=others, general=tuple(general), machine=machine)
     return _remedied(verdict)

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,6 +148,40 @@ def test_what_the_hook_says_is_in_status(engine: Engine) -> None:
     changes = json.loads(hugealign("status", "--json").stdout)["changes"]
     (facts,) = [change["diagnosis"]["facts"] for change in changes if change["diagnosis"]["code"] == "change.hook"]
     assert (huge, facts["places"], facts["said"].startswith("/bin/true: ")) == (0, "", True)
+
+
+def codes(*words: str) -> dict[str, dict[str, Any]]:
+    """Return the diagnoses in what `ps` or `doctor` prints as JSON, by code."""
+    document = json.loads(hugealign(*words, "--json").stdout)
+    found = document.get("checks") or document["processes"][0]["diagnoses"]
+    return {one["code"]: one for one in (each.get("diagnosis", each) for each in found)}
+
+
+def test_a_container_whose_engine_had_no_hook(engine: Engine) -> None:
+    """`ps` and `doctor` say so, and both commands help: the hook is installed, and the container created anew."""
+    words = ("--annotation", "hugealign.text=auto", "server", SERVER, "5")
+    assert hugealign("oci-hook", "--uninstall").returncode == 0
+    try:
+        name, huge = engine.huge_kib(*words)
+        pid = engine.run("inspect", "--format", "{{.State.Pid}}", name)
+        assert huge == 0
+        for asked in (("ps", pid), ("doctor",)):
+            assert codes(*asked)["container.no-hook"]["remedy"]["argv"] == ["hugealign", "oci-hook", "--install"]
+    finally:
+        assert hugealign("oci-hook", "--install").returncode == 0
+    assert codes("ps", pid)["container.no-hook"]["remedy"]["kind"] == "create-anew"
+    engine.run("rm", "--force", "--time=0", name)
+    assert "container.no-hook" not in codes("doctor")
+    name, huge = engine.huge_kib(*words)
+    assert huge == ALL
+    assert not codes("ps", engine.run("inspect", "--format", "{{.State.Pid}}", name))
+
+
+def test_a_hook_that_leaves_a_program(engine: Engine) -> None:
+    """`ps` says what it said: here the annotation names another program."""
+    name, huge = engine.huge_kib("--annotation", "hugealign.text=/bin/true", "server", SERVER, "5")
+    found = codes("ps", engine.run("inspect", "--format", "{{.State.Pid}}", name))["container.hook-failed"]
+    assert (huge, found["facts"]["said"].startswith("/bin/true: ")) == (0, True)
 
 
 _ELSEWHERE = """

@@ -30,6 +30,8 @@ ALONE = {
     "change.replaced": "live/test_status.py::test_a_file_that_a_warm_copy_replaced",
     "container.description": "commands/test_oci_hook.py::test_what_an_engine_does_not_describe",
     "container.hook-ended": "commands/test_oci_hook.py::test_a_process_of_the_hook_that_is_killed",
+    "container.hook-failed": "live/test_oci.py::test_a_hook_that_leaves_a_program",
+    "container.no-hook": "live/test_oci.py::test_a_container_whose_engine_had_no_hook",
     "container.hook-unread": "live/test_oci.py::test_a_hook_where_podman_does_not_look",
     "container.rootless": "live/test_oci.py::test_the_hook_of_a_rootless_engine",
     "container.no-time": "commands/test_oci_hook.py::test_the_time_is_bounded_from_the_first_byte",
