@@ -33,7 +33,6 @@ from pathlib import Path
 import hugealign
 from hugealign.changes import changes
 from hugealign.cli import main as hugealign_main
-from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError
 from hugealign.io import native
 from hugealign.services import dropins, programs
@@ -391,8 +390,8 @@ def _compiled() -> None:
 
 def _uncached() -> None:
     look, remove = changes.KINDS["change.cache"]
-    for place, facts, remedy, *_ in look():
-        remove(changes.Change(Diagnosis("change.cache", place, facts, remedy)))
+    for change in look():
+        remove(change)
 
 
 def _plugin() -> None:
