@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from sys import getsizeof
+from typing import TypeVar
 
 from hugealign.errors import HugealignError, NumberFormatError
 from hugealign.io.numbers import decimal, hexadecimal
@@ -11,6 +12,7 @@ from hugealign.io.numbers import decimal, hexadecimal
 #: (NOWHERE: an address outside every function), else its name and its source file, empty if unknown.
 Place = int | tuple[str, str]
 NOWHERE = -1
+_Key = TypeVar("_Key")
 #: The remark about a profile whose addresses say nothing.
 BY_NAME = "of another build, or without a build ID: functions are matched by name (see order --old-binary)"
 
@@ -70,26 +72,15 @@ class Flow:
 
     def run(self, start: int, end: int, count: int) -> None:
         """Count a piece of code.  Raises ProfileError for too many distinct ones."""
-        key = start, end
-        known = self.runs.get(key)
-        if known is None:
-            self.room.take()
-        self.runs[key] = (known or 0) + count
+        _count(self.runs, (start, end), count, self.room)
 
     def jump(self, source: int, target: int, count: int) -> None:
         """Count a jump.  Raises ProfileError for too many distinct ones."""
-        key = source, target
-        known = self.jumps.get(key)
-        if known is None:
-            self.room.take()
-        self.jumps[key] = (known or 0) + count
+        _count(self.jumps, (source, target), count, self.room)
 
     def back(self, address: int, count: int) -> None:
         """Count returns to *address*.  Raises ProfileError for too many distinct ones."""
-        known = self.returns.get(address)
-        if known is None:
-            self.room.take()
-        self.returns[address] = (known or 0) + count
+        _count(self.returns, address, count, self.room)
 
 
 @dataclass(slots=True)
@@ -164,11 +155,7 @@ class Profile:
 
     def call(self, caller: Place, callee: Place, count: int, offset: int | None = None) -> None:
         """Count *count* calls, and both ends as touched.  Raises ProfileError for too many distinct ones."""
-        key = (caller, callee, offset)
-        known = self.arcs.get(key)
-        if known is None:
-            self.room.take()
-        self.arcs[key] = (known or 0) + count
+        _count(self.arcs, (caller, callee, offset), count, self.room)
         self.samples.setdefault(caller, 0)
         self.samples.setdefault(callee, 0)
 
@@ -196,6 +183,14 @@ class Profile:
         """Note that line *number* could not be read."""
         self.bad += 1
         self.first_bad = self.first_bad or number
+
+
+def _count(counts: dict[_Key, int], key: _Key, count: int, room: MemoryRoom) -> None:
+    """Add *count* to that of *key*; a new one takes *room*.  Raises ProfileError for too many."""
+    known = counts.get(key)
+    if known is None:
+        room.take()
+    counts[key] = (known or 0) + count
 
 
 def meaningful(condition: object) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from hugealign.io.execution import binary
 from hugealign.io.regular import opened
 from hugealign.io.units import printable
 from hugealign.process import command_samples, naming, perf_events, perf_samples, processes, procfs, smaps
-from hugealign.process.command_samples import CommandSamples
+from hugealign.process.command_samples import CommandSamples, Space
 from hugealign.process.perf_samples import Samples
 from hugealign.process.processes import GoneError
 from hugealign.run import copies
@@ -211,15 +210,12 @@ def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
     if not mappings:
         processes.look(pid)  # it is a kernel thread, or
         raise GoneError.of_pid(pid)
-    starts = [mapping.start for mapping in mappings]
-    pages: Counter[Page] = Counter()
+    space, pages = Space(), Counter[Page]()
+    for mapping in mappings:
+        if mapping.is_file and not mapping.without_file:
+            space.map(mapping.start, mapping.size, mapping.offset, mapping.path)
     for address, count in samples.addresses.items():
-        at = bisect_right(starts, address) - 1
-        mapping = mappings[at] if at >= 0 and address < mappings[at].end else None
-        if mapping is None or not mapping.is_file or mapping.without_file:
-            pages["", address >> 12] += count
-        else:
-            pages[mapping.path, (address - mapping.start + mapping.offset) >> 12] += count
+        pages[space.page(address)] += count
     return pages, processes.comm(pid)
 
 
