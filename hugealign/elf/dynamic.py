@@ -123,7 +123,7 @@ def _versions(fd: int, image: Image, values: dict[int, int], strings: "_Strings"
 
 
 class _Strings:
-    """A string table of *size* bytes at *offset* of the file, of which only the head is read at once.
+    """A string table of *size* bytes at *offset* of the file; only its head is read at once.
 
     It also holds the names of all dynamic symbols: 22 MB in a library of Debian's (libopenvdb).
     """

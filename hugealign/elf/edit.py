@@ -58,7 +58,7 @@ def _offsets(image: Image) -> list[tuple[int, bytes]]:
     """Return the writes that give sections without contents the offset at which they begin in their segment.
 
     mold gives .relro_padding the offset 0.  patchelf sorts by it, and moves all that comes before .dynstr to the front:
-    here almost a window, for which there is no room.
+    here almost a window, and there is no room for it.
     """
     return [
         (section.header + 24, struct.pack(image.order + "Q", section.sh_addr - segment.p_vaddr + segment.p_offset))

@@ -97,7 +97,7 @@ def text_windows(
 ) -> "list[tuple[Segment, int, int]]":
     """Return the runs of whole windows of text that hold code (``image.code``): segment, first address, end address.
 
-    A huge page serves no instruction where there is none.  The arguments are those of `whole_text`.
+    A huge page without an instruction serves nothing.  The arguments are those of `whole_text`.
     """
     return [
         (segment, low, high)

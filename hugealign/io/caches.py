@@ -29,7 +29,7 @@ def _names_contents(path: str, fd: int) -> bool:
     words = "".join(c if c in _DIGITS else " " for c in os.path.basename(path)).split()
     for word in words:
         if algorithm := _ALGORITHMS.get(len(word)):
-            import hashlib  # few names have so many digits
+            import hashlib  # few names are that long
 
             with open(fd, "rb", closefd=False) as file:
                 file.seek(0)

@@ -1,4 +1,4 @@
-"""Copy files: their data except holes, and all that belongs to a file beside them."""
+"""Copy files: their data except holes, their owner, mode, times and attributes."""
 
 import errno
 import fcntl

@@ -25,7 +25,7 @@ CHUNK = 1 << 17
 WINDOW = 68 << 20  # bytes of memory for one xz decompressor: `xz -9` needs 65 MiB
 #: What a packed file may unpack to by default: bytes in any case, and bytes per byte of its own.
 FREE, FACTOR = 64 << 20, 128
-_MEMBER, _PROCESS = 1 << 10, 256 << 10  # what counts as much as so many unpacked bytes: a header; a run of zstd
+_MEMBER, _PROCESS = 1 << 10, 256 << 10  # in unpacked bytes, what a header counts, and a run of zstd
 _FIRST = 1 << 12  # bytes that are unpacked at first, to find out the kind of a file
 _ZEROS = bytes(CHUNK)
 

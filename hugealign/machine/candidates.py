@@ -218,7 +218,7 @@ class Candidates:
     def _saving(self, uses: Sequence[Use], inside: dict[str, set[int]], seconds: float) -> tuple[Saving, float]:
         """Return what *uses*, which take *seconds*, save of page faults if the pages *inside* windows become huge.
 
-        And the most that they can save with page walks, of which nothing is certain; 1 if that is not known.
+        And the most that they can save with page walks, which is only a bound; 1 if that is not known.
         """
         if self._costs is None:
             return saving.NOTHING, 1.0

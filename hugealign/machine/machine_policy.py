@@ -15,7 +15,7 @@ from hugealign.io.regular import FileError, opened
 from hugealign.io.units import nearest, parse_size
 
 PATH = "/etc/hugealign.toml"
-_SHARE = 50  # of memory: one part in so many, unless the policy says otherwise
+_SHARE = 50  # the default bound is one part in 50 of the memory
 _LIMIT = 1 << 16  # bytes of the file
 _MOST = 1000  # patterns
 

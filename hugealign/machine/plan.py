@@ -19,7 +19,7 @@ _MATTERS = 1e-4
 class Part:
     """A part of the machine: the file or the service *name*, from *files*, made huge as *how* says, from *when* on.
 
-    Its *windows* take so many bytes of *memory*.  Its programs use *share* of one processor, and huge text saves
+    Its *windows* take *memory* bytes.  Its programs use *share* of one processor, and huge text saves
     *saving* of that by page faults, and *most* with page walks; 1 if that is not known.
     """
 

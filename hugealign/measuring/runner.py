@@ -1,4 +1,4 @@
-"""A process in which copies of files take the place of these files; it runs a command there when told, and times it.
+"""A process in which copies of files take the place of these files; it runs a command there on request, and times it.
 
 The copies lie on a tmpfs of its own mount namespace, so they are gone with it, however it ends.
 """
@@ -91,7 +91,7 @@ class Runner:
         self.close()
 
     def run(self, times: int = 1, seen: Callable[[int], object] = lambda _: None) -> Cost:
-        """Run the command so many *times*, and return the mean cost; *seen* is called with the PID of the first run.
+        """Run the command *times* times, and return the mean cost; *seen* is called with the PID of the first run.
 
         Raises RunError if one of them fails, or leaves processes behind.
         """
@@ -102,7 +102,7 @@ class Runner:
 
     @property
     def running(self) -> bool:
-        """Whether `run`, from whose callback this is asked, has no result yet."""
+        """Whether `run`, which calls back, has no result yet."""
         try:
             self._channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -204,7 +204,7 @@ def _copy(file: StagedFile, path: str, *, owner: bool) -> int:
 
 
 def _run(channel: socket.socket, work: Work, times: int) -> tuple[float, float, float]:
-    """Run the command so many *times*; return the means of clock, processor time and faults."""
+    """Run the command *times* times; return the means of clock, processor time and faults."""
     cpu = faults = 0.0
     began = time.perf_counter()
     for number in range(times):
@@ -220,7 +220,7 @@ def _run(channel: socket.socket, work: Work, times: int) -> tuple[float, float, 
 
 
 def _serve_load(channel: socket.socket, work: Work, times: int) -> tuple[float, float, float]:
-    """Start the server, run its load so many *times*, and return the means of what the server took meanwhile."""
+    """Start the server, run its load *times* times, and return the means of what the server took meanwhile."""
     server = _spawn(work.words, work.environ)
     channel.send(marshal.dumps(("done", (server,))))
     _wait_until_ready(server, work)
@@ -311,7 +311,7 @@ def _wait_until_ready(server: int, work: Work) -> None:
 
 
 def _reap(seconds: float) -> None:
-    """Wait until all that descends from us has ended, and end it after so many *seconds*."""
+    """Wait until all that descends from us has ended, and end it after *seconds* seconds."""
     end = time.monotonic() + seconds
     while True:
         try:

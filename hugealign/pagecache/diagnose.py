@@ -172,7 +172,7 @@ def _writer(fd: int, info: os.stat_result) -> Users | None:
     written = _written(fd)
     if written is False:
         return None
-    # There can be a million descriptors, and a server that is asked about one of them may never answer.
+    # There can be a million descriptors, and the server behind one of them may never answer.
     search = children.function(lambda: _holder((info.st_dev, info.st_ino)))
     children.collect([search], _PATIENCE)
     pid = search.value

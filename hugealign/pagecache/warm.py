@@ -149,7 +149,7 @@ def cool(path: "str | Place", progress: Progress | None = None) -> CachedText:
 
 
 def _replaced(file: "Place", before: CachedText, fd: int, progress: Progress | None) -> CachedText:
-    """Replace *file*, open as *fd*, which could not be warmed, by a warm copy, unless the copy is no warmer."""
+    """Replace *file*, open as *fd*, which could not be warmed, by a warm copy, if the copy is warmer."""
     from hugealign.system import journal  # `run` warms and never replaces
 
     path, warmth = before.path, before.warmth

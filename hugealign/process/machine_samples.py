@@ -16,7 +16,7 @@ from hugealign.process.perf_events import SAMPLE_ADDR, SAMPLE_IP, SAMPLE_TID, SA
 from hugealign.process.perf_samples import refusal
 
 FREQUENCY = 199  # Hz; no divisor of the usual clocks
-_PERIOD = 7  # of page faults, one in so many: a machine that compiles on each core has 100,000 of them per second
+_PERIOD = 7  # one page fault in 7 is recorded: a machine that compiles on each core has 100,000 of them per second
 _PAGES = 1024  # of a ring: 4 MiB
 _PAUSE = 0.05
 _KIND = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_ADDR
@@ -25,7 +25,7 @@ _KIND = SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_ADDR
 _FLAGS = sum(1 << bit for bit in (6, 7, 8, 9, 10, 13, 18, 23, 24))
 _FAULT_FLAGS = 1 << 5 | 1 << 6 | 1 << 18  # exclude_kernel, exclude_hv, sample_id_all
 _KERNEL = 1 << 63  # addresses from here on are the kernel's (Documentation/arch/x86/x86_64/mm.rst; arm64 alike)
-_MOST = 1 << 16  # programs and files that are told apart
+_MOST = 1 << 16  # programs, and files of each, that are counted apart
 
 #: A container, by the beginning of its group.
 CONTAINER = "container "

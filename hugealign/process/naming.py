@@ -49,7 +49,7 @@ def named(name: str, every: Sequence[int]) -> list[int]:
 
 
 def of_service(unit: str, every: Sequence[int]) -> list[int]:
-    """Return those of the PIDs *every* whose process belongs to the running service *unit*."""
+    """Return the PIDs, of *every*, of the processes of the running service *unit*."""
     names = {unit if unit.endswith(".service") else f"{unit}.service", unitnames.service(unit)}
     return [pid for pid in every if _service(pid) in names]
 

@@ -8,7 +8,7 @@ from hugealign.profile.model import Malformed, Profile, ProfileError, count_of
 
 #: A symbol, as linkers know it: a word that begins with no digit, quote or bracket.
 _SYMBOL = re.compile(rb"[A-Za-z_.$\\?~\x80-\xff][!-~\x80-\xff]*\Z")
-_MOST = 4  # one line in so many may be something else: assemblers allow anything between quotes
+_MOST = 4  # one line in 4 may be something else: assemblers allow anything between quotes
 
 
 def looks_like(head: bytes) -> bool:

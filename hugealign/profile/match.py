@@ -167,7 +167,7 @@ class _Names:
     def _hashed(self, number: str) -> int:
         """Return the function whose name has the hash *number*; AutoFDO's profiles can have these alone.
 
-        It is that of the name without suffixes, if the compiler appended any (llvm/ProfileData/SampleProf.h).
+        The name counts without the suffixes that the compiler appended (llvm/ProfileData/SampleProf.h).
         """
         if self.hashes is None:
             self.hashes = {}

@@ -79,7 +79,7 @@ def merge_counts(
 
 
 class _Sum:
-    """A sum of so many *files*; its distinct lines may still take *left* bytes of memory."""
+    """The sum of *files* files; its distinct lines may still take *left* bytes of memory."""
 
     __slots__ = ("counts", "files", "left")
 

@@ -12,7 +12,7 @@ from math import log, sqrt
 
 _DEVIATIONS = 1.96  # 95 of 100 times
 _PART = 4  # a fourth of the samples
-_LEAST = 1.1  # a fourth must have missed more than so many times as much, or nothing says how the share falls
+_LEAST = 1.1  # a fourth must have missed this many times as much, or the fall of the share is not known
 
 
 @dataclass(frozen=True, slots=True)

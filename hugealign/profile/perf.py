@@ -196,7 +196,7 @@ def _chains_are_offsets(command: list[str], listed: Container[bytes], near: int)
 
 
 def _address(text: bytes) -> int:
-    """Return the address that is the last word of *text* in perf's output, 0 if it is none."""
+    """Return the address that is the last word of *text* in perf's output, 0 if that is not an address."""
     try:
         return int(text.split()[-1], 16)
     except (IndexError, ValueError):

@@ -76,8 +76,8 @@ def executed(line: bytes) -> Executed | None:
 def _kernel_frames(frames: Sequence[bytes]) -> int:
     """Return how many of *frames*, innermost first, are the kernel's.
 
-    The next one is no caller: it is where the program was when it entered the kernel, at a page fault or an interrupt
-    anywhere in a function.
+    The next one is not a caller: there the program entered the kernel, by a page fault or an interrupt anywhere in a
+    function.
     """
     return next((count for count, frame in enumerate(frames) if not _KERNEL.match(frame)), len(frames))
 

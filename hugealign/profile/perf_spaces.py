@@ -11,7 +11,7 @@ from hugealign.elf.windows import BASE_PAGE, align_down
 from hugealign.profile.model import MemoryRoom
 
 _SPACE = 512  # bytes that a process takes, without its mappings
-_PID = 128  # bytes that a process takes of which only the number is kept
+_PID = 128  # bytes that a process takes if only its number is kept
 _MAP = 384  # bytes that one mapping of a process takes, as it is and as text
 FOREIGN = -2
 #: The offset in the file of text that was mapped from where the file has none of it.
@@ -72,7 +72,7 @@ class Program:
         self.fixed = [(s.p_vaddr, s.p_vaddr + s.p_memsz, at) for s, at in texts if self.functions.image.fixed]
 
     def place(self, size: int, offset: int) -> bool:
-        """Learn where in its file the text is of which *size* bytes from *offset* on are mapped for execution.
+        """Learn where the program's text lies in its file from a mapping of *size* bytes of code at *offset*.
 
         Return whether it can be there: a copy with other addresses may have run under the program's name.
         """

@@ -121,11 +121,11 @@ class _Program:
         return of_debug_file or debug.named(functions_of(self.path))
 
 
-def _programs(asked: Sequence[str], mapped: Mapping[str, str], debug: DebugFiles) -> Iterator[_Program]:
-    """Yield the programs that are *asked* for, and other builds of them that were *mapped* and have debug files."""
+def _programs(named: Sequence[str], mapped: Mapping[str, str], debug: DebugFiles) -> Iterator[_Program]:
+    """Yield the *named* programs, and other builds of them that were *mapped* and have debug files."""
     build_ids: set[str] = set()
-    names = {path.rpartition("/")[2] for path in asked}
-    for path in asked:
+    names = {path.rpartition("/")[2] for path in named}
+    for path in named:
         build_id = functions_of(path).build_id if mapped else ""
         build_ids.add(build_id)
         yield _Program(path, build_id)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: The suffix of the identities of fixed copies.
 FIXED = "-fixed"
-#: One part in so many of the memory that a limited control group has left is for copies.
+#: Copies get one part in this many of the memory that a limited control group has left.
 _SHARE = 4
 
 
@@ -33,7 +33,7 @@ class StagedFile(Record):
     """A file to stage: *path* is its real path, *fd* is open for reading, and its copy would have *windows* of text.
 
     *info* is its state from before anything of it was looked at.  With an *output*, the copy is the fixed file
-    (`hugealign fix`), in which so many bytes of read-only data are *executable* that are not in the original.
+    (`hugealign fix`); *executable* bytes of read-only data can be executed there, unlike in the original.
     """
 
     path: str

@@ -22,7 +22,7 @@ from hugealign.system import children, confinement, kernel, namespace
 
 #: How to make the text of a command huge.
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
-#: How text is huge that was staged before and that nobody named: whether the command uses it is not known.
+#: How text is huge that was staged before and is not named now: whether the command uses it is not known.
 STORE = "store"
 #: memfd_create: executable, even if vm.memfd_noexec is 1 (Linux 6.3; EINVAL before).
 _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
@@ -301,7 +301,7 @@ def _staged(
 ) -> tuple[dict[str, TextResult], str]:
     """Put huge copies over the files that are not huge yet, or could have more windows, in a namespace of our own.
 
-    And over those of which the store has a copy.  Where we may not mount, the program gets a copy without a path.
+    And over those that the store has a copy of.  Where we may not mount, the program gets a copy without a path.
     Return the results, and what to execute instead of *command*, empty for the command itself.
     """
     results, copy = dict(texts), ""
@@ -478,7 +478,7 @@ def _copied(
             raise RefusalError("copy.privileges")
         if options.how == AUTO and _looks_for_itself(origin.path):
             raise RefusalError("copy.own-path", reason.remedy)
-        # Not the copy of a store, of which this process may see only the path.
+        # Not the copy of a store: this process may see nothing but its path.
         whole = copies.source(origin.path, origin.fd, copies.Fixes() if options.fix else None) or origin
         copy = _copy_in_memory(whole)
         return _measured(whole, copy, COPY), _path(copy, os.path.basename(which(command) or command))

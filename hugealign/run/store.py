@@ -43,7 +43,7 @@ MADE, THERE, NO_WINDOW = "made", "there", "no-window"
 class Staged(Record):
     """The file at the real *path*, with *windows* of text; *huge* of them are huge in its copy of *size* bytes.
 
-    *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy.  *fixed*: it is one of the fixed file.
+    *state* is MADE, THERE, or NO_WINDOW, which means that there is no copy.  *fixed*: it is a copy of the fixed file.
     *link* is what to bind over the file.  *diagnosis* says why not all are huge.  So many bytes of read-only data are
     *executable* in a fixed copy.
     """

@@ -28,7 +28,7 @@ class ServiceSetup:
     """What to write for the service *name*: bind copies over *staged* files, and make *warmed* files huge in place.
 
     *words* are the options of `hugealign enable` with which the helper looks for them again.  *watched* are paths whose
-    change says that copies may be outdated.  *tunable*: the program's loader keeps text huge if asked.  *size*: bytes
+    change says that copies may be outdated.  *tunable*: the program's loader keeps text huge on request.  *size*: bytes
     of all files.
     """
 

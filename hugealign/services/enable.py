@@ -188,7 +188,7 @@ def renew(unit: str, options: EnableOptions) -> Renewed:
     missing = [line for line in staged.values() if line not in known]
     if missing and not set(missing) <= set((_ours(found_since) or b"").decode().splitlines()):
         _write(found_since, dropins.more(missing))
-        _reload()  # jobs that wait, as that of the service, are kept
+        _reload()  # jobs that wait are kept, the service's among them
     return Renewed(list(staged), warmed, failed)
 
 

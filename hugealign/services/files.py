@@ -32,7 +32,7 @@ _PATH = re.compile(r"""(?<![^\s"'`(;&|])/[A-Za-z0-9_./+@-]+""")  # a word of a c
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a service: the *name* by which it is looked for; *library*: it is no program that the unit starts.
+    """A file of a service: the *name* by which it is looked for; *library*: the unit does not start it.
 
     *given*: the unit does not name it, so the helper has to.
     """
@@ -179,14 +179,14 @@ def _is_small(path: str, seen: View) -> bool:
     return False
 
 
-def _is_elf(path: str, asked: bool) -> bool:
+def _is_elf(path: str, named: bool) -> bool:
     try:
         with opened(path) as fd:
             read_image(fd)
     except NotElfError:
         return False
     except HugealignError:
-        if asked:
+        if named:
             raise
         return False
     return True

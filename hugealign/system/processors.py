@@ -85,7 +85,7 @@ def _neoverse(names: str, ids: tuple[tuple[int, range], ...], l2: Tlb, source: s
 
 
 def _unpublished(name: str, alias: str, vendor: str, source: str) -> Cpu:
-    """Return a processor of which no number was found."""
+    """Return a processor whose TLBs no source gives."""
     return Cpu(name, (alias,), vendor, (), None, None, None, None, source)
 
 

@@ -88,8 +88,8 @@ def of_walk_cycles(share: float) -> Saving:
 def windows(costs: TextCosts | None, budget: int, needed: int, pages: int = 0) -> int:
     """Return how many of *needed* windows should be huge, where the first level of the TLB holds *budget* of them.
 
-    More cost misses, each of which can cause another.  They are worth that where it costs nothing, or less than the
-    small *pages* of the windows beyond the budget would.  Without *costs*, nothing beyond the budget is known to be.
+    Windows beyond that cost misses, and each miss can cause another.  They are worth it where misses cost nothing, or
+    less than the small *pages* of these windows would.  Without *costs*, nothing beyond the budget is known to be.
     """
     beyond = [point.huge - point.small for point in costs.windows if point.count > budget] if costs else []
     if costs is None or not beyond or needed <= budget:

@@ -270,7 +270,7 @@ def judge(
     full = next((at for at in range(len(far)) if all(map(_is_visible, far[at:]))), len(far))
     beyond = far[full:]
     first = sorted(point.small - point.huge for point in near if point.count > _NEAR // 4)
-    # Up to so many pages, both sides run the same lines from the same caches: what differs is the TLB, or noise.
+    # Up to this many pages, both sides run the same lines from the same caches: what differs is the TLB, or noise.
     middle = max(0.0, median(first)) if first else 0.0
     high = max(0.0, *first, 0.0) if first else 0.0
     slowest = min((point.small for point in near if point.count > _NEAR // 4), default=1.0)

@@ -85,7 +85,7 @@ class Judged:
     share: float
     """The share of the running time on pages beyond the first level's entries for small pages.
 
-    With hardware counters, that of the cycles in page walks, or the misses per thousand instructions.
+    With hardware counters: the share of the cycles in page walks, or the misses per thousand instructions.
     """
     low: float
     """The least that it can be."""
@@ -111,7 +111,7 @@ class Judged:
 
 
 def judge(demand: Demand, entries: Entries, costs: TextCosts | None, subject: str = "") -> Judged:
-    """Return the answer about *subject*; without *costs*, it is not in time, and a yes is none."""
+    """Return the answer about *subject*; without *costs* it is not in time, and never a yes."""
     small, huge = heat.beyond(demand.counts, entries.small), heat.beyond(heat.by_window(demand.counts), entries.huge)
     small = _part(small, 1 - demand.in_huge)
     starts = saving.of_faults(costs, demand.faults) if costs and demand.faults else None

@@ -28,7 +28,7 @@ class TopOptions:
     """How to look at all processes.
 
     Attributes:
-        seconds: Count processor time over so many seconds, not over the life of each process.
+        seconds: Count processor time over this many seconds, not over the life of each process.
         containers: Make a row of its own for a program in each container.
     """
 

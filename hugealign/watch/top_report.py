@@ -159,7 +159,7 @@ def _actions(rows: Sequence[ProgramRow], done: set[str], width: int, verbose: bo
 
 
 def _aligned(rows: Sequence[tuple[str, ...]], short: Sequence[str], width: int) -> list[str]:
-    """Return *rows*, the first of which has the names of the columns, as lines.
+    """Return *rows* as lines; the first row names the columns.
 
     The last column takes what is left of *width*; *short* has what is in it where there is little room.
     """
