@@ -7,7 +7,7 @@ from hugealign import settings
 from hugealign.diagnosis.values import COMMAND, ROOT, Diagnosis, Remedy
 from hugealign.errors import UsageError
 from hugealign.pagecache import diagnose
-from hugealign.system.budget import Answer
+from hugealign.system.budget import Reported
 from hugealign.system.textcosts import TextCosts
 
 #: The statuses of a check: fine; prevents huge text; missing but not needed; unknown.
@@ -68,7 +68,7 @@ class MachineFacts:
     limit: int | None = None
     free: int | None = None
     loader: str = ""
-    processor: Answer | None = None
+    processor: Reported | None = None
     costs: TextCosts | None = None
     places: tuple[Place, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)

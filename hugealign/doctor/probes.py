@@ -30,14 +30,14 @@ _NO_ANSWER = {"error": "ETIMEDOUT"}
 
 def diagnose(paths: Sequence[str] = (os.curdir,)) -> list[Check]:
     """Return what `hugealign doctor` finds on this machine and on the file systems of *paths*, also what is fine."""
-    return check(look(paths))
+    return check(gather(paths))
 
 
-def look(paths: Sequence[str]) -> MachineFacts:
+def gather(paths: Sequence[str]) -> MachineFacts:
     """Return the facts about this machine and the file systems of *paths*."""
     page_size = kernel.huge_page_size()
     trials = [children.function(lambda path=path: trial(path)) for path in paths]  # type: ignore[misc]
-    asked, mounting = budget.ask(), children.function(_no_mounts)
+    query, mounting = budget.query(), children.function(_no_mounts)
     children.collect([mounting], MOUNTING_LIMIT)
     children.collect(trials, TRIALS_LIMIT)
     blocks = memory.free_huge_pages()
@@ -52,7 +52,7 @@ def look(paths: Sequence[str]) -> MachineFacts:
         limit=memory.limit(),
         free=None if blocks is None else blocks * page_size,
         loader=unaligned_loader(_c_library()),
-        processor=budget.answer(asked),
+        processor=budget.reported(query),
         costs=textcosts.known(),
         places=tuple(Place(path, **(trial.value or _NO_ANSWER)) for path, trial in zip(paths, trials, strict=True)),
         unread_hooks=tuple(_unread_hooks(hook_places := tuple(hooks.looked_in()))),

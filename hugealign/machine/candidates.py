@@ -253,7 +253,7 @@ def _unsafe(unit: str, uses: Sequence[Use]) -> Diagnosis | None:
     In a mount namespace of its own, which copies need, its mounts would not be seen, and a file that has a copy cannot
     be replaced.
     """
-    service = programs.look(unit, named=True)
+    service = programs.query(unit, named=True)
     seen = files.seen_by(service)
     own = {file.found.target for file in files.programs(service, seen, (), loaded=False)}
     for use in uses:

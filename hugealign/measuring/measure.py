@@ -264,7 +264,7 @@ def _look(pid: int, trial: _Trial, runner: Runner) -> None:
     pause = _LOOK / 8
     while runner.running:
         with suppress(OSError, HugealignError):
-            seen = processes.look(pid, libraries=True)
+            seen = processes.read(pid, libraries=True)
             huge = sum(mapping.windows_huge for mapping in seen.mappings)
             trial.seen = max(trial.seen or 0, huge)
         time.sleep(pause)

@@ -52,7 +52,7 @@ class Process(Record):
     """Its processor time in seconds."""
     started: float = 0.0
     """Seconds from boot to its start, which also tells it from an older one with its PID."""
-    # Only `look` finds these four.
+    # Only `read` finds these four.
     thp_disabled: bool | None = None
     """Whether prctl(PR_SET_THP_DISABLE) is in force for it."""
     elsewhere: bool = False
@@ -62,7 +62,7 @@ class Process(Record):
     inner_pids: tuple[int, ...] = ()
     """Its PIDs in the PID namespaces inside ours, the innermost last."""
     called: str = ""
-    """The path by which it was started, perhaps a link; empty if none is known that leads there (only `look_large`)."""
+    """The path by which it was started, perhaps a link; empty if none is known that leads there (only `read_large`)."""
 
     @property
     def program(self) -> str:
@@ -89,7 +89,7 @@ class Process(Record):
         )
 
 
-def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
+def read(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
     """Return the kernel's view of process *pid* now, with the pages of the mappings that `Process.text` returns.
 
     Raises ProcessError; GoneError if the process does not exist or ends meanwhile.
@@ -103,10 +103,10 @@ def look(pid: int, libraries: bool = False, anonymous: bool = False) -> Process:
     return seen
 
 
-def look_large(pid: int, codes: dict[FileId, Code] | None = None) -> Process | None:
+def read_large(pid: int, codes: dict[FileId, Code] | None = None) -> Process | None:
     """Return what *pid* executes, cheaply; None if it has less than a huge page in each file, and without a file.
 
-    The mappings are those of files that have so much in total, and those without a file if they have.  `look` also
+    The mappings are those of files that have so much in total, and those without a file if they have.  `read` also
     reads smaps, which walks all pages of a process, and knows more.  Most processes have no text large enough to
     matter, and of those this reads only the list of mappings.  *codes* is for many calls at once: it keeps the code of
     files that several processes map.  Raises OSError if the process is gone or not ours, HugealignError where only
@@ -143,7 +143,7 @@ def look_large(pid: int, codes: dict[FileId, Code] | None = None) -> Process | N
 
 
 def with_windows(process: Process, mappings: Sequence[smaps.Mapping]) -> tuple[smaps.Mapping, ...]:
-    """Return *mappings* of *process* with their code, and with their pages if they have windows, as `look_large` does.
+    """Return *mappings* of *process* with their code, and with their pages if they have windows, as `read_large` does.
 
     Raises OSError, HugealignError.
     """
@@ -156,7 +156,7 @@ def with_code(
 ) -> tuple[smaps.Mapping, ...]:
     """Return *mappings* of *process*, those with windows with the addresses of their code.
 
-    *codes* are as in `look_large`.
+    *codes* are as in `read_large`.
     """
     return tuple(
         codefiles.with_code(process.pid, m, process.is_program(m), process.elsewhere, codes)
@@ -228,7 +228,7 @@ def users(info: os.stat_result, path: str) -> list[int]:
 
 
 def thp_disabled(process: Process) -> bool:
-    """Return whether huge pages are disabled for *process*, which `look_large` does not find out.  Raises OSError."""
+    """Return whether huge pages are disabled for *process*, which `read_large` does not find out.  Raises OSError."""
     if process.thp_disabled is not None:
         return process.thp_disabled
     return procfs.without_thp(procfs.status(f"{procfs.living(process.pid)}/status"))
@@ -332,7 +332,7 @@ def _with_windows(
     except (ProcessLookupError, PermissionError):
         raise
     except OSError:  # Linux before 6.7
-        counted = {m.start: m for m in look(process.pid, libraries=True, anonymous=True).mappings}
+        counted = {m.start: m for m in read(process.pid, libraries=True, anonymous=True).mappings}
         return tuple(counted.get(m.start, m).changed(code=m.code, own=m.own) for m in coded)
     return tuple(mapping.changed(pages=present.get(mapping.start, ())) for mapping in coded)
 

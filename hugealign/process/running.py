@@ -12,7 +12,7 @@ from hugealign.diagnosis.refusal import error_name
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.environment import as_given, reset_signals, signals_to_reset
 from hugealign.io.execution import become
-from hugealign.process.processes import Process, ProcessError, look
+from hugealign.process.processes import Process, ProcessError, read
 
 _INTERVAL = 0.02  # seconds between looks, less at first
 _SHARE = 4  # wait this many times as long as a look took: smaps takes the mmap lock of the process
@@ -111,7 +111,7 @@ def look_until(
     command: Sequence[str],
     after: float | None = None,
     enough: Callable[[Process], bool] | None = None,
-    look_at: Look = look,
+    look_at: Look = read,
 ) -> Process:
     """Run *command* and return the last look at it before it ended; raises ProcessError if there was none.
 
@@ -129,7 +129,7 @@ def look_until(
     return seen
 
 
-def look_every(command: Sequence[str], interval: float, look_at: Look = look) -> Iterator[Process]:
+def look_every(command: Sequence[str], interval: float, look_at: Look = read) -> Iterator[Process]:
     """Run *command* and yield a look at it every *interval* seconds until it ends; end it if the caller stops early.
 
     Raises ProcessError if there was no look.

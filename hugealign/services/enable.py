@@ -74,7 +74,7 @@ def plan(unit: str, options: EnableOptions, fixes: copies.Fixes | None = None) -
 
     Raises HugealignError.
     """
-    service = services.look(unit, named=bool(options.files))
+    service = services.query(unit, named=bool(options.files))
     if services.starts_early(service.name):
         raise RefusalError("service.starts-early")
     seen = files.seen_by(service)
@@ -158,7 +158,7 @@ def renew(unit: str, options: EnableOptions) -> Renewed:
 
     What its drop-in does not cover yet is added at run time.  Raises HugealignError.
     """
-    service = services.look(unit, named=True)
+    service = services.query(unit, named=True)
     *_, lasting, found_since = dropins.paths(service.name)
     known = (_ours(lasting) or b"").decode().splitlines()
     if not known:

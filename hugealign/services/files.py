@@ -85,7 +85,7 @@ def programs(service: Service, seen: View, paths: Sequence[str], *, loaded: bool
     behind = _named(service, seen) if any(os.path.basename(path) in _STARTERS for path in started) else []
     names = [(path, False, True) for path in named] + [(path, False, False) for path in (*behind, *started)]
     if service.pid:
-        running = processes.look(service.pid, libraries=loaded)
+        running = processes.read(service.pid, libraries=loaded)
         mapped = [mapping.path for mapping in running.text(libraries=loaded) if not mapping.deleted]
         names += [(starts.called(service.pid, running.exe_id, running.exe) or running.exe, False, True)]
         names += [(path, True, True) for path in mapped if path != running.exe and not _is_small(path, seen)]

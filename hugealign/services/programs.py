@@ -98,7 +98,7 @@ def near_service(unit: str) -> str:
     return near if near != unitnames.service(unit) else ""
 
 
-def look(unit: str, named: bool = False) -> Service:
+def query(unit: str, named: bool = False) -> Service:
     """Return what is known of the service *unit*.  Raises HugealignError.
 
     If what it runs was *named* otherwise, programs that cannot be read from its unit are left out.
@@ -127,7 +127,7 @@ def look(unit: str, named: bool = False) -> Service:
 def exists(name: str) -> bool:
     """Return whether the system has the service *name*."""
     try:
-        look(name, named=True)
+        query(name, named=True)
     except RefusalError as error:
         return error.diagnosis.code != "service.unknown"
     except HugealignError:

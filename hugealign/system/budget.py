@@ -57,7 +57,7 @@ def budget_of(cpu: str | None = None, windows: int | None = None) -> Budget:
                 f"--cpu: no source gives the instruction TLB entries of {processor.name} for 2 MiB pages; use --windows"
             )
         return replace(of_entries(processor.itlb_2m, processor.name, processor.name), reach=reach_of(processor))
-    return of_this_machine(ask())
+    return of_this_machine(query())
 
 
 def reach_of(processor: Cpu) -> int:
@@ -66,21 +66,21 @@ def reach_of(processor: Cpu) -> int:
     return max((tlb.entries for tlb in tlbs if tlb), default=0) if None not in tlbs else 0
 
 
-def of_this_machine(asked: Child) -> Budget:
-    """Return the budget for this machine's processor, from the child that `ask` began.
+def of_this_machine(running: Child) -> Budget:
+    """Return the budget for this machine's processor, from the child that `query` began.
 
     Where no table has the processor, what was measured replaces it.
     """
-    reported, costs = answer(asked), textcosts.cached()
-    entries = min(reported.huge, MOST_WINDOWS) if reported else 0
-    if entries and reported:
-        made = of_entries(entries, f"this machine, {reported.cpu or printable(reported.brand)}", reported.cpu)
+    known, costs = reported(running), textcosts.cached()
+    entries = min(known.huge, MOST_WINDOWS) if known else 0
+    if entries and known:
+        made = of_entries(entries, f"this machine, {known.cpu or printable(known.brand)}", known.cpu)
     elif costs and costs.windows:
         made = of_entries(costs.windows_held, "this machine, as measured")
     else:
         why = "the default, because this machine's processor is unknown (--cpu, --windows)"
         return replace(of_entries(DEFAULT_ENTRIES, why), reach=costs.reach if costs else 0, costs=costs)
-    return replace(made, here=True, reach=_reach(costs, reported.reach if reported else 0), costs=costs)
+    return replace(made, here=True, reach=_reach(costs, known.reach if known else 0), costs=costs)
 
 
 def _reach(costs: TextCosts | None, published: int) -> int:
@@ -102,7 +102,7 @@ def of_entries(entries: int, why: str, cpu: str = "") -> Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reported:
     """What the processor reports: first-level entries for 4 KiB and 2 MiB pages, 0 if unknown, and its names.
 
     *reach* is how many small pages all levels hold, 0 if unknown.
@@ -115,21 +115,21 @@ class Answer:
     reach: int = 0
 
 
-def ask() -> Child:
-    """Begin to ask this machine's processor, in a child: where CPUID is forbidden, using it kills the process."""
-    return children.function(_look)
+def query() -> Child:
+    """Begin to read this machine's processor, in a child: where CPUID is forbidden, using it kills the process."""
+    return children.function(_read)
 
 
-def answer(asked: Child) -> Answer | None:
+def reported(running: Child) -> Reported | None:
     """Return what the processor reports, None if it reports nothing."""
-    children.collect([asked], _SECONDS)
-    return Answer(*asked.value) if asked.value else None
+    children.collect([running], _SECONDS)
+    return Reported(*running.value) if running.value else None
 
 
-def _look() -> tuple[int, int, str, str, int]:
+def _read() -> tuple[int, int, str, str, int]:
     from hugealign.system import this_processor as local
 
-    report = local.look()
+    report = local.read()
     cpu, tlbs = report.cpu, report.tlbs
     small = (tlbs.l1_4k if tlbs else None) or (cpu.l1_4k if cpu else None)
     huge = (tlbs.l1_2m if tlbs else None) or (cpu.l1_2m if cpu else None)

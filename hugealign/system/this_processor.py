@@ -48,7 +48,7 @@ class Processor(Record):
     tlbs: Tlbs | None
 
 
-def look(machine: str | None = None, root: str = "") -> Processor:
+def read(machine: str | None = None, root: str = "") -> Processor:
     """Return what is known about this processor; *machine* is as in ``uname -m``.
 
     This executes CPUID if there is one; *root* replaces / in tests.  A process can be forbidden that (arch_prctl(2),

@@ -389,7 +389,7 @@ def _common(mapping: Mapping) -> bool:
 def _look(pid: int) -> Process:
     """Return what *pid* executes that is large enough for a window."""
     with processes.failures(pid):
-        seen = processes.look_large(pid)
+        seen = processes.read_large(pid)
     if seen is None:
         raise AdviceError.of(processes.about("process.little-text", pid, page_size=kernel.huge_page_size()))
     return seen

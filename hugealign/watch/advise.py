@@ -20,7 +20,7 @@ from hugealign.run import copies
 from hugealign.system import hardware_events as events
 from hugealign.system import kernel, textcosts
 from hugealign.system import processors as table
-from hugealign.system.budget import answer, ask, budget_of
+from hugealign.system.budget import budget_of, query, reported
 from hugealign.system.saving import WORTH, Faults
 from hugealign.system.textcosts import TextCosts
 from hugealign.watch import advise_verdict as verdict
@@ -104,11 +104,9 @@ def entries_of(cpu: str | None = None) -> Entries:
     """Return the TLB entries of the processor named *cpu*, or else of this machine's.  Raises UsageError."""
     if cpu is not None:
         return _published(table.find(cpu), "as requested")
-    reported = answer(ask())
-    if reported and reported.small and reported.huge:
-        return Entries(
-            reported.small, reported.huge, reported.cpu, f"this machine, {reported.cpu or printable(reported.brand)}"
-        )
+    known = reported(query())
+    if known and known.small and known.huge:
+        return Entries(known.small, known.huge, known.cpu, f"this machine, {known.cpu or printable(known.brand)}")
     return _published(table.find(_DEFAULT), "the default; this machine's processor does not say (--cpu)")
 
 
@@ -208,7 +206,7 @@ def _resolved(pid: int, samples: Samples) -> tuple["Counter[Page]", str]:
     """Return the samples by page, and the name of the process."""
     mappings = list(smaps.parse(procfs.maps(pid), executable=True))
     if not mappings:
-        processes.look(pid)  # it is a kernel thread, or
+        processes.read(pid)  # it is a kernel thread, or
         raise GoneError.of_pid(pid)
     space, pages = Space(), Counter[Page]()
     for mapping in mappings:
@@ -223,7 +221,7 @@ def _huge(pid: int) -> set[int]:
     """Return the numbers of the windows of *pid* that are huge."""
     size = kernel.huge_page_size()
     with suppress(OSError, HugealignError):
-        seen = processes.look_large(pid)
+        seen = processes.read_large(pid)
         if seen is not None:
             return {window.start // size for window in ranking.windows(seen.mappings, Counter()) if window.huge}
     return set()
@@ -362,7 +360,7 @@ def _for_process(pid: int, answer: Answer, hottest: str, seconds: float) -> Diag
         file = ("--file", hottest) if hottest and hottest != _program(pid) else ()
         return Remedy("run", ("hugealign", "measure", "--fix", *file, "--"), COMMAND)
     with suppress(OSError, HugealignError):
-        seen = processes.look_large(pid)
+        seen = processes.read_large(pid)
         budget = budget_of()
         rows = top.ranked(top.group([seen], {}), Remedies(), budget.windows, budget.costs) if seen else ()
         # The hottest part first; another one if that cannot be helped.

@@ -34,7 +34,7 @@ class PsOptions(Record):
 
     def look(self, pid: int) -> Process:
         """Look at one process.  Raises ProcessError."""
-        process = proc.look(pid, self.all, self.all)
+        process = proc.read(pid, self.all, self.all)
         coded = proc.with_code(process, process.text(self.all, self.all))
         by_start = {mapping.start: mapping for mapping in coded}
         return process.changed(mappings=tuple(by_start.get(m.start, m) for m in process.mappings))

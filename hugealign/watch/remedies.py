@@ -175,7 +175,7 @@ class Unit(Record):
         with suppress(HugealignError):
             if programs.starts_early(name):
                 return cls(refused=Diagnosis("service.starts-early", name, {"service": name}))
-            service = programs.look(name, named=True)
+            service = programs.query(name, named=True)
             try:
                 seen = view.View(service.settings, store.DEFAULT)
             except RefusalError as error:

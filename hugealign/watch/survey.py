@@ -47,7 +47,7 @@ def survey(
     at, began = time.clock_gettime(time.CLOCK_BOOTTIME), time.perf_counter()
     todo = iter(processes.pids() if pids is None else pids)
     codes: dict[FileId, Code] = {}
-    work = _Work(todo, look or (lambda pid: processes.look_large(pid, codes)))
+    work = _Work(todo, look or (lambda pid: processes.read_large(pid, codes)))
     silent: list[int] = []
     while len(silent) < _MOST_SILENT:
         worker = _Worker(work)

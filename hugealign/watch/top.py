@@ -10,7 +10,7 @@ from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.process import groups
 from hugealign.process.processes import Process
 from hugealign.system import kernel, saving
-from hugealign.system.budget import Budget, ask, of_this_machine
+from hugealign.system.budget import Budget, of_this_machine, query
 from hugealign.system.saving import Faults, Saving
 from hugealign.system.textcosts import TextCosts
 from hugealign.watch import observing, runtimes, survey
@@ -162,10 +162,10 @@ def watch(options: TopOptions | None = None, interval: float | None = None) -> I
     """
     options = options or TopOptions()
     window = kernel.huge_page_size()
-    asked = ask()  # the processor answers while the survey runs
+    reading = query()  # the processor answers while the survey runs
     began = time.process_time()
     current, before = survey.survey(), None
-    budget = of_this_machine(asked)
+    budget = of_this_machine(reading)
     remedies = Remedies()
     while True:
         used = shares(current.executed, before.executed if before else None, current.at, before.at if before else 0.0)

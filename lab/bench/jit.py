@@ -77,7 +77,7 @@ def natively(load: Workload, directory: Path) -> Iterator[tuple[str, float]]:
     with subprocess.Popen(words, stdout=subprocess.DEVNULL) as child:
         try:
             time.sleep(load.warm_up)
-            seen = processes.look_large(child.pid)
+            seen = processes.read_large(child.pid)
             parts = [part for part in split(seen.exe, seen.mappings) if part.kind == CodeKind.CODE] if seen else []
             size = sum(region.end - region.start for part in parts for m in part.mappings for region in m.pages or ())
             for name, most in (("none", 0), (f"at most {CAP}", CAP), ("no cap", ALL)):

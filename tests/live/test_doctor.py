@@ -206,7 +206,7 @@ def test_cpuid_agrees_with_the_kernel() -> None:
         int(fields["model"]),
     )
     assert who.brand == " ".join(fields["model name"].split())
-    assert processor.look().tlbs is not None
+    assert processor.read().tlbs is not None
 
 
 def test_what_text_costs_is_measured_once(programs: Programs, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ _LATE = """
 def late(pid):
     if words == ["true"]:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    return processes.look(pid)
+    return processes.read(pid)
 running.look_until(words, look_at=late)
 """
 _ADAPT = """
@@ -87,7 +87,7 @@ def gone(_: Programs, __: Path) -> Iterator[Question]:
     with subprocess.Popen(["true"]) as child:
         child.wait()
     for pid in (str(child.pid), HERE):
-        yield Question("processes.look(int(words[0]))", (pid,))
+        yield Question("processes.read(int(words[0]))", (pid,))
 
 
 def misnamed(_: Programs, __: Path) -> Iterator[Question]:
@@ -160,11 +160,11 @@ ROWS: dict[str, tuple[Situation, str | None]] = {
     ),
     "machine.sample-rate": (sampled_often, "frequency"),
     "process.forbidden": (
-        only(*(Question("processes.look(int(words[0]))", (HERE,), prefix) for prefix in (NOBODY, ()))), "as-root"
+        only(*(Question("processes.read(int(words[0]))", (HERE,), prefix) for prefix in (NOBODY, ()))), "as-root"
     ),
     "process.gone": (gone, None),
     "process.kernel-thread": (
-        only(*(Question("processes.look(int(words[0]))", (pid,)) for pid in ("2", HERE))), None
+        only(*(Question("processes.read(int(words[0]))", (pid,)) for pid in ("2", HERE))), None
     ),
     "process.little-text": (with_little_text, None),
     "process.no-advice": (

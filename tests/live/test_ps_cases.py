@@ -121,9 +121,9 @@ def test_number_that_another_process_got_is_not_watched_on(monkeypatch: pytest.M
 
     from hugealign.watch import ps
 
-    real = processes.look(os.getpid())
+    real = processes.read(os.getpid())
     looks = iter([real, real, real.changed(started=real.started + 1), real])
-    monkeypatch.setattr(processes, "look", lambda *_: next(looks))
+    monkeypatch.setattr(processes, "read", lambda *_: next(looks))
     monkeypatch.setattr(naming, "find", lambda target: [int(target)])
     assert len(list(ps.watch([str(os.getpid())], 0))) == 2
 
@@ -141,7 +141,7 @@ def test_other_mount_namespace(warmed: Path, tmp_path: Path) -> None:
     chill(warmed)
     with running(*words, "sh", "-c", script):
         (pid,) = naming.find(warmed.name)
-        seen = processes.look(pid)
+        seen = processes.read(pid)
         done = hugealign("ps", warmed.name)
     assert (seen.elsewhere, seen.exe) == (True, f"{inside}/{warmed.name}")
     assert seen.inner_pids[-1] < seen.pid  # the first processes of a namespace of its own
@@ -162,7 +162,7 @@ int main(void) { pthread_t thread; pthread_create(&thread, 0, other, 0); pthread
     path = compiled(programs.directory, "threads", source, "-pthread")
     with running(path) as child:
         assert "zombie" in Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
-        seen = processes.look(child.pid)
+        seen = processes.read(child.pid)
     assert (seen.pid, seen.comm, seen.exe) == (child.pid, "threads", str(path))
     assert seen.text()
 
@@ -241,7 +241,7 @@ int main(int argc, char **argv) {{
     with subprocess.Popen([flip, "0060"]) as child:
         while child.poll() is None:
             with contextlib.suppress(processes.GoneError):
-                seen = processes.look(child.pid)
+                seen = processes.read(child.pid)
                 paths = [
                     m.path for m in seen.text()
                 ]  # none while the kernel is between begin_new_exec() and elf_load()
@@ -256,11 +256,11 @@ def test_names(programs: Programs, name: str) -> None:
     path = programs.copy(name)
     chill(path)
     with running(path, "5") as child:
-        seen = processes.look(child.pid)
+        seen = processes.read(child.pid)
         (text,) = seen.text()
         assert (seen.exe, seen.elsewhere, text.path, text.deleted) == (str(path), False, str(path), False)
         path.unlink()
-        seen = processes.look(child.pid)
+        seen = processes.read(child.pid)
         (text,) = seen.text()
     assert (seen.exe, text.path, text.deleted) == (str(path), str(path), True)
 

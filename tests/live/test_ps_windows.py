@@ -52,7 +52,7 @@ def test_windows_agree_with_smaps_where_some_are_huge(cold: Path, count: int) ->
     warm(cold, "--windows", str(count))
     with running(cold, "5") as child:
         assert huge_kib(child.pid, cold) == count * WINDOW >> 10
-        (text,) = processes.look(child.pid).text()
+        (text,) = processes.read(child.pid).text()
         assert text.windows() == (State.HUGE,) * count + (State.SMALL,) * (WINDOWS - count)
 
 
@@ -60,7 +60,7 @@ def test_strip_and_list(cold: Path) -> None:
     warm(cold, "--windows", "1")
     with running(cold, "3") as child:
         done = hugealign("ps", "-v", str(child.pid))
-        (text,) = processes.look(child.pid).text()
+        (text,) = processes.read(child.pid).text()
     assert done.returncode == 1
     small = worded("cache.small-pages")
     places = [f"{at:#x}-{at + WINDOW:#x}" for at in range(text.start, text.end, WINDOW)]

@@ -67,7 +67,7 @@ def test_pressure_in_its_control_group(warmed: Path, kind: str, monkeypatch: pyt
     assert left in range(0, staying.ALL_KIB + 1, WINDOW >> 10)  # whole windows stay or go
     assert hugealign("warm", warmed).returncode == 0  # and can come back
     with running(warmed, "5") as child:
-        (text,) = processes.look(child.pid).text()
+        (text,) = processes.read(child.pid).text()
         assert text.windows_huge == WINDOWS
 
 

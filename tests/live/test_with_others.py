@@ -130,7 +130,7 @@ def the_one(subject: Path) -> int:
     values = []
     for pid in naming.find(subject.name):
         with contextlib.suppress(processes.GoneError):
-            values += [pid] if processes.look(pid).exe == str(subject) else []
+            values += [pid] if processes.read(pid).exe == str(subject) else []
     (pid,) = values
     return pid
 
@@ -140,7 +140,7 @@ def all_huge(subject: Path, *words: str | Path, **variables: str) -> None:
     with waiting(*words, subject, "wait", **variables):
         pid = the_one(subject)
         try:
-            (text,) = processes.look(pid).text()
+            (text,) = processes.read(pid).text()
             assert text.windows() == (State.HUGE,) * WINDOWS
             assert hugealign("ps", str(pid)).returncode == 0
         finally:

@@ -17,7 +17,7 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.doctor import checks, probes, report
 from hugealign.doctor.checks import NOTE, OBSTACLE, OK, UNKNOWN, Check, MachineFacts, Place
 from hugealign.system import children, kernel
-from hugealign.system.budget import Answer
+from hugealign.system.budget import Reported
 from hugealign.system.textcosts import Point, Range, TextCosts
 from tests.documents import check
 from tests.support import ROOT
@@ -28,7 +28,7 @@ GOOD = MachineFacts(
     2 << 20,
     modes={"enabled": "madvise"},
     free=200 << 20,
-    processor=Answer(64, 64, "zen4", "Some CPU"),
+    processor=Reported(64, 64, "zen4", "Some CPU"),
     places=(Place(".", "/", "ext4", "", 2, 2),),
 )
 COSTS = TextCosts(
@@ -132,7 +132,7 @@ def test_json_follows_its_schema() -> None:
 def test_hostile_text_is_escaped() -> None:
     evil = "\x1b[31m\n✗ forged"
     every = result(
-        places=(Place(evil, "/", evil, evil, 2, 2),), processor=Answer(0, 0, "", evil), loader=evil, release=evil,
+        places=(Place(evil, "/", evil, evil, 2, 2),), processor=Reported(0, 0, "", evil), loader=evil, release=evil,
         modes={"enabled": evil}, variables={f"HUGEALIGN_{evil}": evil},
     )  # fmt: skip
     text = plain(report.text(list(every.values()), "utf-8"))

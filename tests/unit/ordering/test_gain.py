@@ -10,7 +10,7 @@ from hugealign.ordering.windows import WindowRoom
 from hugealign.profile.ran import Ran
 from hugealign.system import budget as budgets
 from hugealign.system import saving, textcosts
-from hugealign.system.budget import Answer, Budget, budget_of
+from hugealign.system.budget import Budget, Reported, budget_of
 from tests.costs import COSTS, windows
 from tests.unit.ordering.test_order import PAGE, matched, program
 
@@ -92,14 +92,14 @@ def test_an_order_gets_the_windows_that_are_worth_it() -> None:
 def test_what_was_measured_replaces_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a processor that is not listed and does not say what it has; else it only adds the pages."""
     for answer, costs, expected in (
-        (Answer(64, 64, "zen9", "AMD", 2048), None, (63, 2048)),
-        (Answer(64, 64, "zen9", "AMD", 256), windows(3.0), (63, 512)),
-        (Answer(64, 64, "zen9", "AMD", 2048), windows(3.0), (63, 2048)),  # what disturbed is no limit
-        (Answer(0, 0, "", "new"), windows(3.0, over=16), (15, 512)),
-        (Answer(0, 0, "", "new"), COSTS, (7, 512)),
+        (Reported(64, 64, "zen9", "AMD", 2048), None, (63, 2048)),
+        (Reported(64, 64, "zen9", "AMD", 256), windows(3.0), (63, 512)),
+        (Reported(64, 64, "zen9", "AMD", 2048), windows(3.0), (63, 2048)),  # what disturbed is no limit
+        (Reported(0, 0, "", "new"), windows(3.0, over=16), (15, 512)),
+        (Reported(0, 0, "", "new"), COSTS, (7, 512)),
         (None, None, (7, 0)),
     ):
-        monkeypatch.setattr(budgets, "answer", lambda _, answer=answer: answer)
+        monkeypatch.setattr(budgets, "reported", lambda _, answer=answer: answer)
         monkeypatch.setattr(textcosts, "cached", lambda costs=costs: costs)
         made = budget_of()
         assert (made.windows, made.reach) == expected

@@ -29,14 +29,14 @@ def test_programs_of_a_unit_and_its_drop_ins(places: tuple[Path, Path]) -> None:
         "[Unit]\nExecStart=/no\n[Service]\n# ExecStart=/no\nEnvironment=A=1\n"
         'ExecStart = -"/opt/a b/100%% demo" \\\n  --option\nExecStart=@/bin/second name\n'
     )
-    assert services.look("demo").programs == ("/opt/a b/100% demo", "/bin/second")
-    assert services.look("demo.service").environment == "A=1"
+    assert services.query("demo").programs == ("/opt/a b/100% demo", "/bin/second")
+    assert services.query("demo.service").environment == "A=1"
     (first / "demo.service.d").mkdir()
     (first / "demo.service.d" / "more.conf").write_text("[Service]\nExecStart=\nExecStart=/bin/third\n")
-    assert services.look("demo").programs == ("/bin/third",)
+    assert services.query("demo").programs == ("/bin/third",)
     (first / "demo.service").write_text("[Service]\nExecStart=/bin/fourth\n")
     (first / "demo.service.d" / "more.conf").unlink()
-    assert services.look("demo").programs == ("/bin/fourth",)
+    assert services.query("demo").programs == ("/bin/fourth",)
 
 
 def test_an_alias_is_the_service_itself(
@@ -47,7 +47,7 @@ def test_an_alias_is_the_service_itself(
     monkeypatch.setattr(dropins, "PLACE", str(tmp_path))
     (places[1] / "mariadb.service").write_text("[Service]\nExecStart=/bin/demo\n")
     (places[0] / "mysql.service").symlink_to(places[1] / "mariadb.service")
-    assert services.full_name("mysql") == services.look("mysql.service").name == "mariadb.service"
+    assert services.full_name("mysql") == services.query("mysql.service").name == "mariadb.service"
     (tmp_path / "mysql.service.d").mkdir()
     (tmp_path / "mysql.service.d" / "hugealign.conf").write_text("")
     assert services.full_name("mysql") == services.full_name("mysql.service") == "mysql.service"
@@ -58,7 +58,7 @@ def test_instance_of_a_template(places: tuple[Path, Path]) -> None:
     (places[1] / "demo@.service").write_text("[Service]\nExecStart=+/bin/demo %i\n")
     (places[0] / "demo@one.service.d").mkdir()
     (places[0] / "demo@one.service.d" / "a.conf").write_text("[Service]\nEnvironment=GLIBC_TUNABLES=x\n")
-    result = services.look("demo@one")
+    result = services.query("demo@one")
     assert (result.name, result.programs, result.environment) == (
         "demo@one.service",
         ("/bin/demo",),
@@ -102,20 +102,20 @@ def test_services_that_start_before_others_may(places: tuple[Path, Path], lines:
 
 def test_where_a_program_without_a_directory_is_searched_for(places: tuple[Path, Path]) -> None:
     (places[1] / "demo.service").write_text("[Service]\nExecStart=found it\n")
-    found = services.look("demo")
+    found = services.query("demo")
     assert (found.programs, found.path) == (("found",), services.PROGRAM_DIRECTORIES)
     (places[1] / "demo.service").write_text("[Service]\nExecSearchPath=/opt/bin:/srv\nExecStart=found it\n")
-    assert services.look("demo").path == ("/opt/bin", "/srv")
+    assert services.query("demo").path == ("/opt/bin", "/srv")
 
 
 def test_settings_that_decide_which_files_it_sees(places: tuple[Path, Path]) -> None:
     unit = places[1] / "demo.service"
     unit.write_text("[Service]\nExecStart=/bin/x\nRootDirectory=/srv\nBindPaths=/a:/b\nBindPaths=/c /d\n")
-    settings = services.look("demo").settings
+    settings = services.query("demo").settings
     assert (settings["RootDirectory"], settings["BindPaths"], settings["RootImage"]) == ("/srv", "/a:/b /c /d", "")
     unit.write_text("[Service]\nExecStart=/bin/x\nRootDirectory=/srv/%i\n")
     with pytest.raises(RefusalError) as refusal:
-        services.look("demo")
+        services.query("demo")
     assert refusal.value.diagnosis.code == "service.mounts-unread"
 
 
@@ -123,16 +123,16 @@ def test_settings_that_decide_which_files_it_sees(places: tuple[Path, Path]) -> 
 def test_what_cannot_be_read_is_asked_for(places: tuple[Path, Path], line: str) -> None:
     (places[1] / "demo.service").write_text(f"[Service]\nExecStart={line}\n")
     with pytest.raises(RefusalError) as refusal:
-        services.look("demo")
+        services.query("demo")
     assert (refusal.value.diagnosis.code, refusal.value.diagnosis.facts) == ("service.start-unread", {"value": line})
-    assert services.look("demo", named=True).programs == ()
+    assert services.query("demo", named=True).programs == ()
 
 
 @pytest.mark.parametrize("unit", ["", "../demo", "a/b", "a b", "x" * 300, "a@b@c", "a\n"])
 @pytest.mark.usefixtures("places")
 def test_names_of_units(unit: str) -> None:
     with pytest.raises(UsageError):
-        services.look(unit)
+        services.query(unit)
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ BindPaths=/c
 
 def test_what_the_manager_shows(systemctl: Path) -> None:
     (systemctl / "said-demo.service").write_text(SHOWN)
-    shown = services.look("demo")
+    shown = services.query("demo")
     assert shown.settings["RootDirectory"] == "/srv"
     assert shown.settings["BindPaths"] == "/a:/b /c"
     assert shown.settings["RootImage"] == ""
@@ -177,7 +177,7 @@ def test_what_the_manager_shows(systemctl: Path) -> None:
     assert shown.commands == ("/bin/mkdir -p /x", "/usr/sbin/a $X", "/usr/sbin/b", "/usr/sbin/a 2")
     assert shown.starts == shown.commands[1:]
     (systemctl / "said-demo.service").write_text("LoadState=loaded\n")
-    bare = services.look("demo")
+    bare = services.query("demo")
     assert (bare.programs, bare.pid, bare.path, bare.members) == ((), 0, services.PROGRAM_DIRECTORIES, ())
     call = (systemctl / "calls").read_text().split()
     assert call[:3] == ["--no-pager", "show", "-p"]
@@ -185,12 +185,12 @@ def test_what_the_manager_shows(systemctl: Path) -> None:
     for state in ("not-found", "masked", ""):
         (systemctl / "said-demo.service").write_text(f"LoadState={state}\n" * bool(state))
         with pytest.raises(RefusalError) as refusal:
-            services.look("demo")
+            services.query("demo")
         assert refusal.value.diagnosis.code == "service.unknown"
         assert not services.exists("demo")
     (systemctl / "said-demo.service").write_text("LoadState=loaded\nMainPID=x\n")
     with pytest.raises(HugealignError):
-        services.look("demo")
+        services.query("demo")
     assert services.exists("demo")
 
 
@@ -237,7 +237,7 @@ def test_a_service_that_does_not_exist(
     (places[1] / "dem@.service").touch()
     monkeypatch.setattr(naming, "named", lambda name, _: [1] if name == "python-of-these-tests" else [])
     with pytest.raises(RefusalError) as refusal:
-        services.look(unit)
+        services.query(unit)
     diagnosis = refusal.value.diagnosis
     assert (diagnosis.code, diagnosis.facts["near"]) == ("service.unknown", near)
     assert (diagnosis.remedy.kind if diagnosis.remedy else "") == remedy
@@ -247,18 +247,18 @@ def test_a_service_that_does_not_exist(
 def test_names_that_are_too_long(places: tuple[Path, Path]) -> None:
     longest = "x" * (200 - len(".service"))
     (places[1] / f"{longest}.service").write_text("[Service]\nExecStart=/bin/x\n")
-    assert services.look(longest).programs == ("/bin/x",)
+    assert services.query(longest).programs == ("/bin/x",)
     with pytest.raises(UsageError):
-        services.look(f"{longest}x")
+        services.query(f"{longest}x")
     for unit in ("demo.socket", "demo@"):
         with pytest.raises(RefusalError):
-            services.look(unit)
+            services.query(unit)
 
 
 def test_a_unit_that_cannot_be_read(places: tuple[Path, Path]) -> None:
     (places[1] / "demo.service").mkdir()
     with pytest.raises(DiagnosedError) as error:
-        services.look("demo")
+        services.query("demo")
     assert services.exists("demo")
     assert error.value.diagnosis.facts == {"file": str(places[1] / "demo.service"), "error": "EISDIR"}
     assert services.exists("demo")
@@ -280,9 +280,9 @@ def test_a_command(places: tuple[Path, Path], line: str, programs: tuple[str, ..
     (places[1] / "demo.service").write_text(f"[Service]\nExecStart={line}\nPrivateTmp=%%a\n")
     if programs is None:
         with pytest.raises(RefusalError):
-            services.look("demo")
+            services.query("demo")
         programs = ()
-    found = services.look("demo", named=True)
+    found = services.query("demo", named=True)
     assert (found.programs, found.starts, found.settings["PrivateTmp"]) == (programs, (line,), "%a")
 
 
@@ -298,5 +298,5 @@ def test_drop_ins_of_all_directories(places: tuple[Path, Path]) -> None:
         (place / f"{unit}.service.d").mkdir(exist_ok=True)
         (place / f"{unit}.service.d/{name}.conf").write_text(f"[Service]\nEnvironment={value}\n")
     (places[1] / "demo@.service").write_text("[Service]\nExecStart=/bin/x\nEnvironment=unit\n")
-    assert services.look("demo@x").environment.split("\n") == ["unit", "first", "second", "etc"]
-    assert services.look("demo@y").environment.split("\n") == ["unit", "template"]
+    assert services.query("demo@x").environment.split("\n") == ["unit", "first", "second", "etc"]
+    assert services.query("demo@y").environment.split("\n") == ["unit", "template"]
