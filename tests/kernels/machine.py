@@ -23,7 +23,7 @@ BUSYBOX = Path("/usr/bin/busybox")
 _IGNORED = shutil.ignore_patterns("__pycache__", "test", "lib2to3", "idlelib", "ensurepip", "*.a", "config-*")
 FILE_SYSTEMS = ("ext4", "xfs", "btrfs", "tmpfs")
 _MAKE = {"ext4": ("mke2fs", "-qFt", "ext4"), "xfs": ("mkfs.xfs", "-qf"), "btrfs": ("mkfs.btrfs", "-qf")}
-_GUEST = ("__init__", "claims", "denied_guest", "guest", "waiting_guest")
+_GUEST = ("__init__", "claims", "denied_guest", "guest", "limited_guest", "waiting_guest")
 
 
 @dataclass(frozen=True, slots=True)
