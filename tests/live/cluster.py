@@ -7,6 +7,7 @@ are its own, and it may change none of this machine's settings.
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.live.programs import ROOT
-from tests.support import MissingError, need
+from tests.support import HUGEALIGN, MissingError, need
 
 #: Where kubernetes.sh puts what Debian does not have.
 BINARIES = ROOT / "build" / "kubernetes"
@@ -100,6 +101,10 @@ def _kubelet(place: Path, group: str) -> dict[str, Any]:
     }
 
 
+class CommandError(Exception):
+    """A command on the node failed."""
+
+
 class Cluster:
     """The cluster at *place*, whose namespaces are those of the process *node*."""
 
@@ -109,14 +114,14 @@ class Cluster:
         self._enter = ("nsenter", "--target", str(node), "--mount", "--net", "--pid", "--uts", "--ipc")
 
     def run(self, *words: object, stdin: str | None = None, seconds: float = 240) -> str:
-        """Return what a command says on the node.  Raises MissingError."""
+        """Return what a command says on the node.  Raises CommandError."""
         environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "KUBECONFIG": f"{self.place}/access"}
         command = [*self._enter, *map(str, words)]
         done = subprocess.run(
             command, check=False, capture_output=True, text=True, timeout=seconds, env=environ, input=stdin
         )
         if done.returncode:
-            raise MissingError(f"{words[0]} {words[1] if words[1:] else ''}: {done.stderr.strip()[-500:]}")
+            raise CommandError(f"{words[0]} {words[1] if words[1:] else ''}: {done.stderr.strip()[-500:]}")
         return done.stdout
 
     def start(self, *words: object) -> None:
@@ -132,18 +137,19 @@ class Cluster:
             )
 
     def wait(self, *words: object, seconds: float = 120) -> str:
-        """Return what the command says once it succeeds.  Raises MissingError."""
+        """Return what the command says once it succeeds.  Raises CommandError."""
         end = time.monotonic() + seconds
         while True:
             try:
                 return self.run(*words)
-            except MissingError:
+            except CommandError:
                 if time.monotonic() > end:
                     raise
             time.sleep(0.5)
 
     def apply(self, *documents: Mapping[str, Any]) -> None:
-        self.run("kubectl", "apply", "-f", "-", stdin="---\n".join(json.dumps(one) + "\n" for one in documents))
+        items = {"apiVersion": "v1", "kind": "List", "items": documents}
+        self.run("kubectl", "apply", "-f", "-", stdin=json.dumps(items))
 
     def pid(self, pod: str) -> int:
         """Return the PID, on the node, of the first container of the running *pod*."""
@@ -161,6 +167,12 @@ class Cluster:
         lines = self.run("cat", f"/proc/{self.pid(pod)}/smaps").splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(("ShmemPmdMapped:", "FilePmdMapped:")))
 
+    def diagnoses(self, pod: str) -> list[str]:
+        """Return the codes of what `hugealign ps` says on the node of the server of a *pod*."""
+        words = shlex.join(map(str, (HUGEALIGN, "ps", "--json", self.pid(pod))))
+        (process,) = json.loads(self.run("sh", "-c", f"{words} || true"))["processes"]
+        return [diagnosis["code"] for diagnosis in process["diagnoses"]]
+
     def restart_containerd(self) -> None:
         """Start containerd, again if it runs."""
         # The node has PIDs of its own, so this means its own processes.
@@ -169,7 +181,7 @@ class Cluster:
         self.wait("ctr", "version", seconds=30)
 
     def control(self) -> None:
-        """Start everything, and wait until the node is ready.  Raises MissingError."""
+        """Start everything, and wait until the node is ready.  Raises CommandError."""
         place = self.place
         (place / "net").mkdir()
         (place / "net/pods.conflist").write_text(json.dumps(_NETWORK))
