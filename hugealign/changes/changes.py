@@ -1,8 +1,8 @@
 """`hugealign status` as functions: find what hugealign has changed on this machine, and undo it.
 
-What can be seen is looked for: units and hooks by what is in them, stores by their mounts.  Only files that were fixed
-or replaced come from the journal (`hugealign.system.journal`), and each is looked at: by its path as it was then, not
-through a link that its owner has put there since.
+Most changes can be seen: units and hooks by what is in them, stores by their mounts.  Only files that were fixed or
+replaced come from the journal (`hugealign.system.journal`), which each file is held against: by its path at that time,
+not through a link that its owner has put there since.
 """
 
 import glob
@@ -34,7 +34,7 @@ from hugealign.services import dropins, enable, oci, programs
 from hugealign.system import hooks, journal, namespace
 from hugealign.system.journal import Entry
 
-#: What stands in the first lines of our examples, where they can have comments.
+#: The mark in the first lines of our examples that can have comments.
 EXAMPLE = "`hugealign status --undo` removes it"
 #: Where containerd is configured, and our examples for apt.
 _CONTAINERD = "/etc/containerd/config.toml"
@@ -85,10 +85,10 @@ class Undone(Record):
 
 
 def find(named: Sequence[str] = ()) -> tuple[list[Change], list[tuple[str, Exception]]]:
-    """Return the changes, in the order in which they can be undone, and what could not be looked at, with the reason.
+    """Return the changes, in the order in which they can be undone, and what could not be read, with the reason.
 
-    With *named*, return only these: services, paths that were changed, files that have copies, and stores.  What the
-    journal has and is no longer so is taken out of it.
+    With *named*, return only these: services, paths that were changed, files that have copies, and stores.  Entries
+    of the journal that are out of date are removed.
     """
     changes: list[Change] = []
     errors: dict[str, Exception] = {}
@@ -108,7 +108,7 @@ def find(named: Sequence[str] = ()) -> tuple[list[Change], list[tuple[str, Excep
 
 
 def _named(changes: Sequence[Change], what: str) -> Iterator[Change]:
-    """Yield those of *changes* that *what* names, a store only with the copies that it names."""
+    """Yield the *changes* that *what* names; of a store, only the copies that it names."""
     path = os.path.realpath(what)
     for change in changes:
         copies = [copy for copy in change.copies if copy.path == path]
@@ -137,7 +137,7 @@ def _change(code: str, subject: str, facts: Mapping[str, int | str], remedy: Rem
 
 
 def _run(*words: str) -> Remedy:
-    """Return the command that undoes a change of the machine's."""
+    """Return the remedy that runs *words*, as root if we are not."""
     return Remedy("undo", words, ROOT if os.geteuid() else "")
 
 
@@ -291,7 +291,7 @@ def _fixed() -> Iterator[Change]:
 
 
 def _fix_of(entry: Entry) -> Mapping[str, int | str] | None:
-    """Return the facts of a file that was fixed; None if it is not any more."""
+    """Return the facts of a fixed file; None if it no longer is one."""
     with opened(places.real(entry.path)) as fd:
         record = recorded(reader(fd), read_image(fd))
     return {"level": record.level} if record else None
@@ -306,7 +306,7 @@ def _replaced() -> Iterator[Change]:
 
 
 def _huge_of(entry: Entry) -> Mapping[str, int | str] | None:
-    """Return the facts of a file that a warm copy has replaced; None if none has, or no window is huge any more."""
+    """Return the facts of a file that a warm copy replaced; None if it is another file, or has no huge window."""
     file = places.real(entry.path)
     now = journal.file_state(file)
     if now[1:2] == entry.state[1:2] or now[2:] != entry.state[2:]:  # the old file, or another
@@ -346,7 +346,7 @@ def _journaled(
         else:
             undoing = Remedy("undo", tuple(command(entry.path)))
             yield _change(f"change.{kind}", entry.path, facts, undoing, time=entry.time)
-    with suppress(OSError, HugealignError):  # there is none, or it cannot be written
+    with suppress(OSError, HugealignError):  # no journal, or it cannot be written
         # Look again, now that no other process is at work: what was about to be changed may have been changed since.
         journal.prune(lambda entry: entry not in gone or _looked(entry, look) is not None)
 
@@ -378,7 +378,7 @@ def _remove_cache(change: Change) -> None:
     shutil.rmtree(change.subject)
 
 
-#: What is looked for, in the order in which it is undone: what would stage, fix or warm again comes first.
+#: The kinds of changes in the order of their undoing: those that would stage, fix or warm again come first.
 KINDS: dict[str, tuple[Callable[[], Iterator[Change]], Callable[[Change], None]]] = {
     "change.machine": (_machine, _disable_all),
     "change.service": (_services, _disable),

@@ -37,7 +37,7 @@ class Report(Record):
 
     changes: Sequence[ReportedChange]
     errors: Sequence[Failed]
-    """What could not be looked at."""
+    """What could not be read."""
 
     SCHEMA = "hugealign.status/1"
     JSON = "changes errors"

@@ -95,7 +95,7 @@ def _table(rows: "dict[str, str]") -> str:
 
 
 def _statuses(own: "dict[int, str]") -> str:
-    """Return the table of exit statuses of a command with *own* ones: usage and failure are the same in all of them."""
+    """Return the table of a command's exit statuses, its *own* beside those that all commands share."""
     rows = sorted(({n: STATUSES[n] for n in (0, 2, 3)} | own).items())
     return _table({str(n) if n >= 0 else "n": what for n, what in rows if what})
 
@@ -128,7 +128,7 @@ def parser() -> "argparse.ArgumentParser":
 
 
 def command_parser(name: str) -> "Parser":
-    """Return the parser of the command *name*.  Raises NotInstalledError for one of hugealign-lab's without it."""
+    """Return the parser of the command *name*.  Raises NotInstalledError if hugealign-lab has it and is missing."""
     from hugealign.cli import arguments
 
     summary = (COMMANDS | LABORATORY)[name]
@@ -177,7 +177,7 @@ def main(argv: list[str]) -> int:
     except HugealignError as error:
         messages.error(error)
         return error.exit_status
-    except ImportError as error:  # commands load what they need as they go, and a file system can fail meanwhile
+    except ImportError as error:  # commands import modules as they run, and a file system can fail meanwhile
         messages.error(
             f"Python cannot load one of its modules: {printable(str(error))}; try again, or reinstall Python"
         )
@@ -191,8 +191,8 @@ def main(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        # Commands turn errors of files into HugealignError, so this one is of standard output, usually a full disk, or
-        # of the working directory, which was deleted.
+        # Commands turn errors of files into HugealignError.  So this is standard output, usually on a full disk, or the
+        # working directory, which was deleted.
         if error.filename is not None:
             messages.error(f"{printable(os.fsdecode(error.filename))}: {error.strerror}")
         elif isinstance(error, FileNotFoundError):

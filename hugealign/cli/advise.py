@@ -78,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _launched(words: list[str]) -> tuple[Launched | None, list[str]]:
-    """Return `hugealign run` and its options in front of a command, if that is what *words* begin with; and the rest.
+    """Return `hugealign run` and its options if *words* begin with them, and the command behind them.
 
-    Its own work, which comes before the command's, is then in no sample.
+    No sample then includes the work of `hugealign run`, which precedes the command.
     """
     if os.path.basename(words[0]) != "hugealign" or words[1:2] != ["run"]:
         return None, words

@@ -13,7 +13,7 @@ from hugealign.settings import OWN
 TARGET = "PID|NAME|UNIT"
 
 _PAGE_SIZE = "the huge page size (default: that of the file's processor: 1M for s390x, 32M for LoongArch, else 2M)"
-#: The severities from which a finding counts.
+#: The lowest severities that can fail a file.
 FAIL_ON = ("error", "warning", "note", "never")
 _COUNT_LIMIT = 10**9
 _SECONDS_LIMIT = 10**6
@@ -29,7 +29,7 @@ setattr(argparse, "_", str)  # noqa: B010 - no name of its interface
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal.  argparse asks shutil for that, for each option, which loads three compressors."""
+    """Help as wide as the terminal.  argparse would call shutil for each option, which loads three compressors."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=columns() - 2)
@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line that says what to type; argparse's own begin with the whole usage."""
 
     def parse_args(self, args: "Any" = None, namespace: "Any" = None) -> "Any":
-        """Parse *args*, and say what was meant by those that this command does not have."""
+        """Parse *args*, and suggest what an unknown option was meant to be."""
         found, rest = self.parse_known_args(args, namespace)
         if rest:
             from hugealign.cli import mistakes
@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
         return set(self._option_string_actions).union(*(parser.options() for parsers in below for parser in parsers))
 
     def error(self, message: str) -> "NoReturn":
-        """Print *message*, argparse's own, and exit."""
+        """Print *message*, which is argparse's, and exit."""
         self.refuse(f"{message}; hugealign {self._command()} --help says more")
 
     def refuse(self, message: str) -> "NoReturn":
@@ -82,7 +82,7 @@ class StrictParser(Parser):
     """A parser that refuses ``--`` as the value of an option."""
 
     def parse_known_args(self, args: "Any" = None, namespace: "Any" = None) -> "Any":
-        """Parse *args*.  Before Python 3.13, argparse takes such a value for the end of the options, and loses it."""
+        """Parse *args*.  Before Python 3.13, argparse took such a value for the end of the options, and lost it."""
         words = list(args)
         for word in words[: words.index("--") if "--" in words else None]:
             if word[:1] == "-" and word[2:].endswith("--"):
@@ -103,7 +103,7 @@ class SplitParser(StrictParser):
 
 
 def add_json(add: "Callable[..., Any]", summary: str) -> None:
-    """Add ``--json``, by which every report is printed for programs, by calling *add*."""
+    """Add ``--json`` by calling *add*; *summary* names the schema."""
     add("--json", action="store_true", help=f"print JSON, {summary}")
 
 
@@ -118,12 +118,12 @@ def add_page_size(add: "Callable[..., Any]") -> None:
 
 
 def page_size(text: str | None, where: str = "--page-size") -> int:
-    """Return the bytes of a page size that is given at *where*, OWN if there is none.  Raises UsageError."""
+    """Return the page size that *text*, given at *where*, stands for; OWN without one.  Raises UsageError."""
     return parse_page_size(text, where) if text else OWN
 
 
 class _Form(argparse.Action):
-    """Set the form of the report; ``json`` is what --json is."""
+    """Set the form of the report; ``json`` means --json."""
 
     def __call__(self, _parser: "Any", namespace: "Any", values: "Any", _option: "Any" = None) -> None:
         namespace.json = values == "json"

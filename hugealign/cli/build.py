@@ -61,7 +61,7 @@ def _activate(environ: dict[bytes, bytes]) -> None:
     shims = os.path.join(PACKAGE, "libexec")
     if ":" in shims:
         raise WrapperError(f"COMPILER_PATH cannot contain {shims}, because of the colon; install hugealign elsewhere")
-    if not os.access(os.path.join(shims, "ld"), os.X_OK):  # compilers would silently pass over it
+    if not os.access(os.path.join(shims, "ld"), os.X_OK):  # compilers would silently skip it
         raise WrapperError(f"{shims}/ld cannot be executed; reinstall hugealign")
     try:
         settings.from_environ(os.environ)

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def path(file: "str | Place") -> str:
-    """Return the path of *file*, one of those of `chosen`, to show."""
+    """Return the path of *file*, one of `chosen`."""
     return file if isinstance(file, str) else file.path
 
 
 def chosen(
     args: argparse.Namespace, command: str, *, large: bool = False
 ) -> tuple[dict["str | Place", bool], list[tuple[str, str]]]:
-    """Return the files, in order, each with whether it was found by -r or --libs; and the libraries that are missing.
+    """Return the files, in order, each with whether -r or --libs found it; and the missing libraries.
 
-    Of these, return the name and the file that needs it.  *large*: leave out libraries that are not worth a copy.
+    A missing library is its name and the file that needs it.  *large*: leave out libraries that are not worth a copy.
     """
     found: dict[str | Place, bool] = dict.fromkeys(args.files, False)
     if args.recursive:

@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _warn(done: "Fixed") -> None:
-    """Warn of what a fix should have done as well and could not."""
+    """Warn of what a fix could not do."""
     for note in done.notes:
         from hugealign.diagnosis import render
 
@@ -177,7 +177,7 @@ def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
         print(documents.text(report.Report(fixed, documents.failed(failures))), end="")
     else:
         print(report.tree_line(steps))
-    # Some of many files are always refused; the others are good to use.
+    # Some files are always refused; the others are fixed.
     return max((step.error.exit_status for step in steps if step.error and step.error.exit_status > 1), default=0)
 
 
@@ -206,7 +206,7 @@ def _debug_file(args: argparse.Namespace) -> int:
 
 
 def _with_remedy(path: str, error: HugealignError, *, undo: bool) -> HugealignError:
-    """Return *error*; where `fix` refuses the file at *path* without a remedy of its own, another link may help."""
+    """Return *error*; if `fix` refuses the file at *path* without a remedy, add the link that may help."""
     from hugealign.diagnosis.refusal import RefusalError
     from hugealign.fixing import remedies
 

@@ -1,4 +1,4 @@
-"""The options of `hugealign run`, and what it does before it becomes the command, for itself and for `advise`."""
+"""What `hugealign run` and `advise` share: the options, and the work before the command starts."""
 
 import contextlib
 import sys
@@ -26,7 +26,7 @@ def command_words(words: list[str], example: str) -> list[str]:
 
 
 def add_files(add: "Callable[..., Any]", command: str) -> None:
-    """Add the options that say which files of *command*, as the help names it, are made huge, by calling *add*."""
+    """Add the options for which files become huge, by calling *add*; the help calls the command *command*."""
     about = f"include the shared libraries with 1 MiB of text that {command} is linked with"
     add("--libs", action="store_true", help=about)
     add(

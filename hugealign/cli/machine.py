@@ -56,7 +56,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _policy(args: argparse.Namespace, policy: "Policy") -> "tuple[Policy, list[str]]":
-    """Return *policy* with what *args* say otherwise, and what that is."""
+    """Return *policy* with the changes of *args*, and these changes."""
     from hugealign.machine.machine_policy import size
 
     given: list[str] = []
@@ -73,7 +73,7 @@ def _policy(args: argparse.Namespace, policy: "Policy") -> "tuple[Policy, list[s
 
 
 def disable(args: argparse.Namespace) -> int:
-    """Undo all of it, and return the exit status."""
+    """Undo all that `enable --all` did, and return the exit status."""
     from hugealign.machine import machine
     from hugealign.services import enable as services
 

@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_measuring(add: "Callable[..., Any]") -> None:
-    """Add the options of a measurement, which `tune` has as well, by calling *add*."""
+    """Add the options of a measurement, which `tune` shares, by calling *add*."""
     add("--load", metavar="LOAD", help="measure what the server CMD spends for the command LOAD")
     add(
         "--copies", metavar="N", type=count, default=COPIES, help="copies of each file (default: %(default)s, least: 2)"

@@ -1,4 +1,4 @@
-"""What a person meant who typed an option that a command does not have.  Loaded only then."""
+"""What an unknown option was meant to be.  Loaded only then."""
 
 from hugealign.io.units import nearest
 
@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-#: Options of other tools, by command; without one, of any.  Each line says what to type here.
+#: Options of other tools, by command, empty for all commands.  Each line says what to type here.
 _MEANT = {
     ("", "--version"): "hugealign --version prints it",
     ("", "-V"): "hugealign --version prints it",
@@ -15,7 +15,7 @@ _MEANT = {
     ("top", "-b"): "--once prints the table once",
     ("verify", "--fix"): "hugealign fix FILE -o OUT changes a copy",
 }
-#: Options of other tools and ours with that meaning, where a command has it.
+#: Options of other tools, and our option with that meaning, if a command has it.
 _ALIKE = {"--format": "--json", "--output-format": "--json", "-n": "--dry-run"}
 
 

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     os.umask(0o022)  # everyone reads, and only we change, what the system runs
     if args.install or args.uninstall:
         return _change(args)
-    # In a child, since whatever waits there, for a lock, a disk or a server, has to end with us.
+    # In a child: the work can wait for a lock, a disk or a server, and must end with us.
     try:
         work = children.function(lambda: _work(args))
         children.collect([work], oci.SECONDS)

@@ -111,7 +111,7 @@ def budget(args: argparse.Namespace) -> "Budget":
 
 def run(args: argparse.Namespace) -> int:
     """Make the order, print the report and return the exit status."""
-    gc.disable()  # a million small objects and no cycles: the search for cycles takes a fourth of the time
+    gc.disable()  # a million small objects without cycles: the search for cycles takes a fourth of the time
     if args.old_binary is not None and not args.binary:
         raise UsageError("order: --old-binary requires -b, the build to order")
     if args.old_binary == "":
@@ -140,7 +140,7 @@ def _from_profiles(args: argparse.Namespace) -> int:
         debuginfo=args.debuginfo,
         force=args.force,
         page_size=page_size(args.page_size),
-        budget=budget(args),  # it asks in a child process, so do it before a thread starts
+        budget=budget(args),  # it starts a child process: before any thread starts
         blocks=args.blocks,
         old_binary=args.old_binary,
     )

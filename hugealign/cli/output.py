@@ -28,7 +28,7 @@ def colour_wanted(stream: "TextIO | None", environ: "Mapping[str, str]") -> bool
 
 
 def painted(text: str) -> str:
-    """Return the report *text* for standard output: `without_commands`, and without its colours if none are wanted."""
+    """Return the report *text* for standard output: `without_commands`, and without colours unless wanted."""
     text = without_commands(text)
     return text if colour_wanted(sys.stdout, os.environ) else plain(text)
 
@@ -65,7 +65,7 @@ def redrawn(lines: "Iterable[str]") -> str:
 def keep_apart(outputs: "Mapping[str, str | None]", inputs: "Iterable[str | None]") -> None:
     """Raise UsageError if two options write one file, or if one writes a file that is read: an *inputs* path.
 
-    *outputs* are the values of the options that write, by option.
+    *outputs* maps each option that writes to its value.
     """
     # Several reports may go to a device or a pipe, as to /dev/null.
     written = {option: out for option, out in outputs.items() if out and out != "-" and not _is_special(out)}
@@ -118,7 +118,7 @@ def write_bytes(data: bytes, path: str | None) -> None:
         except (OSError, ValueError) as error:
             raise unwritten("standard output", error) from None
         return
-    from hugealign.io import replacing  # it imports `re` and `secrets`: only when a file is written
+    from hugealign.io import replacing  # imports `re` and `secrets`
 
     try:
         replacing.write(path, data)

@@ -106,7 +106,7 @@ def _reduce(args: argparse.Namespace) -> int:
     with Progress("hugealign: profile reduce") as progress:
         progress.phase(f"reading {counted(len(args.profiles), 'file')}")
         reduced = reduce_profiles(args.profiles, args.binary, options, warn=messages.warning)
-    output.keep_apart({"-o": args.output}, reduced.binaries)  # those that the profiles name, too
+    output.keep_apart({"-o": args.output}, reduced.binaries)  # including those that the profiles name
     _write(reduced.file(), args.output)
     return 0
 

@@ -49,9 +49,9 @@ def options(args: argparse.Namespace) -> "ProfileOptions":
 
 
 def only_program(command: str, profiles: list[str]) -> str:
-    """Return the only program that *profiles* name, and say so for *command*.  Raises UsageError without one.
+    """Return the only program that *profiles* name, and print it for *command*.
 
-    HugealignError if a profile does not exist.
+    Raises UsageError if they name none or several, HugealignError if a profile does not exist.
     """
     from hugealign.profile.programs import programs
 

@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _name_others(target: str) -> None:
-    """Say which processes have the name of the service *target* without being part of it."""
+    """Name the processes that have the name of the service *target* and are not part of it."""
     if others := naming.outside(target):
         these = " ".join(map(str, others[:_MOST])) + " ..." * (len(others) > _MOST)
         what = f"{counted(len(others), 'process', 'processes')} of this name outside the service"

@@ -108,7 +108,7 @@ def _show(args: argparse.Namespace, machine: Machine, *, watching: bool) -> None
 
 
 def _whole() -> State | None:
-    """Return what `hugealign enable --all` has made huge; None also if that cannot be read, which `status` tells."""
+    """Return what `hugealign enable --all` made huge; None without it, or if it cannot be read, as `status` reports."""
     with suppress(HugealignError):
         return state.read()
     return None

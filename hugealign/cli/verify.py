@@ -166,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
         programs = (file.path.partition("!")[0] for file in outcome.files if file.coverage)
         output.keep_apart({"-o": args.output}, programs)
     form = "json" if args.json else args.format
-    if form in ("text", "json"):  # the others annotate a build, in which the link is to change
+    if form in ("text", "json"):  # the others annotate a build, whose link should change
         outcome = _with_edits(outcome)
     base = os.getcwd() if form in formats.WITH_BASE else ""
     text, status = formats.render(form, outcome, style, base), outcome.status
@@ -212,7 +212,7 @@ def _selection(args: argparse.Namespace, config: "Configuration") -> "Selection"
 
 
 def _with_edits(outcome: "Verification") -> "Verification":
-    """Return *outcome* with the edit for each of the first few files that lack windows; an edit takes trials."""
+    """Return *outcome* with remedies for the first few files that lack windows; each takes trial fixes."""
     from hugealign.verification.rules import LACK_WINDOWS, PLACEMENT
 
     lacking = [
@@ -232,7 +232,7 @@ def _with_edits(outcome: "Verification") -> "Verification":
         remedy = link
         if edit and link:
             split = any(diagnosis.code == "HA007" for diagnosis in file.diagnoses)
-            again = split and remedies.laid_out(file.path)  # another link would split it, too
+            again = split and remedies.laid_out(file.path)  # another link would also split it
             remedy = edit if again else edit.changed(kind=f"{edit.kind}-or-{link.kind}")
         return file.changed(
             diagnoses=tuple(

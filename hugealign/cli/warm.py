@@ -155,7 +155,7 @@ class _Room:
         self._seen: set[tuple[int, int]] = set()
 
     def has(self, file: "str | Place") -> bool:
-        """Return whether the text of *file* is to be warmed."""
+        """Return whether to warm the text of *file*."""
         from hugealign.pagecache.warm import window_bytes
 
         try:
@@ -176,7 +176,7 @@ class _Room:
         return [] if self._room.taken else ["no window below became huge"]
 
     def take(self, done: "CachedText") -> None:
-        """Count what was *done*."""
+        """Count the result *done*."""
         self._room.take(done.huge_bytes)
         if done.diagnosis and done.diagnosis.code == "file-system.no-huge-pages":
             self._small.add(os.stat(done.path).st_dev)

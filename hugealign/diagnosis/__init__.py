@@ -1,1 +1,1 @@
-"""What is not as it should be, why, and what changes it: as values, worded in one place."""
+"""What is wrong, why, and what helps: as values, worded in one place."""

@@ -116,7 +116,7 @@ def codes() -> list[str]:
 
 
 def area(code: str) -> str:
-    """Return the area that *code* belongs to: RULES, or what stands before its dot."""
+    """Return the area of *code*: RULES, or the part before its dot."""
     before, dot, _ = code.partition(".")
     return before if dot else RULES
 

@@ -3,8 +3,8 @@
 A record lists what its JSON has in `JSON`, in words: ``key``, or ``key=path`` where the record has another name for it
 (``huge_seen=seen``, ``pid=process.pid``); a method without arguments is called.  Dots in a key make objects within:
 ``budget.why``.  None on the path is null.  With ``?`` at its end, an empty value is null; with ``??`` it is left out.
-``*=path`` has what the record at *path* lists, if there is one.  The record of a whole report also has the name of its
-`SCHEMA`.
+``*=path`` includes the JSON of the record at *path*, if there is one.  The record of a whole report also has the name
+of its `SCHEMA`.
 
 packaging/schemas.py makes the schemas, from the types and docstrings of these fields and properties.
 """
@@ -104,7 +104,7 @@ def _object(record: object, form: str, names: Callable[[str], str]) -> dict[str,
         value: Any = record
         for name in path:
             value = value[name] if isinstance(value, Mapping) else None if value is None else getattr(value, name)
-            value = value() if isinstance(value, MethodType) else value  # a value may be callable itself
+            value = value() if isinstance(value, MethodType) else value  # a value can be callable
         if key == "*":
             result |= _plain(value, names) or {}
         elif value or marks != "??":

@@ -67,7 +67,7 @@ def sarif(codes: Sequence[str], results: list[dict[str, Any]], unchecked: Sequen
         "tool": {
             "driver": {"name": "hugealign", "version": __version__, "rules": [_sarif_rule(code) for code in codes]}
         },
-        # 3.20.14: false if the run did not check everything that it was asked to check.
+        # 3.20.14: false if the run did not check everything that was requested.
         "invocations": [
             {
                 "executionSuccessful": not unchecked,

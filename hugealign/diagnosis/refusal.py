@@ -1,4 +1,4 @@
-"""A diagnosis that ends what was to be done: `DiagnosedError`; and the diagnoses that other errors are."""
+"""Diagnoses as errors: `DiagnosedError`; and the diagnoses of other errors."""
 
 import errno
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class DiagnosedError(HugealignError):
-    """An error that is a *diagnosis*.  What raises it need not know the subject: `Diagnosis.about`."""
+    """An error that carries a *diagnosis*, whose subject may follow later (`Diagnosis.about`)."""
 
     def __init__(self, code: str, remedy: Remedy | None = None, **facts: int | str) -> None:
         super().__init__(code)
@@ -27,20 +27,20 @@ class DiagnosedError(HugealignError):
 
     @classmethod
     def of(cls, diagnosis: Diagnosis) -> "Self":
-        """Return the error that is *diagnosis*."""
+        """Return the error that carries *diagnosis*."""
         error = cls(diagnosis.code)
         error.diagnosis = diagnosis
         return error
 
 
 class RefusalError(DiagnosedError):
-    """Something is not done, because it would break what there is or gain nothing."""
+    """Refused, because it would break something or gain nothing."""
 
     exit_status = 1
 
 
 def error_name(error: Exception) -> str:
-    """Return the name (``EACCES``) of the system's error that *error* is, or was raised from; empty if it is none."""
+    """Return the name (``EACCES``) of the system's error that *error* is or was raised from; empty without one."""
     raised = _system_error(error)
     return errno.errorcode.get(raised.errno or 0, "") if raised else ""
 
@@ -59,7 +59,7 @@ def _unreadable(path: str, error: Exception) -> Diagnosis:
 
 
 def diagnosis_of(path: str, error: Exception) -> Diagnosis | None:
-    """Return what *error* says about the file at *path*, a system's error that it cannot be read; None if nothing."""
+    """Return the diagnosis of *error*, or that a system's error kept the file at *path* from being read; else None."""
     if isinstance(error, DiagnosedError):
         return error.diagnosis.about(path)
     if not isinstance(error, HugealignError) or (error.code == UNREADABLE and "error" not in error.facts):
@@ -68,7 +68,7 @@ def diagnosis_of(path: str, error: Exception) -> Diagnosis | None:
 
 
 def diagnosed(path: str, error: Exception) -> Diagnosis:
-    """Return what *error* says about the file at *path*, at least that it cannot be read."""
+    """Return the diagnosis of *error* about the file at *path*, at least that it cannot be read."""
     return diagnosis_of(path, error) or _unreadable(path, error)
 
 

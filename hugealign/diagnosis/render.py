@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _PLACEHOLDERS = {ARGUMENTS: " [ARG]...", COMMAND: " COMMAND", OUTPUT: " OUT", SUBJECT: " FILE"}
-#: By severity, and for what else stands out: the colours of a terminal (ECMA-48, SGR).
+#: The colours of a terminal (ECMA-48, SGR) by severity, and for what else stands out.
 _COLOURS = {"error": "31", "warning": "33", "ok": "32", "command": "36"}
 _SHELL = ("sh", "-c")
 
@@ -64,12 +64,12 @@ def painted(words: str, meaning: str) -> str:
 
 
 def counted_huge(words: str, huge: int, possible: int) -> str:
-    """Return the *words* that say that *huge* windows of *possible* are huge, in the colour of that."""
+    """Return *words* in the colour of *huge* of *possible* windows."""
     return painted(words, "ok" if huge == possible > 0 else "error" if not huge else "warning")
 
 
 def command(what: Remedy) -> str:
-    """Return the command of a remedy, quoted for a shell, with a placeholder for what it lacks; empty without one."""
+    """Return the command of a remedy, quoted for a shell, with a placeholder for what it lacks; perhaps empty."""
     if not what.argv:
         return ""
     if what.argv[:2] == _SHELL and what.needs != ROOT:

@@ -40,7 +40,7 @@ class Diagnosis(Record):
     remedy: Remedy | None = None
 
     def about(self, path: str) -> "Diagnosis":
-        """Return the diagnosis for the file at *path*: what found it did not know the name."""
+        """Return the diagnosis for the file at *path*, which the code that found it did not know."""
         remedy = self.remedy
         if remedy and remedy.needs == SUBJECT:
             file = path if not path.startswith("-") else f"./{path}"

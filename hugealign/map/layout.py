@@ -35,7 +35,7 @@ class HeatRow:
     huge: bool
     """Whether one page can and should map it."""
     heat: list[int] = field(default_factory=lambda: [0] * CELLS)
-    """That of each cell, in parts of samples."""
+    """The heat of each cell, in parts of samples."""
     text: list[tuple[int, int]] = field(default_factory=list)
     """The cells with text: the first, and the one behind the last."""
     hottest: list[tuple[str, int]] = field(default_factory=list)
@@ -44,7 +44,7 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class WindowHeat:
-    """A window, and the heat that is not in it or in one before it."""
+    """A window, and the heat outside of it and of the windows before it."""
 
     row: HeatRow
     left: int
@@ -85,7 +85,7 @@ class HeatMap:
     """One of `as linked`, `as linked, with an order`, `ordered`."""
     page_size: int
     total: int
-    """The heat, which need not all be in the rows."""
+    """The heat of all samples, also of those outside of the rows."""
     rows: Sequence[HeatRow]
 
     JSON = "name windows"

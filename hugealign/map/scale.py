@@ -1,4 +1,4 @@
-"""Turns samples into steps of a logarithmic scale.  Pure."""
+"""Turn samples into steps of a logarithmic scale.  Pure."""
 
 import math
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ class Scale:
     limits: tuple[tuple[int, int], ...]  # each a numerator and a denominator
 
     def step(self, samples: int) -> int:
-        """Return the step of *samples*, NONE if there are none."""
+        """Return the step of *samples*, NONE for 0."""
         if not samples:
             return NONE
         for step, (share, of) in enumerate(self.limits):

@@ -19,7 +19,7 @@ from hugealign.io.native import cache
 from hugealign.io.units import printable
 from hugealign.orderfile import Entry
 
-#: The alignment of functions that sh/launch.sh asks of clang along with a list, instead of 16: hot code is denser.
+#: The alignment of functions that sh/launch.sh requests of clang along with a list, instead of 16: hot code is denser.
 ALIGNMENT = 8
 _LESS = "-mllvm", f"-align-all-functions={ALIGNMENT.bit_length() - 1}"  # the words for that
 _SECONDS = 60
@@ -27,12 +27,12 @@ _ARGUMENTS = 3
 
 
 def sayable(name: str) -> bool:
-    """Whether clang's list can contain the name: a blank would end it, and a ``/`` would begin another name."""
+    """Return whether clang's list can contain the name: a blank would end it, and a ``/`` begin another name."""
     return name.isprintable() and bool(name) and name[0] not in "!@#" and not {" ", "/"} & set(name)
 
 
 def sayable_unit(unit: str) -> bool:
-    """Whether clang's list can contain the name of a unit: a blank would end it."""
+    """Return whether clang's list can contain the name of a unit: a blank would end it."""
     return unit.isprintable() and bool(unit) and " " not in unit
 
 
@@ -126,7 +126,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _takes(compiler: str, path: str, target: Sequence[str]) -> bool:
-    """Whether the compiler takes the list at *path*, with sh/launch.sh's other words, for that target, and quietly.
+    """Return whether the compiler silently takes the list at *path*, with sh/launch.sh's other words, for the target.
 
     Raises HugealignError if it cannot compile without these either: such a failure is not remembered.
     """

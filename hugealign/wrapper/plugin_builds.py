@@ -1,4 +1,4 @@
-"""The LLVM pass plugin: which LLVM a tool belongs to, and the plugin built for exactly that one.
+"""The LLVM pass plugin: the LLVM of a tool, and the plugin built for exactly that one.
 
 A plugin runs inside the compiler, on the compiler's own classes; built for another version, it crashes the compiler.
 So there is one file per LLVM, named after the version and a checksum of the plugin's sources and the LLVM's location.
