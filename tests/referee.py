@@ -619,7 +619,7 @@ class _Referee:
 
 
 def _addresses_in_note(name: bytes, kind: int, data: bytes) -> Iterable[int]:
-    """Return where a note has addresses: static probes have three, ranges of build attributes two; 0 is none."""
+    """Return where a note has addresses: static probes have three, ranges of build attributes two."""
     count = 0
     if name == b"stapsdt\0" and kind == 3:
         count = 3

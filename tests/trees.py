@@ -20,7 +20,7 @@ def tar(*members: tuple[str, bytes], kind: bytes = tarfile.REGTYPE, link: str = 
 
 
 def make(place: Path) -> Path:
-    """A directory with programs at several depths, links of all kinds, and things that are no programs."""
+    """A directory with programs at several depths, links of all kinds, and things that are not programs."""
     top = place / "top"
     for directory in ("b", "a/deep/er", "empty"):
         (top / directory).mkdir(parents=True)

@@ -154,7 +154,7 @@ def test_several_processors(trace: Path) -> None:
 
 
 def test_a_program_without_symbols(program: Path, tmp_path: Path) -> None:
-    """Its functions have no names to place them by: no order, unless one is asked for."""
+    """Its functions have no names to place them by: no order, unless requested."""
     stripped = program.with_name("stripped")
     path = tmp_path / "t"
     raw = _traced(program, path, [0, *[1, 6, 3] * 50])
@@ -205,7 +205,7 @@ def test_what_the_command_refuses(words: list[str], status: int, message: str, p
 
 
 def test_half_a_trace_in_functions(program: Path, tmp_path: Path) -> None:
-    """Most instructions in no function, as in a file with the wrong symbols: refused, or told and done."""
+    """Most instructions in no function, as in a file with the wrong symbols: refused, or done with a warning."""
     only = tmp_path / "only"
     names = [f"-Nf{n}" for n in range(COUNT) if n]
     subprocess.run(["objcopy", *names, "--remove-section=.eh_frame", program, only], check=True)

@@ -171,7 +171,7 @@ def test_heat_of_functions(tmp_path: Path) -> None:
 
 
 def test_a_trace_as_a_profile(tmp_path: Path) -> None:
-    """f0 calls f1 twice directly and once through the PLT; a library calls f1, which is no call of ours."""
+    """f0 calls f1 twice directly and once through the PLT; a library calls f1, which is not a call of ours."""
     blocks = [
         (0x1000, 1, 16, 4),  # 1: f0
         (0x1010, 1, 8, 2),  # 2: f0, further down

@@ -204,7 +204,7 @@ def test_blocks_lie_where_the_file_says(name: str, built: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize("link", ["shared", "static"])
 def test_calls(link: str, tmp_path: Path) -> None:
-    """Counted in the trace as they are in the source; those in a library are that file's, and qsort's are nobody's."""
+    """Counted in the trace as in the source; calls in a library are that file's, and qsort's count for no file."""
     (tmp_path / "calls.c").write_text(_CALLS)
     (tmp_path / "far.c").write_text(_FAR_AWAY)
     far = ["-fPIC", "-shared", "-Wl,-z,lazy", "far.c", "-o", "libfar.so"] if link == "shared" else ["-c", "far.c"]

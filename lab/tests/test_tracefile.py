@@ -1,4 +1,4 @@
-"""The file format of traces: what is written is read, by Python and by C, and what is damaged is told."""
+"""The file format of traces: what is written is read, by Python and by C, and damage is reported."""
 
 import json
 import zlib

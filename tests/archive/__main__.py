@@ -112,7 +112,7 @@ def rebuilt(name: str, hugealign: Path, seconds: int) -> dict[str, Any]:
             return record | {"unready": f"not in {seconds} s" if status == 124 else f"status {status}: {output}"}
         keep_logs(name, results)
         plain, ours = (read(results, which, Path(scratch, which)) for which in ("plain", "hugealign"))
-        if plain.status:  # two builds that fail are no proof
+        if plain.status:  # two builds that fail prove nothing
             return record | {"unready": f"as it is, it does not build here: status {plain.status}"}
         large = [path for path, program in ours.programs.items() if program.large]
         return record | {

@@ -56,7 +56,7 @@ def debian() -> Path:
     (new / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n", encoding="ascii")  # no service starts
     (new / "usr/sbin/policy-rc.d").chmod(0o755)
     (new / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n", encoding="ascii")  # it is thrown away
-    (new / "var/lib/man-db/auto-update").unlink(missing_ok=True)  # nobody looks for manual pages there
+    (new / "var/lib/man-db/auto-update").unlink(missing_ok=True)  # no test looks for manual pages there
     for name in ("result", "build"):
         (new / name).mkdir()
     new.rename(tree)

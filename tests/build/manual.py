@@ -103,7 +103,7 @@ add_executable(server server.c functions.c)
 """,
     "meson.build": "project('server', 'c')\nexecutable('server', 'server.c', 'functions.c')\n",
 }
-# What somebody has at hand who reads on from the first pages: a profile, a trace, an order, counts, packages.
+# What a reader of the first pages has at hand: a profile, a trace, an order, counts, packages.
 _AT_HAND = """\
 set -e
 autoreconf -i
@@ -148,7 +148,7 @@ def _server(directory: Path) -> None:
 
 
 def _first_steps(directory: Path) -> None:
-    """What somebody has who has typed all of that page up to here."""
+    """What a reader has who has typed all of that page up to here."""
     typed = re.findall(
         r"^\$ (.*)$", (ROOT / "docs" / "tutorials" / "first-steps.md").read_text(encoding="utf-8"), re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""A list of blocks is for one target; where clang can be told another by more than its words, it gets no list."""
+"""A list of blocks is for one target; where more than its words can give clang another, it gets no list."""
 
 import shutil
 from pathlib import Path

@@ -385,7 +385,7 @@ def test_asm_goto(compiler: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("lto", ["thin", "full"])
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_link_time_optimisation(compiler: str, lto: str, tmp_path: Path) -> None:
-    """The blocks are made in the link, which is told of the list."""
+    """The blocks are made in the link, which receives the list."""
     work = Work(tmp_path, compiler, f"-flto={lto}")
     word = "-Wl,--lto-basic-block-sections=labels" if compiler == "clang-14" else "-Wl,--lto-basic-block-address-map"
     plain = work.build("plain", "--start-no-unused-arguments", word, "--end-no-unused-arguments")
@@ -410,7 +410,7 @@ __attribute__((aligned(64))) int h(int x) { return x; }
 
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_what_is_compiled_with_blocks_is_aligned_to_less(compiler: str, tmp_path: Path) -> None:
-    """Not below what the source, or an option of the user's, asks for; and nothing that -Os packs becomes larger."""
+    """Not below what the source, or an option of the user's, requests; and nothing that -Os packs becomes larger."""
     write_order(tmp_path, orderfile.Entry("f", blocks=(0, 2)))
     (tmp_path / "one.c").write_text(ALIGNED)
     (tmp_path / "words").write_text("-mllvm -align-all-functions=5\n")
@@ -435,7 +435,7 @@ def test_what_is_compiled_with_blocks_is_aligned_to_less(compiler: str, tmp_path
 
 @pytest.mark.parametrize("compiler", IN_TURN)
 def test_a_compiler_that_fails_once_is_tried_again(compiler: str, tmp_path: Path) -> None:
-    """With the list or without: that is not remembered, and said.  What it always says is no failure."""
+    """With the list or without: that is not remembered, and said.  What it always says is not a failure."""
     write_order(tmp_path, orderfile.Entry("f", blocks=(0, 2)))
     (tmp_path / "one.c").write_text(ALIGNED)
     front = tmp_path / "clang"

@@ -42,7 +42,7 @@ def built(directory: Path, *flags: str, compiler: str = "gcc") -> Path:
     "flags", [("-g",), ("-g1", "-gdwarf-4"), ("-g", "-gdwarf-5"), ("-g", "-gz"), ("-g1", "-ffunction-sections")]
 )
 def test_files_of_one_name(compiler: str, flags: tuple[str, ...], sources: Path) -> None:
-    """a.c is in two directories, and is none that could be meant."""
+    """a.c is in two directories, and cannot be the one that is meant."""
     result = read_units(built(sources, *flags, compiler=compiler))
     assert {name: result[name] for name in ("main.c", "b.c")} == {"main.c": "main.c", "b.c": "two/b.c"}
     assert "a.c" not in result

@@ -42,7 +42,7 @@ def link(words: str, directory: Path, exact: bool = True, **settings: Any) -> No
 
 
 def free_port() -> int:
-    """A TCP port on the loopback that nobody listens on."""
+    """A TCP port on the loopback that no process listens on."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
@@ -50,7 +50,7 @@ def free_port() -> int:
 
 
 def answers(port: int) -> bool:
-    """Does somebody listen on *port* of the loopback?"""
+    """Does a process listen on *port* of the loopback?"""
     with socket.socket() as sock:
         return sock.connect_ex(("127.0.0.1", port)) == 0
 

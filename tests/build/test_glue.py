@@ -117,7 +117,7 @@ def test_cmake_versions(project: Path) -> None:
     ],
 )
 def test_a_range_of_versions(wanted: str, result: bool, tmp_path: Path) -> None:
-    """CMake 3.19 and newer ask for one; both ends count."""
+    """CMake 3.19 and newer request one; both ends count."""
     need("cmake")
     text = f"cmake_minimum_required(VERSION 3.19)\nproject(p NONE)\nfind_package(hugealign {wanted} REQUIRED)\n"
     write(tmp_path, {"CMakeLists.txt": text})

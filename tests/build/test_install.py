@@ -150,7 +150,7 @@ def test_a_list_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
 def test_prefixes_that_cannot_be(prefix: str) -> None:
     done = make("install", PREFIX=prefix)
     assert done.returncode == 2
-    assert done.stderr.startswith("install: ")  # nothing about options, which nobody has typed
+    assert done.stderr.startswith("install: ")  # nothing about options, which were not typed
     assert prefix in done.stderr
 
 

@@ -242,7 +242,7 @@ def test_a_program_with_all_functions_hot_runs(built: Built, options: str, bulk:
 
 
 def test_linkers_without_an_order(newest: Built, work: Path) -> None:
-    """GNU ld and gold put ``.text.hot.*`` together by themselves; lld does where it is told to keep the prefix."""
+    """GNU ld and gold put ``.text.hot.*`` together by themselves; lld does where an option keeps the prefix."""
     order = order_file(work / "order", Entry("cold_one"), Entry("two"))
     objects = [newest.compile(work / f"{name}.c", order=order) for name in ("one", "two")]
     for linker, first in (("bfd", 2), ("gold", 2)):

@@ -1,6 +1,6 @@
 """``hugealign clang`` with a profile uses the pass plugin where one was built for that very compiler, and only there.
 
-What comes out is judged by readelf and pyelftools, and run.
+The result is judged by readelf and pyelftools, and run.
 """
 
 import os
@@ -487,7 +487,7 @@ def test_same_as_the_bare_compiler(form: str, built: Built, tmp_path: Path) -> N
     ],
 )
 def test_a_bad_order_is_no_error(data: bytes, message: str, built: Built, work: Work) -> None:
-    """One warning, whatever -Werror asks for, and nothing in it that would move a terminal's cursor."""
+    """One warning, whatever -Werror says, and nothing in it that would move a terminal's cursor."""
     path = work.directory / "bad\x1b[31m.order"
     path.write_bytes(data)
     for words in (("-Werror",), ("-Werror", "-Weverything"), ("-Wall",)):
@@ -549,7 +549,7 @@ class Cached:
 
 
 def test_hugealign_before_ccache(newest: Built, work: Work) -> None:
-    """Each order compiles anew, and comes out of the cache the next time."""
+    """Each order compiles anew, and is in the cache the next time."""
     cached = Cached(work)
     words = ("ccache", newest.clang)
     assert cached.compile(*words, hit=False, HUGEALIGN_PROFILE="") == {".text"}
@@ -582,7 +582,7 @@ def test_what_the_user_lets_ccache_look_at_stays(form: str, newest: Built, work:
 
 
 def test_ccache_before_hugealign(newest: Built, work: Work) -> None:
-    """ccache cannot know of the order then: no plugin, so that an object suits every order; unless it is told."""
+    """ccache knows of the order only by a setting: without it no plugin, so that an object suits every order."""
     cached = Cached(work)
     extra: Settings = {"CCACHE_EXTRAFILES": work.settings["HUGEALIGN_PROFILE"]}
 

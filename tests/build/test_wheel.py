@@ -131,7 +131,7 @@ def test_what_the_workflow_runs(wheel: Path) -> None:
 
 
 def test_an_editable_installation_takes_nothing_from_the_working_directory(tmp_path: Path) -> None:
-    """A stranger's tree may have a package of our name: Python looks there first, unless it is told not to."""
+    """A stranger's tree may have a package of our name: Python looks there first, by default."""
     home, tree = tmp_path / "home", tmp_path / "tree"
     venv.create(home, with_pip=False, symlinks=True)
     (packages,) = home.glob("lib/python3*/site-packages")

@@ -57,7 +57,7 @@ def reasons(reports: list[FileReport]) -> str:
 
 @pytest.mark.parametrize("kind", archives.COMMANDS)
 def test_every_kind(kind: str, made: Path) -> None:
-    """The same two programs come out of every kind of archive; an object and other files are counted."""
+    """Every kind of archive yields the same two programs; an object and other files are counted."""
     missing = [tool for tool in archives.tools(kind) if not shutil.which(tool)]
     if missing:
         pytest.skip(f"{missing[0]} is not installed")
@@ -89,7 +89,7 @@ def test_truncated_anywhere(kind: str, made: Path, tmp_path: Path) -> None:
 
 
 def test_what_follows_a_cpio_archive(made: Path, tmp_path: Path) -> None:
-    """Zeros fill the last block; what is no archive is not passed over in silence."""
+    """Zeros fill the last block; what is not an archive is not skipped in silence."""
     whole = archives.make("cpio", tmp_path, made).read_bytes()
     cut = tmp_path / "cut"
     for rest, reason in ((b"", []), (bytes(9000), []), (b"\x02\x21\x4c\x18lz4", ["file.unknown-form"])):

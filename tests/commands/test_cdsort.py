@@ -1,4 +1,4 @@
-"""CDSort against lld, which has the same definition, and on graphs that lld cannot be asked about; C against Python."""
+"""CDSort against lld, which has the same definition, and on graphs that lld cannot judge; C against Python."""
 
 import random
 import shutil

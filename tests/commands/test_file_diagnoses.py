@@ -220,7 +220,7 @@ def without_dynamic(at: Path) -> None:
 
 
 def relocated(at: Path) -> None:
-    """Make ``plain`` with a relocation of a type that nobody knows."""
+    """Make ``plain`` with a relocation of an unknown type."""
     image = read_file(at / "plain")
     table = next(item for item in image.sections if item.name == ".rela.dyn")
     patch = patched((table.sh_offset + 8, "I", 9999))
@@ -257,14 +257,14 @@ PAIRED = ((R, 0, 0x1000, 0), (RX, 0x2000, 4 * M, 0x1000), (R, 0x2000 + 4 * M, 0x
 class Row:
     """How to ask, what makes the file, and the kind of the remedy.
 
-    *cure* does what a person is told to do; it is None where nothing is recommended, or where a command is.  *again*
-    are the words to ask with afterwards, if others.
+    *act* does what the remedy has a person do; it is None where nothing is recommended, or where a command is.
+    *again* are the words to ask with afterwards, if others.
     """
 
     ask: tuple[str, ...]
     make: Step
     kind: str | None = None
-    cure: Step | None = None
+    act: Step | None = None
     again: tuple[str, ...] = ()
     needs: str = ""
 
@@ -363,7 +363,7 @@ def do(step: Step, at: Path) -> None:
 
 
 def asked(words: tuple[str, ...], at: Path) -> dict[str, Any]:
-    """Return the diagnoses in the answer, by code; small text counts, too."""
+    """Return the diagnoses in the answer, by code; small text also counts."""
     done = run(HUGEALIGN, *words, "made", cwd=at, HUGEALIGN_MIN_TEXT="1")
     assert "Traceback" not in done.stderr
     return {item["code"]: item for item in diagnoses(json.loads(done.stdout))}
@@ -391,11 +391,11 @@ def test_what_is_recommended_helps(built: Path, tmp_path: Path, code: str) -> No
         if remedy["after"] is not None:
             (done,) = json.loads(run(HUGEALIGN, *FIX, made).stdout)["files"]
             assert done["plan"]["windows_before"] == remedy["after"]
-    if row.cure:
+    if row.act:
         if made.is_file():
-            made.unlink() if row.cure is not unpack_once else None
-        do(row.cure, tmp_path)
-    if argv or row.cure or row.again:
+            made.unlink() if row.act is not unpack_once else None
+        do(row.act, tmp_path)
+    if argv or row.act or row.again:
         assert code not in asked(row.again or row.ask, tmp_path)
 
 
@@ -407,7 +407,7 @@ def test_a_program_that_was_laid_out_has_none(built: Path, tmp_path: Path) -> No
 
 
 def test_what_go_has_linked_is_linked_in_its_own_way(built: Path, tmp_path: Path) -> None:
-    """Go starts a compiler for the link only if it is told to, so CC alone would change nothing."""
+    """Go starts a compiler for the link only with an option, so CC alone would change nothing."""
     made = tmp_path / "made"
     run("objcopy", "--add-section", f".go.buildinfo={built / 'main.c'}", built / "plain", made, check=True)
     kinds = {item["remedy"]["kind"] for item in asked(VERIFY, tmp_path).values()}

@@ -154,7 +154,7 @@ def test_of_a_program_that_checks(plain: Path, tmp_path: Path) -> None:
 
 
 def test_a_list_without_end(plain: Path, tmp_path: Path) -> None:
-    """Lists that are no lists, or long, cost little."""
+    """Lists that are not lists, or long, cost little."""
     file = placed(plain, tmp_path)
     os.mkfifo(file.with_name("SHA1SUMS"))
     file.with_name("SHA256SUMS").write_bytes(b"0" * 40 + b" " * (1 << 22))

@@ -43,7 +43,7 @@ def test_a_fixed_file_is_not_told_to_link_again(finished: Path, tmp_path: Path) 
 
 
 def test_where_fix_refuses_the_link_is_named(tmp_path: Path) -> None:
-    """Relocations in the text are for the compiler to mend."""
+    """Relocations in the text are for the compiler to remove."""
     (tmp_path / "more.s").write_text(".text\n.globl more\nmore: .quad main\n")
     place = program(tmp_path / "refused", "-xassembler", str(tmp_path / "more.s"), "-pie", "-Wl,-z,notext")
     refused = run(HUGEALIGN, "fix", "--dry-run", place)

@@ -170,7 +170,7 @@ def test_unwind_information_of_tiny_records(tmp_path: Path) -> None:
     ],
 )
 def test_names_of_files_are_no_options(prog: Path, tmp_path: Path, name: str, data: bytes) -> None:
-    """A tool that starts is told ./NAME: neither its help nor a file that it writes comes of a profile's name."""
+    """A tool that starts receives ./NAME: neither its help nor a file that it writes comes of a profile's name."""
     (tmp_path / name).write_bytes(data + bytes(100))
     (tmp_path / "tools").mkdir()
     for tool in ("llvm-profdata-25", "perf", "gcov"):

@@ -25,7 +25,7 @@ FOREIGN = (
 )
 PLACES = ("/usr/bin", "/usr/lib/x86_64-linux-gnu")
 LEAST = 300 << 20  # bytes of text
-#: What objdump makes of bytes that are no code: prefixes by themselves, and what it does not know.
+#: What objdump makes of bytes that are not code: prefixes by themselves, and what it does not know.
 _NO_CODE = re.compile(r".*\(bad\)|\.byte|(?:rex(?:\.\w+)?|[c-gs]s|rep\w*|lock|data16|addr32|bnd|notrack|\s)+$")
 _WAIT = 0x9B  # objdump shows it and the instruction behind it as one
 

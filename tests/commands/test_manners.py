@@ -1,4 +1,4 @@
-"""What the command line says to somebody who half knows it: help, suggestions, --json, - for standard output."""
+"""What the command line says to a user who half knows it: help, suggestions, --json, - for standard output."""
 
 import json
 import os

@@ -33,7 +33,7 @@ def test_command(prog: Path) -> None:
 
 
 def test_order_file(prog: Path, tmp_path: Path) -> None:
-    """The order of the file is shown, with its number of windows; a list of names is none."""
+    """The order of the file is shown, with its number of windows; a list of names has no windows."""
     order = tmp_path / "order"
     order.write_text("# hugealign.order/1\n# windows: 2\nother\nmain\n")
     words = [HUGEALIGN, "map", SAMPLES / "prog.fdata", "-b", prog, "--order", order, "--json"]

@@ -85,7 +85,7 @@ def test_a_pipe_in_place_of_the_configuration_is_not_waited_for(tmp_path: Path) 
 
 
 def test_what_an_image_has_in_place_of_its_program_is_not_opened(tmp_path: Path) -> None:
-    """A process that waits until somebody reads from the pipe goes on waiting."""
+    """A process that waits until a process reads from the pipe goes on waiting."""
     pipe = tmp_path / "program"
     os.mkfifo(pipe, 0o777)
     read = threading.Event()

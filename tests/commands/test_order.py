@@ -75,7 +75,7 @@ def test_documents_are_as_their_schemas(prog: Path, tmp_path: Path) -> None:
 
 
 def test_an_order_for_small_pages(prog: Path, tmp_path: Path) -> None:
-    """It asks for no huge window, has what is likely to run, and links as any other does."""
+    """It requests no huge window, has what is likely to run, and links as any other does."""
     order, ran = tmp_path / "small.order", tmp_path / "ran"
     ran.write_text("hot\nwork\nmain\n")
     words = [HUGEALIGN, "order", ran, "-b", prog, "--windows=0"]
@@ -234,7 +234,7 @@ def test_without_a_compiler(prog: Path, tmp_path: Path) -> None:
 
 
 def test_lld_takes_the_order(prog: Path, tmp_path: Path) -> None:
-    """The functions come out in the order that we give."""
+    """The functions are in the order that we give."""
     need("ld.lld-19")
     order = tmp_path / "order"
     run(HUGEALIGN, "order", SAMPLES / "prog.fdata", "-b", prog, "-o", order, "--emit=lld", check=True)
@@ -284,7 +284,7 @@ def test_an_order_that_no_link_can_follow(prog: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("count", "warned"), [(99, True), (100, False)])
 def test_few_samples_of_perf_are_told(count: int, warned: bool, prog: Path, tmp_path: Path) -> None:
-    """As they are not of a list of symbols, which somebody chose."""
+    """As they are not of a list of symbols, which a person chose."""
     (tmp_path / "p").write_text(f"prog 7 1.0: 1 cpu-clock:u: \n\t 55555 hot+0x1 ({prog})\n\n" * count)
     done = run(HUGEALIGN, "order", "p", "-b", prog, cwd=tmp_path)
     assert done.returncode == 0

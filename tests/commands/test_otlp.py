@@ -27,7 +27,7 @@ def samples_of(mine: dict[bytes, int]) -> int:
 
 
 class Made:
-    """A message that grows, with the tables that OpenTelemetry asks for."""
+    """A message that grows, with the tables that OpenTelemetry requires."""
 
     def __init__(self) -> None:
         self.data = ProfilesData()
@@ -153,7 +153,7 @@ def test_addresses_of_the_file(prog: Path, tmp_path: Path) -> None:
 
 
 def test_a_hosts_other_programs_are_foreign(prog: Path, tmp_path: Path) -> None:
-    """Names in other files, and of what an interpreter runs, are none of ours."""
+    """Names in other files, and of what an interpreter runs, are not ours."""
     made = two_frames(functions_of(prog))
     other = made.stack(made.location(made.mapping("/lib/libc.so.6", "ab" * 20), 0x77, "hot"))
     script = made.stack(made.location(0, 5, "main"))

@@ -308,7 +308,7 @@ def test_perf_data_of_inlined_functions(tmp_path: Path, build_id: str) -> None:
 
 
 def test_samples_of_ours_may_come_late(made: Path, tmp_path: Path) -> None:
-    """Whether chains have offsets is told by the first of any file, not by reading up to ours."""
+    """Whether chains have offsets depends on the first of any file, not by reading up to ours."""
     existing(made / "stacks.data", "perf")
     data = tmp_path / "data"
     script = f"{sys.executable} -c 'sum(range(3000000))'; {made / 'fixed'} 80000000"
@@ -575,7 +575,7 @@ def test_missing_tools_are_named(made: Path, monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_a_tool_of_the_right_version_is_found(made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An llvm-profdata that cannot read the version is no reason to give up."""
+    """An llvm-profdata that cannot read the version does not end the work."""
     path = existing(made / "llvm" / "prog.profdata", "clang-19")
     (tmp_path / "llvm-profdata-25").write_text("#!/bin/sh\necho unsupported >&2\nexit 1\n")
     (tmp_path / "llvm-profdata-25").chmod(0o755)

@@ -76,7 +76,7 @@ def test_what_is_referred_to(build: str, tmp_path: Path) -> None:
     assert made("third") == set()
     assert made("taken") == {"lone"}
     assert made("calls") == set()
-    assert made("named") == made("lone") == set()  # pointers that do not follow one another are no table
+    assert made("named") == made("lone") == set()  # pointers that do not follow one another are not a table
     assert named(functions, seen.had(functions.by_name["second"][0])) == {"first", "where"}
 
 

@@ -148,7 +148,7 @@ def test_baseline(files: dict[str, Path], tmp_path: Path) -> None:
 
 
 def test_windows_are_a_gate(files: dict[str, Path], tmp_path: Path) -> None:
-    """Code has moved into a library: what is left is small, which is ok unless windows are asked for."""
+    """Code has moved into a library: what is left is small, which is ok unless windows are required."""
     (tmp_path / "work.c").write_text("int work(void) { return 0; }")
     (tmp_path / "main.c").write_text("int work(void); int main(void) { return work(); }")
     library, moved = tmp_path / "libwork.so", tmp_path / "server"

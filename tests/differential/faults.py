@@ -204,7 +204,7 @@ def _problem(work: Work, command: Command, fault: Fault, contents: tuple[str, st
 
 
 def main() -> int:
-    """Inject the faults that the command line asks for; return 1 if one was not handled."""
+    """Inject the faults that the command line requests; return 1 if one was not handled."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--command", action="append", choices=COMMANDS, help="one of them (default: all)")
     parser.add_argument("--count", type=int, default=1 << 30, help="faults for each command (default: all)")

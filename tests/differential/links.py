@@ -276,7 +276,7 @@ def outcome(command: list[str], work: Path, **settings: str) -> tuple[int, bytes
         )
     except subprocess.TimeoutExpired:
         return 124, b"", b""
-    except OSError as error:  # what was linked is no program
+    except OSError as error:  # what was linked is not a program
         return 126, b"", str(error.strerror).encode()
     return done.returncode, done.stdout, done.stderr
 
@@ -306,7 +306,7 @@ def judge(case: Line, made: Path) -> Line:
         before = ["./driver"] if case.shared else []
         results = []
         for each in ("plain", "ours"):
-            (work / each).rename(work / "program")  # a program is told its name
+            (work / each).rename(work / "program")  # a program receives its name
             results.append(outcome([*before, "./program"], work))
         if results[0][0] == 124:
             results[1] = results[0]  # it waits for ever, whatever for
@@ -316,7 +316,7 @@ def judge(case: Line, made: Path) -> Line:
 
 
 def is_laid_out(path: Path) -> bool:
-    """Whether the file has text at huge alignment; False for what is no ELF file."""
+    """Whether the file has text at huge alignment; False for what is not an ELF file."""
     try:
         return any(load["p_align"] >= PAGE for load in Elf(path).text)
     except Exception:  # noqa: BLE001  # pyelftools has its own kinds for each way to be no ELF file

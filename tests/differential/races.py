@@ -1,4 +1,4 @@
-"""Commands of root against somebody who exchanges names meanwhile: ``python -m tests.differential.races --count 2000``.
+"""Commands of root against a user who exchanges names meanwhile: ``python -m tests.differential.races --count 2000``.
 
 An ordinary user owns a directory on the way to a program, and exchanges one component of the path with a link to a
 place of root's, as fast as the kernel can.  Root's commands work on the path all the time.  Whatever they see, no
@@ -181,7 +181,7 @@ def upgrade(ground: Ground, count: int, generator: random.Random) -> Iterator[st
 
 
 def pipe(ground: Ground, count: int, generator: random.Random) -> Iterator[str]:
-    """A pipe in the place of the file: a process that waits for somebody to read from it goes on waiting."""
+    """A pipe in the place of the file: a process that waits for a reader goes on waiting."""
     place = os.open(ground.user / "a" / "pipe", os.O_PATH)
     reading, writing = os.pipe()
     writer = os.fork()

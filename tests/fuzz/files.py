@@ -1,4 +1,4 @@
-"""Files that are no archives, for the fuzzing of commands: linked files, profiles, order files, baselines, mutated."""
+"""Files that are not archives, for the fuzzing of commands: linked files, profiles, order files, baselines, mutated."""
 
 import io
 import json

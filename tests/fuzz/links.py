@@ -1,6 +1,6 @@
 """Links, for the fuzzing of commands: their words, what goes in, what the linker makes, orders and settings.
 
-The linker is a script of ours, which copies a file to ``out`` whatever it is asked for: words that are damaged may name
+The linker is a script of ours, which copies a file to ``out`` whatever is requested: words that are damaged may name
 any file of this machine, so they are only understood; where a link runs to its end, its words are ours.
 """
 
@@ -59,7 +59,7 @@ _WORDS = (
 
 
 def beside() -> dict[str, bytes]:
-    """Return the linkers, and what goes into a link of the program, and comes out of it."""
+    """Return the linkers, and the inputs and outputs of a link of the program."""
     names = ("ld.bfd", "ld.gold", "ld.lld", "ld.mold")
     return dict.fromkeys(names, _LINKER) | files.program()[0] | {"good.order": files.profiles()["order"]}
 

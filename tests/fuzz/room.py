@@ -26,7 +26,7 @@ def possible() -> bool:
     if not child:
         status = 1
         try:
-            bound("/tmp", 1 << 20)  # nobody else sees it
+            bound("/tmp", 1 << 20)  # no other process sees it
             status = 0
         finally:
             os._exit(status)

@@ -171,7 +171,7 @@ class Runner:
 
 
 def _said(fd: int) -> bytes:
-    """Return what is in the file; Python takes the memory for what is asked for, whether it is there or not."""
+    """Return what is in the file; Python takes the memory for what is requested, whether it is there or not."""
     return os.pread(fd, min(os.fstat(fd).st_size, 64 << 20), 0)
 
 

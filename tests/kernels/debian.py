@@ -131,7 +131,7 @@ def unpack_system(arch: str, suite: str, tree: Path, packages: Sequence[str] = S
     archive = BUILD / f"{arch}-{packages[0]}.tar"
     if not archive.exists():
         half = archive.with_suffix(".new.tar")
-        # A mirror that stands still is no reason not to test.
+        # A mirror that stands still can be tested.
         words = ["mmdebstrap", "--quiet", '--aptopt=Acquire::Check-Valid-Until "false"', "--variant=extract"]
         words += [f"--arch={arch}", f"--include={','.join(packages)}", suite, str(half)]
         words.append(f"deb [signed-by={KEYRING}] {_mirror()} {suite} main")

@@ -169,7 +169,7 @@ def _disk(path: Path, *command: str) -> Path:
     path.unlink(missing_ok=True)
     path.touch()
     os.truncate(path, DISK)
-    done = subprocess.run([*command, path], check=False, capture_output=True, text=True)  # mkfs.btrfs is no quiet one
+    done = subprocess.run([*command, path], check=False, capture_output=True, text=True)  # mkfs.btrfs is not quiet
     if done.returncode:
         raise RuntimeError(f"{command[0]}: {done.stderr}")
     return path

@@ -28,7 +28,7 @@ SECONDS = 1500
 PROGRAMS = {"plain": "", "2M": "2M", "32M": "32M", "512M": "512M"}
 _DISK = 1 << 30
 _GCC = "aarch64-linux-gnu-gcc"
-#: 6 MiB of text, all of one byte that is no instruction.
+#: 6 MiB of text, all of one byte that is not an instruction.
 _TEXT = '.text\nwalk: .fill 6 << 20, 1, 255\n.section .note.GNU-stack,"",%progbits\n'
 #: Windows of 2 MiB that some of this and the little around it lies in: verify counts none that has only padding.
 _WITH_CODE = 4

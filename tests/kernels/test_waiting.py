@@ -33,6 +33,6 @@ def test_khugepaged_makes_it_huge(system: machine.Emulated) -> None:
 
 
 def test_before_linux_5_14_only_programs_themselves(system: machine.Emulated) -> None:
-    """There khugepaged wants VM_DENYWRITE, which only execve gives (until eb6ecbed0aa2), so a helper is no help."""
+    """There khugepaged wants VM_DENYWRITE, which only execve gives (until eb6ecbed0aa2), so a helper does not help."""
     for result in sent(system, built.BEFORE_COLLAPSE):
         assert (result["warm"], result["wait"]) == (NONE, NONE), result

@@ -9,7 +9,7 @@ from typing import Any
 from tests.kernels.guest import MOUNTS, THP, copied, started
 from tests.live.programs import NOBODY, hugealign
 
-#: Starts a command to which the kernel says EINVAL when it asks for MADV_COLLAPSE, as Linux before 6.1 does: a filter
+#: Starts a command to which the kernel says EINVAL when it requests MADV_COLLAPSE, as Linux before 6.1 does: a filter
 #: of seccomp(2), for the system call madvise with 25 as its third argument.
 WITHOUT_COLLAPSE = """\
 import ctypes, os, struct, sys

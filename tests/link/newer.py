@@ -3,7 +3,7 @@
 ``.venv/bin/python -m tests.link.newer`` fetches all of them, and ``make test-links`` begins so: building wild takes
 longer than a test may. Cargo builds it from its registry, once. The others come from the Debian mirror that apt uses.
 What a suite's index names is trusted because Debian's keys sign the index's checksum, and the index holds each
-package's. One past its ``Valid-Until`` is taken too: a mirror that stands still is no reason not to test. patchelf
+package's. One past its ``Valid-Until`` is also taken: a mirror that stands still can be tested. patchelf
 makes every program run with its own suite's C library.
 """
 

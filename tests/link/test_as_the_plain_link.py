@@ -1,4 +1,4 @@
-"""Links that hugealign would change for the worse get the plain link, and say why where they are asked to."""
+"""Links that hugealign would change for the worse get the plain link, and say why where that is requested."""
 
 import os
 import shlex

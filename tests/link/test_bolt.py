@@ -18,7 +18,7 @@ LINKERS = ("gcc-bfd", "gcc-lld19", "gcc-mold", "gcc-gold")
 #: By its full path: there it finds the library that instrumented programs need.
 BOLT = Path(LLVM["lld19"]) / "llvm-bolt"
 USUAL = "-reorder-functions=hfsort -reorder-blocks=ext-tsp -split-functions"
-#: What is asked of BOLT, whether its hot code then lies in whole windows, and the rules that `verify` finds broken.
+#: BOLT's options, whether its hot code then lies in whole windows, and the rules that `verify` finds broken.
 OPTIONS = {
     USUAL: (True, {"HA004", "HA007", "HA009"}),
     f"{USUAL} -align-text=0x200000": (True, {"HA004", "HA007", "HA009"}),

@@ -120,7 +120,7 @@ def sample() -> Iterator[Case]:
 def verdicts(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[Case, Future[None]]]:
-    """The cases that were asked for, checked in their order on all processors."""
+    """The cases that were requested, checked in their order on all processors."""
     checker = Checker(tmp_path_factory.mktemp("corpus"))
     items = [i for i in request.session.items if isinstance(i, pytest.Function) and i.module is request.module]
     asked = [item.callspec.params["case"] for item in items if "verdicts" in item.fixturenames]

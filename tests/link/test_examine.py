@@ -1,7 +1,7 @@
 """Every rule on files that real tools made: each names the diagnoses of the whole file, so that it fires exactly there.
 
-Where no tool makes the fault, a file that a linker made is patched; those are in PATCHED.  CURES has for each rule the
-file that comes of doing what it advises.
+Where no tool makes the fault, a file that a linker made is patched; those are in PATCHED.  ADVISED has the file that
+comes of doing what each rule advises.
 """
 
 import json
@@ -145,7 +145,7 @@ PATCHED = {
 }
 
 #: rule: a file that breaks it -> the file that comes of doing what it advises; empty if it advises nothing.
-CURES = {
+ADVISED = {
     "HA001": ("aligned to 4 KiB", "good"),
     "HA002": ("lld", "lld by hugealign"),
     "HA003": ("lld", "lld by hugealign"),
@@ -191,7 +191,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def made(directory: Path, name: str) -> Path:
-    """The file *name* of MADE, TREATED or PATCHED, made when first asked for."""
+    """The file *name* of MADE, TREATED or PATCHED, made when first requested."""
     path = directory / name
     if path.exists():
         return path
@@ -249,10 +249,10 @@ def test_files(name: str, directory: Path) -> None:
 @pytest.mark.parametrize("code", catalogue.rules())
 def test_what_a_rule_advises_helps(code: str, directory: Path) -> None:
     asked = ASKED.get(code, {})
-    broken, cured = CURES[code]
+    broken, fixed = ADVISED[code]
     assert code in codes(made(directory, broken), **asked)
-    if cured:
-        assert code not in codes(made(directory, cured), **asked)
+    if fixed:
+        assert code not in codes(made(directory, fixed), **asked)
     else:
         assert not catalogue.row(code).fix
 
@@ -270,7 +270,7 @@ def reported(path: Path, code: str) -> tuple[dict[str, Any] | None, int]:
 @pytest.mark.parametrize("code", catalogue.rules())
 def test_the_command_that_a_rule_names_helps(code: str, directory: Path, tmp_path: Path) -> None:
     path = tmp_path / "made"
-    shutil.copy(made(directory, CURES[code][0]), path)
+    shutil.copy(made(directory, ADVISED[code][0]), path)
     result, before = reported(path, code)
     remedy = result and result["remedy"]
     argv = remedy["argv"] if remedy else []

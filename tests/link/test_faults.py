@@ -81,7 +81,7 @@ def test_module_that_does_not_even_load(broken: Path, main: Path, bulk: Path, tm
 
 @pytest.mark.parametrize(("check", "status"), [("off", 0), ("warn", 0), ("error", 1)])
 def test_shortfall_is_one_line(check: str, status: int, main: Path, bulk: Path, tmp_path: Path) -> None:
-    """A section that is writable and executable makes a second executable segment; no edit mends that."""
+    """A section that is writable and executable makes a second executable segment; no edit repairs that."""
     (tmp_path / "wx.s").write_text(
         '.section awx, "awx", @progbits\n.fill 64, 1, 0x90\n.section .note.GNU-stack,"",@progbits\n'
     )

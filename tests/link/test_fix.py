@@ -418,7 +418,7 @@ def test_program_headers_elsewhere(plain: Path) -> None:
     fix("--in-place", plain)
     after = plain.read_bytes()
     assert after[:40] == before[:40]  # they are where they were
-    assert after[64 : 64 + 56 * count] == before[64 : 64 + 56 * count]  # which is what nobody reads
+    assert after[64 : 64 + 56 * count] == before[64 : 64 + 56 * count]  # which no reader needs
     assert Elf(plain).text[0]["p_align"] == PAGE
     fix("--undo", plain)
     assert plain.read_bytes() == before

@@ -91,7 +91,7 @@ def report(*words: object, status: int = 0) -> dict[str, Any]:
 
 
 def assert_verified(path: Path) -> None:
-    """What a fix can do no better is no failure."""
+    """What a fix can do no better is not a failure."""
     done = run(HUGEALIGN, "verify", "--json", path)
     (result,) = json.loads(done.stdout)["files"]
     assert (done.returncode, [d for d in result["diagnoses"] if d["severity"] == "error"]) == (0, [])

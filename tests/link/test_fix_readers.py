@@ -105,7 +105,7 @@ def message(command: str, path: Path) -> tuple[int, str]:
 
 
 def test_verify_passes(pair: tuple[Path, Path, bool]) -> None:
-    """What a fix can do no better is no failure."""
+    """What a fix can do no better is not a failure."""
     old, new, _ = pair
     assert run(HUGEALIGN, "verify", old).returncode == 1
     done = run(HUGEALIGN, "verify", new)

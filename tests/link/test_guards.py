@@ -65,7 +65,7 @@ def test_an_object_without_a_word_among_others(where: str, toolchain: Toolchain,
 
 
 def test_notes_in_an_archive_alone(toolchain: Toolchain, tmp_path: Path) -> None:
-    """Whether a member is linked, and so its note, only the linker knows: the plain link is asked."""
+    """Whether a member is linked, and so its note, only the linker knows: the plain link shows it."""
     start = assemble(tmp_path, "start", START + "call used\n.fill 600000, 1, 0x90\n")
     for name in ("used", "unused"):
         assemble(tmp_path, name, f".globl {name}\n.text\n{name}: ret\n" + NOTE * (name == "unused"))

@@ -1,4 +1,4 @@
-"""Links that are none of hugealign's business come out byte-identical to the plain ones, and say so in one line."""
+"""Links that hugealign leaves alone are byte-identical to the plain ones, and say so in one line."""
 
 from pathlib import Path
 from typing import Any

@@ -1,6 +1,6 @@
 """What each system would do with really linked files: a table written by hand from the conditions of each source.
 
-A cell is the number of windows, followed by ``*`` if that is all of the text; ``-`` is none.
+A cell is the number of windows, followed by ``*`` if that is all of the text; ``-`` means 0.
 """
 
 import os
@@ -46,7 +46,7 @@ EXPECTED = {
     "bfd": "-   -   -",
     # all in one segment that begins at 0, so that glibc sees an aligned segment
     "gold": "-   -   -",
-    # p_vaddr - p_offset is 0x1000: nobody can do anything
+    # p_vaddr - p_offset is 0x1000: no kernel can do anything
     "lld": "-   -   -",
     "mold": "-   -   -",
     "bfd max": "2   2   2",

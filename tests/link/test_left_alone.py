@@ -1,4 +1,4 @@
-"""What asked for hugealign and was left alone says so once, and HUGEALIGN_CHECK=error fails what `verify` fails."""
+"""A link for hugealign that is left alone says so once, and HUGEALIGN_CHECK=error fails what `verify` fails."""
 
 import shutil
 from pathlib import Path
@@ -111,7 +111,7 @@ def test_text_relocations_of_a_link_that_is_laid_out(work: Path) -> None:
     ],
 )
 def test_what_is_not_to_be_checked(words: str, settings: dict[str, Any], work: Path) -> None:
-    """What is no program, and what the user has left out."""
+    """What is not a program, and what the user has left out."""
     done = run(
         HUGEALIGN, *words.split(), "main.o", "bulk.o", "-o", "out", cwd=work, HUGEALIGN_CHECK="error", **settings
     )

@@ -55,7 +55,7 @@ def test_thin_lto_cache(version: str, bulk: Path, tmp_path: Path) -> None:
 
 
 def test_code_that_exists_only_after_the_link(tmp_path: Path) -> None:
-    """All code comes out of slim LTO objects: it is counted in what comes out, not in what goes in."""
+    """All code is in slim LTO objects: it is counted in the output, not in the inputs."""
     functions = "\n".join(
         f'__attribute__((noinline)) int f{n}(int x) {{ __asm__ volatile (".fill 1000, 1, 0x90"); return x + {n}; }}'
         for n in range(300)

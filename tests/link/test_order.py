@@ -230,7 +230,7 @@ def test_local_of_the_named_file(
 def test_local_of_a_unit_of_rustc(
     name: str, toolchains: dict[str, Toolchain], objects: dict[str, list[Path]], bulk: Path, tmp_path: Path
 ) -> None:
-    """Its object is named after the crate, too; the symbol of the source file says the unit alone."""
+    """Its object is also named after the crate; the symbol of the source file says the unit alone."""
     toolchain = toolchains[name].needed()
     units = [tmp_path / f"crate-1f.crate.2e-cgu.{number}.rcgu.o" for number, _ in enumerate(objects["g++"])]
     for path, unit in zip(objects["g++"], units, strict=True):

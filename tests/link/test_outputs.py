@@ -160,7 +160,7 @@ def run_when_closed(program: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def kill_some(linker: Toolchain, main: Path, bulk: Path, tmp_path: Path, times: int) -> None:
-    """Kill a link at *times* moments; the file that is left runs, or is none, or is the linker's own unfinished one."""
+    """Kill a link at *times* moments; the file that is left runs, is missing, or is the linker's own unfinished one."""
     output = tmp_path / "out"
     words = [str(HUGEALIGN), *linker.command(main, bulk, "-o", output)]
     began = time.monotonic()
@@ -182,16 +182,16 @@ def kill_some(linker: Toolchain, main: Path, bulk: Path, tmp_path: Path, times: 
         except OSError as error:
             assert error.errno == errno.ENOEXEC  # noqa: PT017  # gold writes the ELF header last
             continue
-        # A linker killed while writing leaves what it leaves without us, too; its last step is the execute bit.
+        # A linker killed while writing leaves the same without us; its last step is the execute bit.
         if done.returncode == 0:
             complete += 1
             continue
         with pytest.raises(Exception):  # noqa: B017, PT011  # so the file is unfinished: not even its headers agree
             assert_good(output, linker)
-    # The compiler's own, which it leaves without us, too.
+    # The compiler's own, which it also leaves without us.
     assert [path.name for path in temporary.iterdir() if not re.fullmatch(r"cc\w{6}\..+", path.name)] == []
     leftovers = {path.name for path in tmp_path.iterdir()} - {"out", "main.c", "main.o", "temporary"}
-    # lld's and mold's own unfinished files, which they leave without us, too.
+    # lld's and mold's own unfinished files, which they also leave without us.
     assert [name for name in leftovers if not re.fullmatch(rf"out\.tmp[0-9a-f]+|{_MOLDS}", name)] == []
     assert complete <= times
 

@@ -64,7 +64,7 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 class Patient:
-    """A separated file to be damaged.  What it is asked for and does not have raises LookupError."""
+    """A separated file to be damaged.  What is requested and missing raises LookupError."""
 
     def __init__(self, path: Path) -> None:
         self.elf = Elf(path)
@@ -217,7 +217,7 @@ def test_command(files: tuple[Path, Path]) -> None:
 
 
 def test_other_file(tmp_path: Path) -> None:
-    """A file that was not separated, and one that is no ELF file of the kind, are not judged: that is no acceptance."""
+    """A file that was not separated, or is not an ELF file of the kind, is not judged, which does not accept it."""
     path = tmp_path / "program"
     (tmp_path / "main.c").write_text("int main(void) { return 0; }")
     run("gcc", tmp_path / "main.c", "-o", path, check=True)

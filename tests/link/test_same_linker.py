@@ -154,7 +154,7 @@ def test_the_linker_of_the_plain_driver_runs(compiler: str, way: str, place: Pat
         if plain[0] == 0:
             assert plain[1], "no linker seen"
             assert ours[1] == plain[1], front
-        # About a linker that is missing the shim has the message, where the launcher does not see that it is asked for.
+        # About a linker that is missing the shim has the message, where the launcher does not see the request.
         if plain[0] == 0 or (len(front) == 1 and "@" not in chosen.words):
             assert ours[2] == plain[2]
     if plain[0] == 0 and (way, compiler) != ("a script with a -B", "gcc"):  # that comes before the one of the shims

@@ -35,7 +35,7 @@ DATA_BEHIND = ("gold",)
 
 @pytest.fixture(autouse=True)
 def all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small text counts, too: the programs here are small."""
+    """Small text also counts: the programs here are small."""
     monkeypatch.setenv("HUGEALIGN_MIN_TEXT", "0")
 
 

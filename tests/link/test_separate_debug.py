@@ -159,7 +159,7 @@ OTHER_FORMS = {
     "dwz": (("g++",), ("dwz", "program")),
     "dwz alternate": (("g++",), ("dwz", "-m", "common.debug", "program", "twin")),
 }
-#: What gdb is asked for: breakpoints, frames, variables on the stack and in memory, scopes with their lists.
+#: What gdb has to show: breakpoints, frames, variables on the stack and in memory, scopes with their lists.
 QUESTIONS = (
     *("break twice<int>", "run", "bt", "info locals", "info scope main", "finish"),
     *("print Counted::made", "print table", "info line rare", "info symbol rare", "info source"),
@@ -285,7 +285,7 @@ BOMB = 200 << 20
 
 @pytest.mark.parametrize("inside", [b"", b"no xz", lzma.compress(b"no ELF file"), BOMB])
 def test_damaged_mini_debug_information(inside: bytes | int, tmp_path: Path) -> None:
-    """What is no packed debug file of this program, or unpacks to more than it may, is refused."""
+    """What is not a packed debug file of this program, or unpacks to more than it may, is refused."""
     path = tmp_path / "program"
     (tmp_path / "traced.cc").write_text(TRACED)
     run("g++", *DEBUG, "-s", tmp_path / "traced.cc", "-o", path, check=True)

@@ -59,7 +59,7 @@ def test_limit_of_256_kib(functions: int, laid_out: bool, in_archive: bool, tmp_
 
 
 def test_an_archive_of_which_little_is_used(tmp_path: Path) -> None:
-    """Judged too large before the link; what comes out is small, and so byte-identical to the plain link."""
+    """Judged too large before the link; the output is small, and so byte-identical to the plain link."""
     code = bulk_object(tmp_path, 400)
     (tmp_path / "little.c").write_text("int little(void) { return 0; }")
     run("gcc", "-c", tmp_path / "little.c", "-o", tmp_path / "little.o", check=True)
@@ -112,7 +112,7 @@ def test_small_links_start_no_python(tmp_path: Path) -> None:
         (tmp_path / "noise.s").write_text(f'.data\n.fill {noise}, 1, 7\n.section .note.GNU-stack,"",@progbits\n')
         words = ["-c", tmp_path / "main.c", tmp_path / "noise.s"]
         run(wrapper, "gcc", *words, cwd=tmp_path, check=True)
-        for _ in range(2):  # the output of the first link is no input of the second
+        for _ in range(2):  # the output of the first link is not an input of the second
             done = run(wrapper, "gcc", "main.o", "noise.o", "-o", output, cwd=tmp_path, check=True)
             assert ("does not load" in done.stderr) == python, noise
             assert run(output).returncode == 0

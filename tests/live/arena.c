@@ -1,6 +1,6 @@
 // A program with an arena of code, as a JIT has: argv[1] windows of 2 MiB, in each of which a function runs, those of
 // argv[2] leading ones all the time.  A line "rotate" on stdin moves the heat by as many windows, "unmap" and "protect"
-// take the arena away, "forbid" asks for small pages in it, "exec" starts the program anew, "fork" a child that waits, "pause N" prints the longest of 99 % of the gaps of N ms.
+// take the arena away, "forbid" requests small pages in it, "exec" starts the program anew, "fork" a child that waits, "pause N" prints the longest of 99 % of the gaps of N ms.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>

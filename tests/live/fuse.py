@@ -1,4 +1,4 @@
-"""A file system of one file, by the kernel's FUSE protocol (linux/fuse.h), that stops answering when it is told to."""
+"""A file system of one file, by the kernel's FUSE protocol (linux/fuse.h), that stops answering on request."""
 
 import contextlib
 import ctypes
@@ -15,7 +15,7 @@ from tests.support import MissingError
 
 _LOOKUP, _FORGET, _GETATTR, _OPEN, _READ, _STATFS, _RELEASE, _FLUSH, _INIT = 1, 2, 3, 14, 15, 17, 18, 25, 26
 _ENOSYS, _ENOENT = 38, 2
-_LIMIT = 10  # seconds that somebody may wait in vain: not even SIGKILL ends that wait
+_LIMIT = 10  # seconds that a process may wait in vain: not even SIGKILL ends that wait
 _FILE = 2  # the node; the root is 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -23,7 +23,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Server:
     """Answers until `hang`: then nothing.  A process of its own: whoever starts the file waits for it.
 
-    If somebody waits too long, it ends, and `gave_up` says so: a test that is red must not hang, and others with it.
+    If a process waits too long, it ends, and `gave_up` says so: a test that is red must not hang, and others with it.
     """
 
     def __init__(self, content: bytes, names: int = 1 << 20) -> None:
@@ -93,7 +93,7 @@ class Server:
 def mounted(content: bytes, at: Path, names: int = 1 << 20) -> Iterator[Server]:
     """Mount the file ``prog`` of *content* below *at*; what waits for it is let go at the end.
 
-    The kernel asks for its name again after *names* seconds.
+    The kernel looks its name up again after *names* seconds.
     """
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         raise MissingError("root and /dev/fuse are needed")

@@ -283,7 +283,7 @@ ACTS: dict[str, Callable[[Path, Path], object]] = {
 
 
 class Other:
-    """The other user: a process that does an act when it is told to."""
+    """The other user: a process that does an act on request."""
 
     def __init__(self, ground: Ground) -> None:
         self._asks, self._answers = os.pipe(), os.pipe()

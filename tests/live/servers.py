@@ -37,7 +37,7 @@ PACKAGES = (
     "apache2-utils",
 )
 SERVICES = ("mariadb", "tomcat10", "php8.2-fpm", "nginx")
-#: Ports that nobody else should have: the network is that of the machine.
+#: Ports that no other process should have: the network is that of the machine.
 _SITE, _TOMCAT = 18480, 18481
 _NGINX = f"""\
 server {{
@@ -77,7 +77,7 @@ class Screen:
 
     @property
     def commands(self) -> list[str]:
-        """The commands that the rows name, each once, as somebody types them."""
+        """The commands that the rows name, each once, as a person types them."""
         remedies = (row["diagnosis"]["remedy"] for row in self.rows if row["diagnosis"])
         argvs = [remedy["argv"] for remedy in remedies if remedy and remedy["argv"]]
         return list(dict.fromkeys(argv[2] if argv[:2] == ["sh", "-c"] else shlex.join(argv) for argv in argvs))
@@ -139,7 +139,7 @@ def look(system: System) -> Screen:
 
 
 def mend(system: System, screen: Screen) -> Iterator[tuple[str, str]]:
-    """Run the commands of *screen*, as somebody would who reads it; yield each, and what it says."""
+    """Run the commands of *screen*, as its reader would; yield each, and what it says."""
     for command in screen.commands:
         result = system.run("sh", "-c", f"PATH=/opt/hugealign/bin:$PATH; {command}")
         yield command, result.stdout + result.stderr

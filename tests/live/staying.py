@@ -127,7 +127,7 @@ def server(programs: Programs) -> Path:
 
 
 def drop_caches() -> None:
-    """Make the kernel drop the clean page cache that nobody maps, on the whole machine; needs root."""
+    """Make the kernel drop the clean page cache that no process maps, on the whole machine; needs root."""
     Path("/proc/sys/vm/drop_caches").write_text("1", encoding="ascii")
 
 
@@ -153,7 +153,7 @@ def pressure(path: Path, kind: str, *, mapped: bool) -> int:
     """Return the KiB of warmed *path* that are huge after *kind* of pressure in its control group.
 
     *kind*: ``file`` reads far more than the group may have, ``anonymous`` writes almost as much.  *mapped*: a
-    process has mapped the text meanwhile, in the group, and is idle; otherwise it is asked for afterwards.
+    process has mapped the text meanwhile, in the group, and is idle; otherwise it is requested afterwards.
     """
     big = Path(f"{path}.hog")
     with limited() as inside, contextlib.ExitStack() as stack:

@@ -14,7 +14,7 @@ from tests.support import HUGEALIGN
 #: With env in between: setpriv itself keeps capabilities until it executes something.
 USER = (*NOBODY, "env")
 
-#: Says everything that a process has from its parent, then waits if it is told to.
+#: Says everything that a process has from its parent, then waits on request.
 _STATE = """\
 #define _GNU_SOURCE
 #include <dirent.h>

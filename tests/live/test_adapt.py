@@ -127,7 +127,7 @@ def test_memory_without_huge_pages_by_the_programs_own_wish(arena: Path) -> None
 
 @pytest.mark.matrix
 def test_a_window_that_the_kernel_does_not_split_at_once(arena: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says nothing if somebody holds one of the pages at that moment; here nothing is asked of it three times."""
+    """It says nothing if another process holds one of the pages at that moment; here it is not called three times."""
     split = Adviser.split
     asked: list[int] = []
 
@@ -294,7 +294,7 @@ def test_process_that_changes_in_between(arena: Path, how: str) -> None:
             assert not any(change.diagnosis for change in repeated.changes)
         assert done is None or done.huge == 0 or how == "exec"
         assert process.child.poll() is None
-        # Nothing that is no code was made huge.
+        # Nothing but code was made huge.
         assert "AnonHugePages:         0 kB" in Path(f"/proc/{process.pid}/smaps").read_text(encoding="utf-8")
         if how != "exec":
             total = Path(f"/proc/{process.pid}/smaps_rollup").read_text(encoding="utf-8")

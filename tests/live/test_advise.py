@@ -117,7 +117,7 @@ def test_the_measurement_that_is_named_agrees(spread: Path) -> None:
 
 @pytest.fixture(scope="module")
 def opened(spread: Path) -> Path:
-    """A program that opens a library with the same text later; the library has a name of its own in a cache, too."""
+    """A program that opens a library with the same text later; the library also has a name of its own in a cache."""
     directory = spread.parent
     source = SPREAD.replace("int main(", "int work(")
     library = directory / "libspread.so"
@@ -274,7 +274,7 @@ def test_ordinary_user_may_ask_about_own_processes() -> None:
 def test_a_process_that_ends_meanwhile_and_stays_a_zombie() -> None:
     with subprocess.Popen(["sleep", "1"]) as child:
         done = hugealign("advise", "--seconds", "36000", str(child.pid))
-        assert os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # nobody has waited for it
+        assert os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # no process has waited for it
     assert (done.returncode, done.stderr) == (3, f"hugealign: error: {child.pid}: {worded('process.gone')}\n")
 
 

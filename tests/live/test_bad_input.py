@@ -237,7 +237,7 @@ sys.exit(cli.main([*sys.argv[1:], {str(cold)!r}]))
 def test_pages_that_are_being_written(cold: Path) -> None:
     if kernel.file_system(cold.stat().st_dev) == "tmpfs":
         pytest.skip("tmpfs writes nothing")
-    # Somebody who writes the same bytes again and again.
+    # A process that writes the same bytes again and again.
     code = f"""
 import os
 fd = os.open({str(cold)!r}, os.O_RDWR)
@@ -263,7 +263,7 @@ while True:
             writer.wait()
         assert (reason.code, reason.facts["process"]) == ("cache.open-for-writing", writer.pid)
         assert str(reason.facts["name"]).startswith("python")
-        # Written, but not yet on disk: what is kept says so, if it is asked in time.
+        # Written, but not yet on disk: what is kept says so, if the request is in time.
         kept = pagecache.CacheState(cached=2, dirty=1, writeback=1)
         reason = diagnose.after_warming(fd, str(cold), warming.Warmth((False,) * WINDOWS, (), kept), 0)
         assert (reason.code, reason.facts) == ("cache.dirty", {"dirty": 2})

@@ -126,7 +126,7 @@ def tmpfs(place: Path, options: str) -> Iterator[Path]:
 
 
 def words(pod: dict[str, Any], container: dict[str, Any], volumes: dict[str, Path]) -> list[str]:
-    """Return what podman is to be told for a *container* of the *pod*, as the kubelet would tell its runtime."""
+    """Return the words for podman that start a *container* of the *pod*, as the kubelet would tell its runtime."""
     security = pod.get("securityContext", {}) | container.get("securityContext", {})
     result = [f"--user={security['runAsUser']}"]
     result += ["--privileged"] * security.get("privileged", False)

@@ -1,4 +1,4 @@
-"""Each diagnosis of a copy, by `stage` or `run`: made, asked for, and gone once what it names is no longer so.
+"""Each diagnosis of a copy, by `stage` or `run`: made, looked for, and gone once what it names is no longer so.
 
 None of them names a command: a person decides about owners, privileges and mounts.
 """

@@ -50,7 +50,7 @@ def test_a_file_system_that_can(programs: Programs) -> None:
     assert done.returncode == (1 if any(item["status"] == "obstacle" for item in result.values()) else 0)
 
 
-#: States that are as they should be, or that nobody can change.
+#: States that are as they should be, or that cannot be changed.
 STATES = {
     "file-system.huge-pages", "machine.kernel", "machine.loader", "machine.processor", "machine.text-costs",
     "machine.thp",

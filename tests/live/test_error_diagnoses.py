@@ -1,4 +1,4 @@
-"""Each diagnosis that ends a look at a process, or work on a store: made, asked for, and gone once it is not so."""
+"""Each diagnosis that ends a look at a process, or work on a store: made, looked for, and gone once it is not so."""
 
 import fcntl
 import json

@@ -52,7 +52,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
     with tempfile.TemporaryDirectory(prefix="hugealign-mounts-") as work:
         Path(work).chmod(0o755)
         with mounted(name, Path(work)) as at:
-            # What a write makes huge depends on free memory in pieces of that size, too.
+            # What a write makes huge also depends on free memory in pieces of that size.
             Path("/proc/sys/vm/compact_memory").write_text("1", encoding="ascii")
             yield name, at
 

@@ -311,7 +311,7 @@ def test_ten_writers_at_once(place: Path, rounds: int) -> None:
 
 
 def test_zeros_behind_the_contents_come_back(place: Path) -> None:
-    """As patchelf leaves them in wheels: nobody looks for them, and undoing gives them back."""
+    """As patchelf leaves them in wheels: no tool looks for them, and undoing gives them back."""
     path = place / "plain"
     old = path.read_bytes() + bytes(5)
     path.write_bytes(old)

@@ -1,4 +1,4 @@
-"""glibc.elf.thp of the real glibc 2.44: what it asks for is what `verify` says, and what comes of it on this kernel.
+"""glibc.elf.thp of the real glibc 2.44: what it requests is what `verify` says, and what comes of it on this kernel.
 
 The program is linked with that loader as its own, so that the kernel maps it as it maps any.  Run by `make test-links`.
 """
@@ -110,7 +110,7 @@ def reclaim(pid: int, path: Path) -> None:
 
 
 def advised(path: Path, *words: str) -> list[int]:
-    """The sizes of what the loader asks for in *path*, as LD_DEBUG=files shows it."""
+    """The sizes of what the loader requests in *path*, as LD_DEBUG=files shows it."""
     env = environment(GLIBC_TUNABLES=ON, LD_DEBUG="files")
     done = subprocess.run([path, *words], capture_output=True, text=True, check=False, env=env)
     return [int(size, 16) for size in re.findall(r"madvise \(0x\w+, 0x(\w+), MADV_HUGEPAGE\) returns 0", done.stderr)]

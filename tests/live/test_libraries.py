@@ -150,7 +150,7 @@ def test_libs_are_warmed_and_named(programs: Programs) -> None:
     assert done.returncode == 1  # for the program itself
     with running(user) as child:
         assert huge_kib(child.pid, library) == WINDOWS * WINDOW >> 10
-    # Libraries without a window are no finding.
+    # Libraries without a window are not a finding.
     repeated = hugealign("warm", "--libs", library)
     assert (repeated.returncode, repeated.stderr) == (0, "")
 

@@ -1,4 +1,4 @@
-"""`hugealign oci-hook`: podman and crun start images that nobody changed, from huge copies; real overlays on ext4.
+"""`hugealign oci-hook`: podman and crun start unchanged images, from huge copies; real overlays on ext4.
 
 Hook, store and podman's places are those of the manual: nothing names another one.
 """

@@ -61,7 +61,7 @@ def without_window(programs: Programs, place: Path) -> Iterator[Case]:
 
 @contextmanager
 def busy(_: Programs, place: Path, *prefix: str) -> Iterator[Case]:
-    """A program that runs on more pages than the processor that is asked about has entries for."""
+    """A program that runs on more pages than the processor in question has entries for."""
     path = place / "spread"
     subprocess.run(["gcc", "-O1", "-xc", "-", "-o", path], input=SPREAD, text=True, check=True)
     if prefix:  # there are windows, then, and another cause
@@ -89,7 +89,7 @@ def launched(case: Case) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*case[2], *words], check=True, capture_output=True, text=True, cwd="/")
 
 
-#: How each command is asked about a case.
+#: How each command looks at a case.
 ASKED: dict[str, Callable[[Case], subprocess.CompletedProcess[str]]] = {
     "advise": lambda case: hugealign(
         "advise", "--json", "--cpu", "skylake", "--frequency", "1999", "--seconds", "1", str(case[0])
@@ -117,7 +117,7 @@ ROWS: list[tuple[str, Callable[[Programs, Path], AbstractContextManager[Case]], 
 
 
 def result(command: str, case: Case) -> list[dict[str, Any]]:
-    """Return the diagnoses that *command* has of the case: those of other processes are none."""
+    """Return the diagnoses that *command* has of the case: those of other processes do not count."""
     document = json.loads(ASKED[command](case).stdout)
     rows = [row for row in document["rows"] if case[0] in row["pids"]] if command == "top" else document
     return list(diagnoses(rows))

@@ -1,4 +1,4 @@
-"""Each diagnosis of a process: made, asked for, its remedy taken as it is named, and gone, as many windows huge."""
+"""Each diagnosis of a process: made, looked for, its remedy taken as it is named, and gone, as many windows huge."""
 
 import hashlib
 import json
@@ -175,7 +175,7 @@ int main(int argc, char **argv) {
 
 
 def forbidding(programs: Programs, place: Path) -> Situation:
-    """The program asks for small pages in its code."""
+    """The program requests small pages in its code."""
     words, _ = arena(programs, place)
 
     def forbid(pid: int) -> None:
@@ -276,7 +276,7 @@ def diagnosis(pid: int, code: str) -> dict[str, Any] | None:
 
 @contextmanager
 def started(*words: str | Path) -> Iterator[int]:
-    """Start what was named, as somebody would who types it."""
+    """Start what was named, as a person types it."""
     path = f"PATH={ROOT / 'bin'}:{os.environ['PATH']}"
     with running("env", path, *words) as child:
         yield child.pid
@@ -341,7 +341,7 @@ def test_remedy_that_is_named_helps(
         repeated = started(*remedy["argv"], *arguments)
     with repeated as pid:
         assert process(pid, "--all")["diagnoses"] == []
-        after = process(pid)  # the command may be for libraries, too; what is promised is of the program
+        after = process(pid)  # the command may be also for libraries; what is promised is of the program
     assert remedy["after"] in (None, after["windows_huge"])
 
 
@@ -392,7 +392,7 @@ def test_a_program_that_its_launcher_unpacked(programs: Programs, place: Path, o
 def test_what_a_program_has_unpacked_is_not_fixed(
     programs: Programs, place: Path, named: bool, sticky: bool, private: bool
 ) -> None:
-    """Its own windows become huge: a copy that is no different passes the program's check."""
+    """Its own windows become huge: an equal copy passes the program's check."""
     contents = (programs.directory / "fixed").read_bytes()
     digest = hashlib.sha256(contents).hexdigest()
     path = place / f"v1-{digest[not named :]}.so"

@@ -1,4 +1,4 @@
-"""``hugealign ps`` window by window: against smaps, and with reasons that the kernel itself can be asked for."""
+"""``hugealign ps`` window by window: against smaps, and with reasons that the kernel itself gives."""
 
 import os
 import subprocess

@@ -176,7 +176,7 @@ def without_the_right_to_mount(programs: Programs, _: Path) -> AbstractContextMa
 
 
 def without_root_mount(programs: Programs, _: Path) -> AbstractContextManager[Made]:
-    """A root that is no mount point cannot be made private."""
+    """A root that is not a mount point cannot be made private."""
     places = [p for p in ("/usr", "/bin", "/lib", "/lib64", "/proc", "/sys", sys.prefix, str(ROOT)) if Path(p).exists()]
     binds = "; ".join(f"mkdir -p $top{p}; mount --rbind {p} $top{p}" for p in places)
     script = f'top=$(mktemp -d); {binds}; chroot "$top" "$@"'

@@ -106,7 +106,7 @@ def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> Non
         "import os, sys; print(sorted(os.environb.items())); print(open('/proc/self/cmdline').read()); sys.exit(41)"
     )
     words = [sys.executable, "-c", script, "-v", "--", "--libs", ""]
-    # dash drops the names that are none of its own, and sets others: containers pass settings as `discovery.type`.
+    # dash drops the names that are not its own, and sets others: containers pass settings as `discovery.type`.
     theirs = {"discovery.type": "single-node", "BASH_FUNC_f%%": "() { :; }", "IFS": "x", "OPTIND": "7", "PWD": "/no"}
     environ = {"A": "1", "LC_ALL": "C", "PATH": "/bin", "B": "\n\udcff", **theirs}
     plain = subprocess.run(words, check=False, capture_output=True, text=True, env=environ, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""The whole of it, as a new user would: one screen shows what runs from small pages, and its commands mend each row."""
+"""As a new user would: one screen shows what runs from small pages, and its commands remedy each row."""
 
 import os
 import re

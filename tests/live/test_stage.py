@@ -234,7 +234,7 @@ def test_program_with_capabilities(stock: Path, user: bool) -> None:
     done = message(command("run", "--how=stage", "--", program, user=user))
     assert state(done.stdout) == state(plain.stdout)
     assert done.stderr.count(worded("process.privileged-program")) == user
-    # The copy has them, too: root may leave what it is before it executes the program.
+    # The copy also has them: root may leave what it is before it executes the program.
     words = command("run", "--how=stage", "--", program, "x", "wait")
     with running(words) as child:
         there = os.getxattr(f"/proc/{child.pid}/root{program}", "security.capability")

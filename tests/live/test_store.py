@@ -1,4 +1,4 @@
-"""``hugealign stage``: the store that services share, which nobody else may change."""
+"""``hugealign stage``: the store that services share, which no other user may change."""
 
 import json
 import os

@@ -154,7 +154,7 @@ def test_processes_that_end_meanwhile_do_not_stop_it(program: Path) -> None:
 
 @contextlib.contextmanager
 def started(words: Sequence[str | Path]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start what was named, as somebody would who types it."""
+    """Start what was named, as a person types it."""
     with running("env", f"PATH={ROOT / 'bin'}:{os.environ['PATH']}", *words) as child:
         yield child
 

@@ -97,7 +97,7 @@ def test_every_command_of_the_tour(programs: Programs, entries: int | None) -> N
         lines = [line.replace("hugealign order ", f"hugealign order --windows {entries} ") for line in lines]
     script = ["trap 'kill $server' EXIT", "server="]
     for line in lines:
-        # Status 1 of ps: windows that nobody has touched, which is what becomes of those that are not hot.
+        # Status 1 of ps: windows that no process has touched, which is what becomes of those that are not hot.
         accept = "[ $? = 1 ]" if line.startswith("hugealign ps") else "exit 99"
         command = line.partition("  #")[0].rstrip()
         script.append(f"{command} || {accept}")

@@ -205,7 +205,7 @@ def test_run_takes_what_the_store_has(venv: Path, made: Path) -> None:
         for prefix in ((), NOBODY):
             count, output = huge([*prefix, HUGEALIGN, "run", "--store", store, "--", *words], library(venv))
             assert (count, output) == (3, ""), prefix
-        # What nobody named is not counted, for it may not run.
+        # What was not named is not counted, for it may not run.
         verbose = hugealign("run", "-v", "--store", store, "--", "true").stderr
         assert verbose.count(" (store)\n") == verbose.count("\n") == 3, verbose
         # A copy of the file as it is does where a fix gives it nothing more: the store's, and no other.

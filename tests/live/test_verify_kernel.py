@@ -3,7 +3,7 @@
 Programs and libraries are linked in many ways, brought into the page cache in huge folios, run until every page of
 text is mapped, and looked at with PAGEMAP_SCAN.  Two things may be huge although nothing guarantees it: what ASLR puts
 on the grid by luck, and what newer kernels align of their own accord (`thp_get_unmapped_area`, for whatever the kernel
-or ld.so maps without asking for an address).  Then the mapping lies on the grid, and more than promised is no error.
+or ld.so maps without a requested address).  Then the mapping lies on the grid, and may have more than promised.
 """
 
 import ctypes
@@ -213,7 +213,7 @@ def compare(directory: Path, path: Path) -> None:
         for segment in image.text_segments:
             first = align_down(segment.p_offset, WINDOW)
             last = min(segment.p_offset + segment.p_filesz, image.file_size - WINDOW + 1)
-            # All of the file near the text: that nothing is huge must not be for want of huge folios.
+            # All of the file near the text: a lack of huge folios must not be why nothing is huge.
             assert all(warm(fd, list(range(first, last, WINDOW))).huge)
     finally:
         os.close(fd)
@@ -221,7 +221,7 @@ def compare(directory: Path, path: Path) -> None:
         actual, on_grid = seen(child.pid, path)
     expected = promised(image)
     if on_grid and not image.fixed and (image.load_alignment % WINDOW or not image.load_alignment):
-        assert actual >= expected == set()  # luck, or an alignment that the file did not ask for
+        assert actual >= expected == set()  # luck, or an alignment that the file did not request
     else:
         assert actual == expected
 

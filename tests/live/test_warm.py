@@ -1,4 +1,4 @@
-"""``hugealign warm`` on this kernel: does a process that asks for nothing get huge pages afterwards?"""
+"""``hugealign warm`` on this kernel: does a process that requests nothing get huge pages afterwards?"""
 
 import ctypes
 import errno

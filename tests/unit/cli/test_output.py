@@ -1,4 +1,4 @@
-"""Colours of reports and messages: on a terminal, if nobody objects, and in what people look for."""
+"""Colours of reports and messages: on a terminal, unless disabled, and in what people look for."""
 
 import contextlib
 import io

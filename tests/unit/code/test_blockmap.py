@@ -122,7 +122,7 @@ def test_functions_of_a_file(path: Path) -> None:
 
 
 def test_a_map_with_a_hole(path: Path) -> None:
-    """Zeros cost nothing there: many blocks, calls and successors could be told in a small file."""
+    """Zeros cost nothing there: many blocks, calls and successors fit into a small file."""
     many = b"\xff\xff\xff\x3f"
     head = bytes([2, 0]) + ADDRESS
     for maps, kind in (

@@ -66,7 +66,7 @@ INSTRUCTIONS = [
     ("67 0f b9 40 05", x86.END, 0),  # ud1, as Clang traps
     ("f4", x86.END, 0),
 ]
-#: What is no instruction in 64-bit mode, what we do not know, and branches that processors read differently.
+#: What is not an instruction in 64-bit mode, what we do not know, and branches that processors read differently.
 UNKNOWN = [
     *("06", "27", "60", "82 c0 01", "9a 11 22 33 44 55 66", "ce", "d4 0a", "ea 11 22 33 44 55 66", "0f 04", "0f 24 c0"),
     *("d5 90 6f 05 11 22 33 44", "62 f4 7c 08 01 c0", "66 e8 11 22", "66 e9 11 22 33 44", "66 0f 84 11 22 33 44"),

@@ -1,4 +1,4 @@
-"""The reader against pyelftools on real files, and against files that nobody would make on purpose."""
+"""The reader against pyelftools on real files, and against files that no tool makes on purpose."""
 
 import errno
 import os

@@ -27,7 +27,7 @@ def test_a_broken_promise_is_kept_for_the_report(steps: Steps, capsys: pytest.Ca
 def test_results_of_another_version_are_not_resumed(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     (steps.build / "stamps" / "source").write_text("3\nnull\n")
     for _ in range(2):
-        steps.resume()  # the source alone is nobody's
+        steps.resume()  # the source alone is of every version
         steps.step("order", "ordering", time.monotonic)
     monkeypatch.setattr(module, "version", lambda: "another")
     with pytest.raises(Failed, match=r"another version.*--clean"):

@@ -404,7 +404,7 @@ def test_what_does_not_reach_the_disk(file: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_leftovers(file: Path) -> None:
-    """Of killed runs alone: what one has locked is in use, and what has another name is no copy of ours."""
+    """Of killed runs alone: what one has locked is in use, and what has another name is not a copy of ours."""
     names = [
         ".hugealign-0123456789abcdef",
         ".hugealign-0123456789abcdeF",

@@ -19,7 +19,7 @@ def test_names_that_are_not_text() -> None:
 
 
 def test_files(tmp_path: Path) -> None:
-    """What is no file, or cannot be written, is left as it is."""
+    """What is not a file, or cannot be written, is left as it is."""
     (tmp_path / "out.d").write_bytes(b"out: /proc/self/fd/63")
     for name in ("out.d", "none.d", "", "."):
         reports.rename_in(str(tmp_path / name), NAMES, dependencies=True)

@@ -35,7 +35,7 @@ CODE = {
 
 @pytest.fixture(autouse=True)
 def builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two files that are none: their maps, and digests of the code of their blocks."""
+    """Two files, by their contents: their maps, and digests of the code of their blocks."""
     monkeypatch.setattr(module, "require_blocks", lambda path, _: {"old": OLD, "new": NEW}[path])
     monkeypatch.setattr(module, "block_digests", lambda path, *_: CODE[path])
 
@@ -303,7 +303,7 @@ def test_nothing_is_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_too_little_is_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 110 samples 10; to name the binary that ran is no help, because it was named."""
+    """Of 110 samples 10; to name the binary that ran does not help, because it was named."""
     monkeypatch.setattr("hugealign.ordering.order.functions_of", lambda _: functions("h", "g"))
     warned: list[str] = []
     ran = old("f", "g", flow=Flow())

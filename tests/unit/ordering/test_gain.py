@@ -94,7 +94,7 @@ def test_what_was_measured_replaces_the_table(monkeypatch: pytest.MonkeyPatch) -
     for answer, costs, expected in (
         (Reported(64, 64, "zen9", "AMD", 2048), None, (63, 2048)),
         (Reported(64, 64, "zen9", "AMD", 256), windows(3.0), (63, 512)),
-        (Reported(64, 64, "zen9", "AMD", 2048), windows(3.0), (63, 2048)),  # what disturbed is no limit
+        (Reported(64, 64, "zen9", "AMD", 2048), windows(3.0), (63, 2048)),  # what disturbed is not a limit
         (Reported(0, 0, "", "new"), windows(3.0, over=16), (15, 512)),
         (Reported(0, 0, "", "new"), COSTS, (7, 512)),
         (None, None, (7, 0)),

@@ -147,7 +147,7 @@ def test_calls_between_hot_functions_are_taken_for_frequent() -> None:
 
 
 def test_a_call_of_the_profile_weighs_more_than_any_that_it_did_not_see() -> None:
-    """Both ends of the call that the code has are hot, but in ten thousand samples nobody saw it."""
+    """Both ends of the call that the code has are hot, but in ten thousand samples it was not seen."""
     functions = program([512] * 3)
     calls = Known({0: [1, 2]})
     assert sort(matched({0: 5000, 1: 5000, 2: 1}), functions, calls).hot[:2] in ([0, 1], [1, 0])
@@ -605,5 +605,5 @@ def test_small_pages_get_no_more_than_was_probably_missed() -> None:
     ran_bytes = sum(functions.sizes[index] for index in matched.samples)
     assert unseen.room(matched, functions) > ran_bytes
     assert 0 < unseen.small_room(matched, functions) < ran_bytes / 90
-    # One that missed most is bounded by what it saw, too.
+    # One that missed most is bounded by what it saw as well.
     assert unseen.small_room(ran(functions, dict.fromkeys(range(50), 1) | {60: 2}).matched, functions) > 0

@@ -20,7 +20,7 @@ from hugealign.watch.advise_verdict import Answer, Entries
 
 
 class MockEvents:
-    """Stands for perf_event_open(2): what it is asked for, and descriptors that answer as the kernel does."""
+    """Stands for perf_event_open(2): what is requested, and descriptors that answer as the kernel does."""
 
     def __init__(self, values: dict[tuple[int, int], tuple[int, int, int]]) -> None:
         self.values = values

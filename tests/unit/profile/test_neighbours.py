@@ -64,7 +64,7 @@ def test_each_is_taken_once_by_the_one_that_is_trusted_most() -> None:
 
 
 def test_a_function_with_a_symbol_that_all_see_is_none() -> None:
-    """It would have its name in a stripped file, too; so is the cold part of a function none by itself."""
+    """It would have its name in a stripped file as well; so is the cold part of a function none by itself."""
     assert _named(Lost(0x2210))[0x2210][0] == "b"
     assert all(name != "d.cold" for name, _ in _named(Lost(0x2400)).values())
 

@@ -211,7 +211,7 @@ def test_what_a_start_finds(file: Path, place: Path) -> None:
 
 @with_units
 def test_a_start_with_other_files(file: Path, place: Path) -> None:
-    """Those of --file, and what can be huge in place; a mount of the unit's own is no place for a copy."""
+    """Those of --file, and what can be huge in place; a mount of the unit's own cannot hold a copy."""
     other = program(file.with_name("other"))
     unit(place, f"ExecStart={file}")
     options = EnableOptions(files=(str(other),))

@@ -40,7 +40,7 @@ def test_a_line_is_there_before_the_change_and_after(place: Path, tmp_path: Path
         (entry,) = journal.entries()
         assert (entry.change, entry.path) == (REPLACED, str(file))
         assert entry.state == (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns)
-        journal.prune(lambda _: False)  # not while somebody is at work
+        journal.prune(lambda _: False)  # not while another process is at work
         assert paths() == [str(file)]
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     assert stat.S_IMODE((place / "journal").stat().st_mode) == 0o600

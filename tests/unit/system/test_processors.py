@@ -39,7 +39,7 @@ _TIGER_LAKE = ((0, 0, 0), (0x00080001, 0x10, 0x4022), (0x00080006, 0x02, 0x4022)
 _REDWOOD_COVE = (*_GOLDEN_COVE[:4], (0x00060001, 0x10, 0x4024), *_GOLDEN_COVE[5:])
 _LION_COVE = (*_GOLDEN_COVE[:4], (0x00080001, 0x10, 0x4024), *_GOLDEN_COVE[5:])
 _COUGAR_COVE = (*_LION_COVE[:7], (0x00080007, 0x100, 0x4043), (0x00040009, 0x100, 0x4043))
-#: An efficiency core of A06A4h; nobody has published a Sierra Forest.
+#: An efficiency core of A06A4h; no report is known of a Sierra Forest.
 _CRESTMONT = (
     (0, 0, 0),
     (0x00300001, 0x01, 0x0121),

@@ -43,7 +43,7 @@ def test_nothing_to_find() -> None:
         ("HA001", [load(RX, M, M, p_align=0x1000), INTERP]),
         ("HA001", [load(RX, M, M, p_align=0), INTERP]),
         ("HA027", [load(R, 0, 0x1000, p_align=0x1000), load(RX, M, M, p_align=0x1000)]),  # the file's offset may decide
-        ("HA027", [load(RX, M, M, p_align=0x1000)]),  # or the address that the loader asks for
+        ("HA027", [load(RX, M, M, p_align=0x1000)]),  # or the address that the loader requests
         ("HA002", [load(RX, M, M, offset=M + 0x1000)]),
         ("HA003", [load(R, 0, 0x1000), load(RX, M + 0x1000, M - 0x1000)]),
         ("HA004", [load(RX, M, M + 0x2000)]),

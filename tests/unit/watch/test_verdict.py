@@ -85,7 +85,7 @@ def test_coverage_asked_for_replaces_the_rule_of_all_windows(wanted: float, met:
 @pytest.mark.parametrize("leading_huge", [True, False])
 @pytest.mark.parametrize("exact", [True, False], ids=["page map", "counts"])
 def test_windows_that_a_build_does_not_ask_for(leading_huge: bool, exact: bool) -> None:
-    """Of three windows one is asked for, and it is huge, or one of the others is."""
+    """Of three windows one is requested, and it is huge, or one of the others is."""
     start = 0x400000 if leading_huge else 0x800000
     pages = tuple(
         Region(place, place + 2 * M, huge=place == start, file=True) for place in range(APP.start, APP.end, 2 * M)
