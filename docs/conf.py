@@ -6,7 +6,7 @@ html_title = "hugealign"
 
 extensions = ["myst_parser", "sphinx_copybutton"]
 copybutton_prompt_text = "$ "
-# The documents stay where people find them in the checkout; the links between them are the site's, too.
+# The documents stay where people find them in the checkout; the site uses the links between them.
 include_patterns = [
     "docs/**.md",
     "README.md",

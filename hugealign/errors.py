@@ -29,7 +29,7 @@ class HugealignError(Exception):
     """Base of all errors that the user sees as one line.
 
     *code* and *facts* are those of the diagnosis of the file that it is about (`hugealign.diagnosis.refusal`), empty
-    if it is none: of a wrong option, say.
+    without one: for a wrong option, say.
     """
 
     exit_status = 3

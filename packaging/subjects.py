@@ -6,7 +6,7 @@ import sys
 
 _SINCE = "ca2cdbb6"  # older subjects stay as they are
 _MOST = 60
-#: A capital, no full stop, and as the first word a plain one that is no article or pronoun.
+#: A capital, no full stop, and as the first word a plain one that is not an article or pronoun.
 _SUBJECT = re.compile(r"(?!(?:An?|It|No|That|The|These|This) )[A-Z][a-z-]+ .*[^.]")
 
 

@@ -1,7 +1,7 @@
 """Write a C program with about 5 MiB of text (at -O0): 7 files of 130 functions of straight arithmetic.
 
 The program calls every function, prints ``ready`` and waits to be killed, so that its mappings can be looked at.
-The same files come out every time.
+It makes the same files every time.
 """
 
 import random

@@ -55,7 +55,7 @@ def main() -> int:
 
 
 def _row(steps: Steps, work: Path, number: int, functions: list[Function]) -> Row:
-    """Measure so many hosts, unless that was done; promise the same bytes, with a killed worker, too."""
+    """Measure so many hosts, unless that was done; promise the same bytes, also with a killed worker."""
     name = f"growth-{number}"
     row = Row(**steps.step(name, f"{number} hosts", lambda: dataclasses.asdict(measured(work, number, functions))))
     steps.promise(row.same, f"Spark's counts of {number} hosts are not those of one machine")

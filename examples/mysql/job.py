@@ -9,7 +9,8 @@ the server's end.  For that,
 - the data are made by a server under the same rule, not by clients of one whose threads go by the clock;
 - the log's size is another when the data are made, so that InnoDB makes a new log, whose buffer begins at one place
   whatever the log held before;
-- everything lies in a directory whose name is as long each time, what is sized by the machine is told, and ``alike.c``
+- everything lies in a directory whose name is as long each time, options set what the machine would size, and
+``alike.c``
   hides the rest of it: how long a string is decides where the next one lies, and that which way memcpy takes.
 
 ``SET TIMESTAMP``, or each statement asks whether the clock has moved on since the last.  The statistics' tables are

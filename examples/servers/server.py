@@ -56,7 +56,7 @@ class Server:
     links: Sequence[Mapping[str, Any]]  # the same, when there are orders
     promises: Mapping[str, str]  # commands that are to succeed after the builds
     test: Mapping[str, Any]  # its own tests
-    serve: Mapping[str, Any]  # how it is created, filled, started, asked; what its loads print
+    serve: Mapping[str, Any]  # how it is created, filled, started, queried; what its loads print
     loads: Mapping[str, str]  # that are judged
     trace: Mapping[str, Any]  # the *job*, *cpus* with up to *windows* huge ones; *begin* and *end* of what counts
 
@@ -112,7 +112,7 @@ class Example:
         names = {**self.server.places, "build": build, "source": build / "source", "tool": tool}
         names |= {"current": self.current, "order": self.order(str(more.get("variant"))), "jobs": os.cpu_count()}
         names |= {"seconds": self.seconds, "training": 4 * self.seconds, **more}
-        while "{" in template:  # places are templates, too
+        while "{" in template:  # places are also templates
             template = template.format_map(names)
         return shlex.split(template)
 
@@ -225,7 +225,7 @@ class Instance:
     def start(self) -> None:
         """Warm its text, start it and wait until it answers; raises Failed.
 
-        Before each start: text that nobody runs may have been evicted, and comes back small
+        Before each start: text that no process runs may have been evicted, and comes back small
         (docs/measured/staying-huge.md).  It ends with this process, however that ends.
         """
         steps, server = self.example.steps, self.example.server
@@ -276,7 +276,7 @@ class Instance:
         return mapped(self.pid, self.example.program(self.variant))
 
     def work(self, load: str, seconds: int, seed: int) -> dict[str, float]:
-        """Do a load for some *seconds*; return transactions per second, and processor time where it can be told."""
+        """Do a load for some *seconds*; return transactions per second, and processor time where it is known."""
         before, output = self._cpu(), self.example.steps.output(self.load(load, seconds, seed))
         used, form = self._cpu() - before, self.example.server.serve
         if re.search(form["wrong"], output) or not (match := re.search(form["rate"], output)):

@@ -59,7 +59,7 @@ class Steps:
         return path
 
     def shown(self, words: str) -> str:
-        """Return *words* without the place of the build directory, which is nobody's business."""
+        """Return *words* without the place of the build directory, which does not matter to readers."""
         return words.replace(f"{self.build}/", "")
 
     def log(self, name: str) -> Path:
@@ -71,7 +71,7 @@ class Steps:
     def resume(self) -> None:
         """Note which hugealign this run is of; raises Failed if steps were done with another.
 
-        What those made and measured would be told as this one's.  Debian's source is the same for all.
+        Their results would be published as this one's.  Debian's source is the same for all.
         """
         stamps = self.build / "stamps"
         note = stamps / ".version"

@@ -66,7 +66,7 @@ def samples(steps: Steps, profile: Path, text: Text) -> list[int]:
 def perf_rights() -> list[str]:
     """Return the rights, in setpriv's words, that a user needs for ``perf``; raises Failed if we cannot give them.
 
-    Debian's kernels let nobody (kernel.perf_event_paranoid 3, Debian's own; 2 allows one's own processes) but those
+    Debian's kernels allow no user (kernel.perf_event_paranoid 3, Debian's own; 2 allows one's own processes) but those
     with CAP_PERFMON, which root can hand on without the rest of its rights.
     """
     path = Path("/proc/sys/kernel/perf_event_paranoid")

@@ -29,7 +29,7 @@ def trace(example: Example, home: Path, orders: Mapping[str, Path]) -> Traced:
     """Trace the job twice and replay it in *orders*, in the reference's too; trace the servers really linked so.
 
     *home* is a directory whose path is as long each time.  The second time the job is on data made anew, and on one
-    processor only: it is to come out the same all the same.
+    processor only: its trace must be the same all the same.
     """
     steps, server, part = example.steps, example.server, example.server.trace
     kept = reference.read(server.beside / "reference", steps.directory("orders"))

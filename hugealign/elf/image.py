@@ -246,7 +246,7 @@ class Image(Record):
 
     @once
     def coverages(self) -> "dict[tuple[int, int | None], tuple[Any, ...]]":
-        """What `hugealign.elf.coverage` has computed of it, by its arguments: several rules ask for the same."""
+        """What `hugealign.elf.coverage` has computed of it, by its arguments: several rules need the same."""
         return {}
 
     @once
@@ -372,7 +372,7 @@ def notes_in(data: bytes, order: str, alignment: int) -> "Iterator[tuple[bytes, 
 
     *data* is aligned to *alignment* bytes.
     """
-    step = 8 if alignment == 8 else 4  # gABI, "Note Section": entries of a segment aligned to 8 are, too
+    step = 8 if alignment == 8 else 4  # gABI, "Note Section": so are the entries of a segment that is aligned to 8
     at = 0
     while at + 12 <= len(data):
         name_size, size, kind = struct.unpack_from(order + "III", data, at)

@@ -20,7 +20,7 @@ class Machine(Record):
     it (``-m``), *formats* those of BFD. *pages* are the base pages of its Linux kernels, the usual one first;
     *windows* the sizes of huge page that map text, likewise. *trap* is the instruction that fills pads; zeros can
     be holes in the file. *addresses* is where those of programs end (TASK_SIZE), with the largest page tables that
-    programs get without asking for more. *base* is where GNU ld puts those that are not position-independent.
+    programs get by default. *base* is where GNU ld puts those that are not position-independent.
     *linkers* are the linkers with a recipe for it, and their scripts in ld-scripts/, empty if they read none.
 
     *flags* are the usual ``e_flags``; our objects have those of the inputs, since linkers refuse to mix ABIs.

@@ -200,7 +200,7 @@ def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
     left = _NAMES_FACTOR * contents.filled + 1
     symbols: list[_Symbol] = []
     file_at = 0
-    parts = filled(fd, table.sh_offset, table.sh_size, layout.size)  # an entry of zeros is not a symbol
+    parts = filled(fd, table.sh_offset, table.sh_size, layout.size)  # an empty entry
     for row in chain.from_iterable(layout.iter_unpack(part) for _, part in parts):
         if image.is64:
             name_at, info, _, section, value, size = row

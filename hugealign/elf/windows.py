@@ -44,8 +44,8 @@ def load_bias(image: "Image") -> int:
 def unasked_load_bias(image: "Image", page_size: int) -> int | None:
     """Return the load bias of *image* where its alignment does not decide, but something else can; else None.
 
-    Those who map a file without asking for an address get one that is congruent to the offset, if a whole window lies
-    in what is mapped, and if the file system (ext4, XFS, tmpfs with huge pages, ...) and the kernel (5.18, commit
+    A mapping of a file without a requested address gets one that is congruent to the offset, if a whole window lies
+    in the mapping, and if the file system (ext4, XFS, tmpfs with huge pages, ...) and the kernel (5.18, commit
     1854bc6e2420) do that: ``__thp_get_unmapped_area`` in mm/huge_memory.c, ``shmem_get_unmapped_area`` in mm/shmem.c.
     Linux maps static PIEs so, whose address it then rounds down to their alignment, and dynamic linkers those libraries
     that request no more than a page.  For a library that is not linked to address 0 they request its own address, which

@@ -166,8 +166,8 @@ def _moves_headers(image: Image, plan: Plan) -> bool:
     """Return whether the program headers would move in the file.
 
     Those at its beginning have to stay there: undoing and other tools look for them there.  For others, such as BOLT's,
-    before commit 0da1d5002745 (5.18), Linux told programs the address of these by their place in the file, and QEMU
-    still does.  That is right only if place and address differ by as much as they do at the beginning.
+    Linux before commit 0da1d5002745 (5.18) and QEMU compute the address that programs receive from their place in the
+    file.  That is right only if place and address differ by as much as they do at the beginning.
     """
     headers = image.segments[0].header
     return moved(plan.pieces, headers) != headers

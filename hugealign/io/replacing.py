@@ -58,7 +58,7 @@ def same(path: str, other: str) -> bool:
 
 
 def write(path: str, data: bytes, mode: int | None = None) -> None:
-    """Put *data* under *path*, whole or not at all; directly unless that is a regular file (``/dev/stdout``, a pipe).
+    """Put *data* under *path*, whole or not at all; directly if that is not a regular file (``/dev/stdout``, a pipe).
 
     The file replaces one that has this name.  It gets *mode*, less the umask; by default it keeps the mode of the file
     before, and its owner if we may give it away.  Symbolic links are followed where the kernel does

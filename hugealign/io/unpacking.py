@@ -1,7 +1,7 @@
 """Unpack compressed data within bounds: bytes that are read once, from front to back, and what they may cost.
 
 Every size in a packed file is untrusted.  Whatever it says, its readers pay from one `Budget` for what they do: for
-each byte that comes out of a decompressor or a hole, each byte that is copied to a temporary file or parsed, each
+each byte from a decompressor or a hole, each byte that is copied to a temporary file or parsed, each
 header, name and stream, each program that is started.  All levels of nesting pay from the same budget: a bound per
 stream or per level would multiply.
 

@@ -291,7 +291,7 @@ def _write_units(texts: dict[str, str]) -> None:
 
 
 def _check_ours(path: str) -> None:
-    """Raise RefusalError if the file at *path* is somebody else's."""
+    """Raise RefusalError if another program made the file at *path*."""
     with suppress(FileNotFoundError), open(path, "rb") as file:
         if not file.read(len(units.MARK)).decode(errors="replace").startswith(units.MARK):
             raise RefusalError("service.foreign-file", file=path)

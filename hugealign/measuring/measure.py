@@ -194,7 +194,7 @@ def _copied(
     if options.builds and path not in (overlay.path for overlay in same):
         if program is None:
             raise RunError(f"{printable(work.words[0])}: not a program that another build can replace")
-        same.append(Overlay(path, _build(stack, path, options.files)))  # its copies lie elsewhere each, too
+        same.append(Overlay(path, _build(stack, path, options.files)))  # the copies of each also lie elsewhere
     sides = ((SMALL, False), (HUGE, True)) if files else ((SMALL, False),)
     for name, huge in sides:
         runners = [stack.enter_context(Runner(work, same, huge=huge)) for _ in range(options.copies)]

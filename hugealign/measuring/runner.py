@@ -102,7 +102,7 @@ class Runner:
 
     @property
     def running(self) -> bool:
-        """Whether `run`, which calls back, has no result yet."""
+        """Whether `run`, whose callback calls this, has no result yet."""
         try:
             self._channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -194,7 +194,7 @@ def _lay(overlays: Sequence[Overlay], huge: bool) -> tuple[int, int]:
 
 def _copy(file: StagedFile, path: str, *, owner: bool) -> int:
     """Return a copy of *file* at *path*, open for reading."""
-    # Nobody can execute a file that is open for writing (ETXTBSY).
+    # A file that is open for writing cannot be executed (ETXTBSY).
     with using(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)) as target:
         copies.write(file, target)
         copies.carry(file, target, owner=owner)

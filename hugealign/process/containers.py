@@ -19,7 +19,7 @@ _MOST_PARENTS = 64
 
 
 def missed(pid: int) -> Diagnosis | None:
-    """Return why the text of *pid* is no copy of our hook though its container requests one.
+    """Return why the text of *pid* is not a copy of our hook though its container requests one.
 
     None if it requests none, or if we may not see that: the engine is another user's.
     """

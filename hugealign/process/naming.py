@@ -23,7 +23,7 @@ def find(target: str) -> list[int]:
     A service may go without ``.service``, as for systemctl and for `hugealign enable`.  What runs as a service is that
     service, whichever programs have its name: ``mariadb`` is the server, not the client.  Else a name is the ``comm``
     of a process or the base name of its program.  Raises GoneError for a name that no process has, HugealignError for a
-    number that is no PID, for a unit that is not a service, and without /proc.
+    number that is not a PID, for a unit that is not a service, and without /proc.
     """
     every = pids()
     if is_number(target):

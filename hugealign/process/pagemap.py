@@ -75,7 +75,7 @@ def scan(pagemap: int, start: int, end: int) -> tuple[Region, ...]:
 
 
 def scan_each(pagemap: int, spans: Sequence[tuple[int, int]]) -> list[tuple[Region, ...]]:
-    """Return the present pages in each of *spans*, which ascend, as `scan` does; it asks for neighbours together."""
+    """Return the present pages in each of *spans*, which ascend, as `scan` does; it requests neighbours together."""
     result: list[tuple[Region, ...]] = []
     regions: tuple[Region, ...] = ()
     at = behind = 0

@@ -193,7 +193,7 @@ def program(pid: int, directory: int) -> tuple[str, FileId]:
 
 
 def seen_identity(path: str, directory: int | None = None) -> FileId | None:
-    """Return ``(st_dev, st_ino)`` of the file at *path*, None if there is none; a FUSE server has to answer."""
+    """Return ``(st_dev, st_ino)`` of the file at *path*, None without one; a server may have to answer."""
     with suppress(OSError, ValueError):
         info = os.stat(path, dir_fd=directory)
         return info.st_dev, info.st_ino

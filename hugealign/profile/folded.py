@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from hugealign.profile.model import Malformed, Place, Profile, count_of
 
-#: What stackcollapse-perf.pl appends to names: inlined, kernel, just-in-time compiled.  Inlined frames are not calls.
+#: What stackcollapse-perf.pl appends to a name: inlined, kernel, just-in-time compiled.  An inlined frame is not a
+#: call.
 _INLINED, _ELSEWHERE = b"_[i]", (b"_[k]", b"_[j]")
 _NO_CALL: Place = -2  # an inlined frame
 

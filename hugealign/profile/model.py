@@ -16,7 +16,7 @@ _Key = TypeVar("_Key")
 #: The remark about a profile whose addresses say nothing.
 BY_NAME = "of another build, or without a build ID: functions are matched by name (see order --old-binary)"
 
-_COUNT_LIMIT = (1 << 63) - 1  # larger numbers are not counts
+_COUNT_LIMIT = (1 << 63) - 1  # a larger number is not a count
 _FEW_DIGITS = 19  # numbers with fewer are always below that limit
 _ADDRESS_LIMIT = (1 << 64) - 1
 _ROOM = 512 << 20  # bytes of distinct names, calls and stacks; the largest programs need a fourth
@@ -173,7 +173,7 @@ class Profile:
         return place
 
     def other_file(self, path: bytes) -> None:
-        """Remember that code of the file at *path* ran or was mapped, but no library, and no code without a file."""
+        """Remember that code of the file at *path* ran or was mapped, unless it is a library or not a file."""
         if len(self.others) < _OTHERS and path.startswith(b"/") and b".so" not in path and not path.startswith(b"//"):
             name = path[:_OTHER_SHOWN].decode("utf-8", "surrogateescape")
             if name not in self.others:

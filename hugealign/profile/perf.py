@@ -24,7 +24,7 @@ from hugealign.profile.source import ProfileSource
 
 _EVENTS = ("--show-mmap-events", "--show-task-events")
 _TEXT = f"perf script -F pid,ip {' '.join(_EVENTS)}"
-#: For a pipe's output, perf prints symbols unless told not to; for code with debug information, also inlined frames.
+#: For a pipe's output, perf prints symbols by default; for code with debug information, also inlined frames.
 _ONLY = ("-F", "-sym", "--no-inline")
 _FUNCTION = 1 << 20  # bytes: more than any function, less than the distance from an offset to its address
 
@@ -196,7 +196,7 @@ def _chains_are_offsets(command: list[str], listed: Container[bytes], near: int)
 
 
 def _address(text: bytes) -> int:
-    """Return the address that is the last word of *text* in perf's output, 0 if that is not an address."""
+    """Return the address that is the last word of *text* in perf's output, 0 if it is not an address."""
     try:
         return int(text.split()[-1], 16)
     except (IndexError, ValueError):

@@ -76,8 +76,8 @@ def executed(line: bytes) -> Executed | None:
 def _kernel_frames(frames: Sequence[bytes]) -> int:
     """Return how many of *frames*, innermost first, are the kernel's.
 
-    The next one is not a caller: there the program entered the kernel, by a page fault or an interrupt anywhere in a
-    function.
+    The next one is not a caller: it is where the program was when it entered the kernel, at a page fault or an
+    interrupt anywhere in a function.
     """
     return next((count for count, frame in enumerate(frames) if not _KERNEL.match(frame)), len(frames))
 
@@ -118,7 +118,7 @@ class AddressReader:
         self.ours = ours
         self.offsets = offsets
         self.sites = sites
-        self.callers = self.stray = 0  # distinct frames, and those among them that are no callers
+        self.callers = self.stray = 0  # distinct frames, and those among them that are not callers
         self.program = Program(functions, layouts)
         self.processes = Processes(self.program, profile.room)
         self.space = self.processes.unmoved  # of the last sample

@@ -22,7 +22,7 @@ from hugealign.system import children, confinement, kernel, namespace
 
 #: How to make the text of a command huge.
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
-#: How text is huge that was staged before and is not named now: whether the command uses it is not known.
+#: How text is huge that was staged before and not named: whether the command uses it is not known.
 STORE = "store"
 #: memfd_create: executable, even if vm.memfd_noexec is 1 (Linux 6.3; EINVAL before).
 _MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
@@ -372,7 +372,7 @@ def _origin(stack: ExitStack, path: str, options: LaunchOptions, *, only_stored:
     """Return what to stage of the file at *path*, which stays open until *stack* ends; None if nothing.
 
     The copy in the store is found and checked before we enter a user namespace: there, root's files would look like
-    nobody's.  Raises HugealignError.
+    those of `nobody`.  Raises HugealignError.
     """
     fd, file = stack.enter_context(opened(path)), None
     kinds = (True,) if options.fix and not only_stored else (True, False)
@@ -425,7 +425,7 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
     try:
         with suppress(FileNotFoundError), using(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as copy:
             return _bound(origin, copy)  # the file has several names
-        # Nobody can execute a file that is open for writing (ETXTBSY).
+        # A file that is open for writing cannot be executed (ETXTBSY).
         with using(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)) as target:
             copies.write(origin, target)
             copies.carry(origin, target, owner=not entered.user)

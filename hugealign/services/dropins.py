@@ -127,7 +127,7 @@ def _drop(setup: ServiceSetup, command: str) -> str:
 
 
 def _path(setup: ServiceSetup) -> str:
-    # Tools find outdated processes by files that are gone.  A copy is not gone before somebody removes it.
+    # Tools find outdated processes by files that are gone.  A copy stays until it is removed.
     lines = [MARK, "[Unit]", f"Description=Changes of the files of {setup.name}", "", "[Path]"]
     lines += [f"PathChanged={_checked(path).replace('%', '%%')}" for path in setup.watched]
     return "\n".join([*lines, ""])

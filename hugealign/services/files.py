@@ -32,7 +32,7 @@ _PATH = re.compile(r"""(?<![^\s"'`(;&|])/[A-Za-z0-9_./+@-]+""")  # a word of a c
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a service: the *name* by which it is looked for; *library*: the unit does not start it.
+    """A file of a service: the *name* by which it is looked for; *library*: it is not a program that the unit starts.
 
     *given*: the unit does not name it, so the helper has to.
     """
@@ -61,7 +61,7 @@ def is_library(path: str) -> bool:
 
 
 def seen_by(service: Service) -> View:
-    """Return the files that the *service* sees.  Raises RefusalError where that cannot be told."""
+    """Return the files that the *service* sees.  Raises RefusalError if that cannot be known."""
     return View(service.settings, store.DEFAULT)
 
 

@@ -27,9 +27,9 @@ _FUSE = os.makedev(10, 229)  # Documentation/admin-guide/devices.txt
 #: What a program contains that can mount: names of functions of the C library and of Go's; without privileges, of FUSE.
 _CALLS = (b"\0mount\0", b"\0move_mount\0", b"syscall.Mount\0", b"unix.Mount\0")
 _FUSE_CALLS = (b"fusermount", b"libfuse")
-#: A command that mounts, or is given that word, as `rclone mount`.
+#: A command that mounts, always or by its arguments, as `rclone mount`.
 _MOUNTING = re.compile(r"(^|[\s;&|\"'(])([^\s'\"]*bin/)?(mount|mount\.[a-z0-9.]+|fusermount3?|bindfs|sshfs)\s")
-_TABLE = "/proc/self/mountinfo"  # what systemd names as the source of a mount that only the kernel told it of
+_TABLE = "/proc/self/mountinfo"  # the source that systemd names for a mount that it knows only from the kernel
 #: Where each application has a directory.
 _SHARED = (("", "var", "lib"), ("", "run"), ("", "var", "run"))
 _CAP_SYS_ADMIN = 21  # include/uapi/linux/capability.h

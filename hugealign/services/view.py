@@ -41,7 +41,7 @@ class Found:
 
 
 class View:
-    """What a service with *settings*, values by name, sees.  Raises RefusalError where that cannot be told.
+    """What a service with *settings*, values by name, sees.  Raises RefusalError if that cannot be known.
 
     Mounts from *own*, a directory of ours, are not the unit's.
     """
@@ -123,7 +123,7 @@ def _mounts(settings: Mapping[str, str], own: str) -> Iterator[tuple[str, str, s
     ours = re.compile(rf"-{re.escape(own)}/for/[^/]+(?:/.*?)?(/.+?):\1(?::n?o?rbind)?(?= |$)")
     for name in _BINDS:
         for word in ours.sub("", settings.get(name, "")).split():
-            # src:dst:rbind; a name with a space or a colon cannot be told from two.
+            # src:dst:rbind; a name with a space or a colon looks like two.
             parts = word.removeprefix("-").split(":")
             if len(parts) > 3 or not parts[0].startswith("/"):
                 raise RefusalError("service.mounts-unread", setting=name, value=word)

@@ -420,7 +420,7 @@ esac
 
 # With a profile's order, the hot functions get sections of their own, which linkers can order: from the pass plugin if
 # one was built for this compiler; else all functions get them, by an option that comes first, so a later
-# -fno-function-sections counts.  The plugin checks the order itself, and its warning about a bad one is no error,
+# -fno-function-sections counts.  The plugin checks the order itself, and its warning about a bad one is not an error,
 # whatever -Werror says.
 sections=
 plugin=
@@ -466,7 +466,7 @@ fi
 
 [ "$does$sections$plugin" != compile ] || { check_command "$1" && exec "$@"; }
 
-# alone WORD...: become the command, for whose link no shim is asked, as $without says.  If that may be large, look at what
+# alone WORD...: become the command, whose link does not use a shim, as $without says.  If that may be large, look at what
 # it makes, and say so; hugealign/link/alone.py fails the link if HUGEALIGN_CHECK requests that.
 without=
 alone() {
@@ -505,7 +505,7 @@ from hugealign.link.alone import main
 sys.exit(main(*sys.argv[2:]))' "${package%/*}" "$output" "$without" </dev/null
 }
 
-# unusable NAME WHY REMEDY: note why no shim will be asked: then the link is the plain one.
+# unusable NAME WHY REMEDY: note why the link uses no shim, and is the plain one.
 unusable() {
     [ -n "$without" ] || without="$1: linked without hugealign, because $2; $3"
 }
@@ -695,7 +695,7 @@ linker_of() {
     esac
 }
 
-# A script in the place of the compiler, a file or a variable may name a linker, and then no shim is asked.  Where there
+# A script in the place of the compiler, a file or a variable may name a linker, and then no shim runs.  Where there
 # is one, see what would be run; a script that is given nothing to link may be something else than a compiler.
 sure=
 if [ -n "$shims" ] && [ -z "$shim" ] && chooses_linker "$compiler"; then

@@ -200,7 +200,7 @@ case ${HUGEALIGN_DISABLE-} in
 esac
 # An outer shim, or the linker that it runs, has called us: the work is already being done.
 [ -z "$nested" ] || exec "$real" "$@"
-# A pipe can be read only once, and we may link twice.  Nobody names one like an object, and there can be thousands.
+# A pipe can be read only once, and we may link twice.  No build names one like an object, and there can be thousands.
 once=
 for word do
     case $word in

@@ -22,7 +22,7 @@ _SECONDS = 5.0
 class Budget:
     """How many *windows* may be huge, and *why*; with 0 windows the order is for small pages.
 
-    *entries* are the processor's, 0 if they were not read.  *cpu* is its name in the table of known processors, empty
+    *entries* are the processor's, 0 if they were not needed.  *cpu* is its name in the table of known processors, empty
     if it is not listed.  *here* means that this is about this machine's processor.  *reach* is how many small pages
     need no page walk, 0 if that is unknown.  *costs* are those of this machine, None if they are not measured yet.
     """

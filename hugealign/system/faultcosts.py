@@ -40,7 +40,8 @@ def known() -> TextCosts | None:
 def _fault(fd: int, evicted: int) -> float:
     """Return the nanoseconds of a page fault of the file *fd*, its share of unmapping included.
 
-    Between two, *evicted* bytes of other memory are read.  Each time is the least of some rounds: others run, too.
+    Between two, *evicted* bytes of other memory are read.  Each time is the least of some rounds, since other processes
+    run.
     """
     other = bytearray(evicted)
     faulted: list[list[int]] = []

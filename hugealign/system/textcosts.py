@@ -266,7 +266,7 @@ def judge(
     """Return what the curve of *points* says; the other parts are as they were measured.  Pure."""
     near = [point for point in points if point.count <= _NEAR]
     far = [point for point in points if point.count > _NEAR]
-    # A level that is full costs at each larger number, too; a single point above the others is a disturbance.
+    # A full level also costs at each larger number; a single point above the others is a disturbance.
     full = next((at for at in range(len(far)) if all(map(_is_visible, far[at:]))), len(far))
     beyond = far[full:]
     first = sorted(point.small - point.huge for point in near if point.count > _NEAR // 4)

@@ -40,7 +40,7 @@ class Unavailable(Exception):  # noqa: N818 - says a fact
 class Processor(Record):
     """The processor: *brand* for people, *cpu* its row of the table, *tlbs* its own report.
 
-    *tlbs* is None if the processor does not say.  *brand* is untrusted text: a hypervisor chooses it.
+    *tlbs* is None if the processor has no such report.  *brand* is untrusted text: a hypervisor chooses it.
     """
 
     brand: str

@@ -111,7 +111,7 @@ class Judged:
 
 
 def judge(demand: Demand, entries: Entries, costs: TextCosts | None, subject: str = "") -> Judged:
-    """Return the answer about *subject*; without *costs* it is not in time, and never a yes."""
+    """Return the answer about *subject*; without *costs*, it is not in time, and cannot be a yes."""
     small, huge = heat.beyond(demand.counts, entries.small), heat.beyond(heat.by_window(demand.counts), entries.huge)
     small = _part(small, 1 - demand.in_huge)
     starts = saving.of_faults(costs, demand.faults) if costs and demand.faults else None

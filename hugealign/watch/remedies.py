@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hugealign.services.view import View
 
-#: Nobody starts these through hugealign.
+#: Programs that are not started through hugealign.
 _MANAGERS = ("systemd", "init")
 _LIBRARY = re.compile(r"\.so(\.[0-9.]+)?$")  # --libs finds these again
 _UNIT_LIMIT = 1 << 20  # bytes of a unit file

@@ -112,7 +112,7 @@ def planned(program: Program, policy: Policy) -> Outcome:
 
 
 def rows(program: Program, outcome: Outcome) -> Iterator[Row]:
-    """Measure *program* with what the *outcome* takes, and with fixed copies of what has no window, too."""
+    """Measure *program* with what the *outcome* takes, and with fixed copies of files without a window."""
     files = [file for part in outcome.plan.take for file in part.files]
     more = [one.subject for one in outcome.plan.left if one.code in ("policy.no-window", "policy.little-saved")]
     for name, listed, fix in (("as they are", files, False), ("fixed", [*files, *more], True)):

@@ -1,6 +1,6 @@
 """PostgreSQL, linked by `hugealign`, rewritten by BOLT, made whole by `fix`: for ``python -m lab.bench.bolted``.
 
-It uses Debian's source, ``./configure CC="hugealign gcc"`` and the two flags that BOLT's README asks for: relocations,
+It uses Debian's source, ``./configure CC="hugealign gcc"`` and the two flags that BOLT's README requests: relocations,
 and no functions split by GCC.  The profile is perf samples without branches, which any machine gives, taken while the
 regression suite runs, for ``perf2bolt -nl``.  Each of the three servers is warmed, passes the whole suite, and is
 inspected while it runs.  For root, which PostgreSQL refuses, all of that runs as `nobody`.

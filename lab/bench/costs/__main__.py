@@ -85,7 +85,7 @@ def checks(table: Table, work: Path) -> None:
 
 
 def answers(table: Table, work: Path) -> None:
-    """Ask for help, and complete words."""
+    """Request help, and complete words."""
     alone(table, "help", [str(HUGEALIGN), "help"], work)
     alone(table, "help verify", [str(HUGEALIGN), "help", "verify"], work)
     for typed in ("hugealign ver", "hugealign order --cpu ", "hugealign ps ", "hugealign explain "):

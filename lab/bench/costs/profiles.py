@@ -3,7 +3,7 @@
 ``python -m lab.bench.costs.profiles`` times CDSort and the order of a binary of half a million symbols; then it records
 a program of 5 MiB of text (the demo's, its functions called over and over), flat and with call chains, at least 50 MB
 each, and compares `hugealign order` and `profile reduce` with ``perf script >/dev/null``, by default and with the
-fields that hugealign asks for.  ``clang`` does the same with a compilation of C++ by clang, whose code is in libraries
+fields that hugealign requests.  ``clang`` does the same with a compilation of C++ by clang, whose code is in libraries
 of 100,000 functions: the profile is small, and the program large.  CPU seconds are of the command and all that it
 started: on a busy machine they say more than the clock.
 """
@@ -40,7 +40,7 @@ int main(int, char **argv) {
 }
 """
 
-#: perf's options for recording, and the fields that hugealign then asks for.
+#: perf's options for recording, and the fields that hugealign then requests.
 RECORDINGS = {"flat": ([], "pid,ip"), "chains": (["-g"], "pid,ip,dso")}
 
 

@@ -27,7 +27,7 @@ def system_files(count: int) -> list[str]:
 
 
 def small_files(top: Path) -> Path:
-    """Make a tree of SMALL files that are no programs, like source trees and documents; return it."""
+    """Make a tree of SMALL files that are not programs, like source trees and documents; return it."""
     for number in range(SMALL // 100):
         directory = top / f"{number}"
         directory.mkdir(parents=True)

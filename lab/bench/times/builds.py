@@ -20,7 +20,7 @@ from lab.bench.peers.units import units
 from tests.support import HUGEALIGN, environment
 
 PADS = (0, 16, 32, 48)  #: bytes in front of what a build puts first
-#: Samples a second.  A run of some seconds gives the thousands that the guide asks for.
+#: Samples a second.  A run of some seconds gives the thousands that the guide requests.
 _FREQUENCY = "4999"
 _LLD = (*LLD, "-pie", "-Wl,--no-warn-symbol-ordering")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hugealign.io.units import printable
 from hugealign.ordering.order import WindowChoice
 
-_HARDLY = 3  # per cent more misses, for which no further window is taken: memory costs, too
+_HARDLY = 3  # per cent more misses, for which no further window is taken: memory also costs
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ class Trace:
     streams: list[list[Chunk]] = field(default_factory=list)
 
     def block_rows(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield address, file, size in bytes and instructions of each block, from number 0, which is no block."""
+        """Yield address, file, size in bytes and instructions of each block, from number 0, which is not a block."""
         return BLOCK.iter_unpack(self.blocks)
 
     @property

@@ -33,6 +33,6 @@ def run(args: argparse.Namespace) -> int:
     from hugealign_lab import picture
 
     shown = map_command.mapped(args, "draw-map")
-    output.keep_apart({"-o": args.output}, [shown.ran.binary])  # that the profiles name, too
+    output.keep_apart({"-o": args.output}, [shown.ran.binary])  # also those that the profiles name
     output.write(picture.svg(shown), args.output)
     return 0
