@@ -83,6 +83,7 @@ check: $(CHECKERS)/installed ## lint, format, imports, types, spelling, sh and C
 	run $(CHECKERS)/bin/mypy; \
 	run $(CHECKERS)/bin/python packaging/english.py; \
 	run $(CHECKERS)/bin/python packaging/names.py; \
+	run $(CHECKERS)/bin/python packaging/phrases.py; \
 	run $(CHECKERS)/bin/python packaging/subjects.py; \
 	run spelling; \
 	run_installed shellcheck -x -P SCRIPTDIR -P . $(SHELL_FILES); \
