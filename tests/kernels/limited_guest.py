@@ -37,7 +37,7 @@ def task(send: Any) -> None:
         group = GROUPS / f"limit-{limit}"
         group.mkdir()
         (group / "memory.max").write_text(str(limit), encoding="ascii")
-        said = Path(f"/tmp/said-{limit}")  # nobody else is here
+        said = Path(f"/tmp/said-{limit}")  # no other user is here
         words = ("python3", "-c", _ENTER, group, said)
         run = ("python3", "-m", "hugealign", "run", "--how=copy", "--fix", "--")
         with running(*words, *run, path, ALL) as child:
