@@ -37,6 +37,7 @@ TESTS = {
     "hugealign/elf/guards.py": "tests/unit/elf/test_guards.py",
     "hugealign/link/check.py": "tests/unit/link/test_check.py",
     "hugealign/io/replacing.py": "tests/unit/io/test_replacing.py",
+    "hugealign/run/store_mount.py": "tests/unit/run/test_store.py",
     "hugealign/run/store.py": "tests/unit/run/test_store.py tests/unit/run/test_copies.py",
     "hugealign/services/dropins.py": "tests/unit/services/test_dropins.py",
     "hugealign/services/enable.py": "tests/unit/services/test_enable.py",

@@ -7,14 +7,9 @@ link is removed as soon as the file changes, so no process starts an old one.  T
 creator, usually root, and others cannot write to them: not even a file's owner, since others run what is in the store.
 No copy confers privileges, and none would on this mount.
 Small files would take 2 MiB each on such a tmpfs, so it holds nothing but copies.
-
-The process that removes the last copy unmounts the store and removes its directory.  The lock lies in the store.  So a
-process that waited for it checks whether the path still leads to what it has locked, and otherwise begins anew: no
-process puts a copy into a store that is gone, or unmounts one in which another is at work.
 """
 
 import contextlib
-import fcntl
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,18 +18,16 @@ from collections.abc import Set as AbstractSet
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, error_name
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError, UsageError, cause
-from hugealign.io import mounts, resources
 from hugealign.io.descriptors import using
-from hugealign.io.regular import FileError, lock, opened_at, real_path
+from hugealign.io.regular import FileError, opened_at, real_path
 from hugealign.io.units import printable
 from hugealign.records import Record
-from hugealign.run import copies
-from hugealign.system import kernel, namespace, rooted
+from hugealign.run import copies, store_mount
+from hugealign.run.store_mount import FRESH, LINKS, OWN, OWNED, unlink
+from hugealign.system import namespace, rooted
 
 DEFAULT = "/run/hugealign"
-_LINKS, _OWNED, _LOCK, _FRESH = _OWN = "path", "for", "lock", "link"
 _LONGEST_NAME = 255  # NAME_MAX
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 #: The states of a file after staging.
 MADE, THERE, NO_WINDOW = "made", "there", "no-window"
@@ -97,7 +90,7 @@ def stage(
         with _public(real) as fd:
             if _origin(real, fd, fixes) is None:
                 return _nothing(real)
-    with _opened(place, link=links + real) as store, _public(real) as fd:
+    with store_mount.opened(place, link=links + real) as store, _public(real) as fd:
         _remove_stale(store, kept | _identities(os.fstat(fd)))
         staged, copy = _staged(store, place, links, real, _origin(real, fd, fixes))
     if copy >= 0:
@@ -127,7 +120,7 @@ def stage_privately(file: int, place: str, fix: bool) -> tuple[Staged, int]:
         origin = _origin(real, fd, copies.Fixes() if fix else None)
         if origin is None and not os.path.ismount(place):
             return _nothing(real), -1
-        with _opened(place, private=True) as store:
+        with store_mount.opened(place, private=True) as store:
             _remove_stale(store, _identities(os.fstat(fd)))
             return _staged(store, place, _tree(place, ""), real, origin, private=True)
 
@@ -151,10 +144,10 @@ def drop(paths: Sequence[str], place: str) -> None:
     """
     if not os.path.ismount(place):
         return
-    with _opened(place) as store:
+    with store_mount.opened(place) as store:
         for path, link in list(_links(_top(store))):
             if not paths or path in paths:
-                _unlink(link)
+                unlink(link)
         _remove_unnamed(store)
 
 
@@ -164,7 +157,7 @@ def refresh(place: str = DEFAULT) -> None:
     Raises HugealignError.
     """
     if os.path.ismount(place):
-        with _opened(place) as store:
+        with store_mount.opened(place) as store:
             _remove_stale(store, frozenset())
 
 
@@ -175,19 +168,19 @@ def release(owner: str, place: str = DEFAULT) -> None:
     top = _tree(place, owner)
     if not os.path.isdir(top):
         return
-    with _opened(place) as store:
+    with store_mount.opened(place) as store:
         shutil.rmtree(top)
         _remove_unnamed(store)
 
 
 def shared(place: str = DEFAULT) -> list[str]:
     """Return the paths of the files that have a copy for all users in the store, not for one owner alone."""
-    return [path for path, _ in _links_below(os.path.join(place, _LINKS))]
+    return [path for path, _ in _links_below(os.path.join(place, LINKS))]
 
 
 def others(place: str) -> int:
     """Return how many files and directories in the store at *place* are not ours."""
-    return sum(name not in _OWN and not copies.is_identity(name) for name in os.listdir(place))
+    return sum(name not in OWN and not copies.is_identity(name) for name in os.listdir(place))
 
 
 @contextlib.contextmanager
@@ -197,8 +190,8 @@ def copy_of(fd: int, place: str, kinds: Sequence[bool] = (True, False)) -> Itera
     *kinds* are the copies that will do, the best first: True is one of the fixed file.
     """
     copy, info = None, os.fstat(fd)
-    with contextlib.suppress(OSError, HugealignError), using(os.open(place, _DIRECTORY)) as store:
-        _check(store, place)
+    with contextlib.suppress(OSError, HugealignError), using(os.open(place, store_mount.DIRECTORY)) as store:
+        store_mount.check(store, place)
         for name in (copies.identity(info, fixed) for fixed in kinds):
             if _exists(store, name) and _is_ours(store, name):
                 copy = _open(store, name)
@@ -246,7 +239,7 @@ def _staged(
     """
     link = links + real
     if origin is None:
-        _unlink(link)
+        unlink(link)
         return _nothing(real), -1
     identity = origin.identity
     there = _exists(store, identity)
@@ -335,15 +328,15 @@ def _point(top: str, name: str, identity: str) -> None:
     with contextlib.suppress(OSError):
         if os.readlink(link) == target:
             return
-    fresh = os.path.join(top, _FRESH)
-    _unlink(fresh)
+    fresh = os.path.join(top, FRESH)
+    unlink(fresh)
     os.symlink(target, fresh)
     try:
         with contextlib.suppress(OSError):  # a container engine makes an empty directory if the link is missing
             os.rmdir(link)
         os.rename(fresh, link)
     finally:
-        _unlink(fresh)
+        unlink(fresh)
 
 
 def _identities(info: os.stat_result) -> set[str]:
@@ -358,7 +351,7 @@ def _remove_stale(store: int, kept: AbstractSet[str]) -> None:
     for path, link in list(_links(_top(store))):
         identity = os.path.basename(os.readlink(link))
         if not _exists(store, identity) or not _is_current(path, identity):
-            _unlink(link)
+            unlink(link)
     _remove_unnamed(store, kept)
 
 
@@ -377,9 +370,9 @@ def _copies(store: int) -> list[str]:
 
 def _links(place: str) -> Iterator[tuple[str, str]]:
     """Yield each path that has a copy, with a link that leads there."""
-    tops = [os.path.join(place, _LINKS)]
+    tops = [os.path.join(place, LINKS)]
     with contextlib.suppress(FileNotFoundError):
-        tops += [os.path.join(place, _OWNED, name) for name in os.listdir(os.path.join(place, _OWNED))]
+        tops += [os.path.join(place, OWNED, name) for name in os.listdir(os.path.join(place, OWNED))]
     for top in tops:
         yield from _links_below(top)
 
@@ -399,12 +392,7 @@ def _tree(place: str, owner: str) -> str:
     """
     if owner.startswith(".") or "/" in owner or "\0" in owner or len(os.fsencode(owner)) > _LONGEST_NAME:
         raise UsageError(f"--owner: {printable(owner)}: not the name of a directory")
-    return os.path.join(place, _OWNED, owner) if owner else os.path.join(place, _LINKS)
-
-
-def _unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        os.unlink(path)
+    return os.path.join(place, OWNED, owner) if owner else os.path.join(place, LINKS)
 
 
 def _is_current(path: str, identity: str) -> bool:
@@ -421,152 +409,3 @@ def _exists(store: int, name: str) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _opened(place: str, private: bool = False, link: str = "") -> Iterator[int]:
-    """Yield the open store, which no other process changes meanwhile, after mounting it if need be.
-
-    An empty store is removed afterwards.  Whatever goes wrong, *link* does not stay: it may lead to a copy of what the
-    file was before.  Raises HugealignError.
-    """
-    try:
-        while True:
-            with using(_mounted(place, private)) as store, _alone(store, place):
-                if _leads_to(place, store):
-                    try:
-                        yield store
-                    finally:
-                        _remove_empty(store, place)
-                    return
-    except BaseException as error:
-        if link:
-            _unlink(link)
-        if isinstance(error, OSError):
-            raise DiagnosedError("store.failed", store=place, error=error_name(error)) from error
-        raise
-
-
-@contextlib.contextmanager
-def _alone(store: int, place: str) -> Iterator[None]:
-    """Keep all other processes from changing the store meanwhile.  Raises OSError, HugealignError."""
-    # A separate file, which others cannot open and therefore cannot lock.
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-    with using(os.open(_LOCK, flags, 0o600, dir_fd=store)) as fd, _locked(fd, place):
-        yield
-
-
-def _mounted(place: str, private: bool) -> int:
-    """Open the store at *place*, which is mounted if nothing is there.  Raises OSError, HugealignError."""
-    while True:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(place, 0o700)  # no other process can lock it before it is mounted
-        try:
-            fd = os.open(place, _DIRECTORY)
-        except FileNotFoundError:  # another process has just removed it
-            continue
-        with contextlib.ExitStack() as stack:
-            stack.callback(os.close, fd)
-            if _is_mounted(fd):
-                try:
-                    _check(fd, place, private)
-                    _mend(fd)
-                    stack.pop_all()
-                except HugealignError:
-                    if _leads_to(place, fd):  # else it has just been unmounted, and has no options any more
-                        raise
-                else:
-                    return fd
-            else:
-                with _locked(fd, place):
-                    if _leads_to(place, fd):  # so nothing has been mounted there
-                        _mount(fd, place, private)
-
-
-def _mount(fd: int, place: str, private: bool) -> None:
-    """Mount a tmpfs on the open directory *fd*, unless it is no longer at *place*.  Raises OSError, HugealignError."""
-    resources.check_directory(fd, place)
-    if os.listdir(fd) and not _emptied(fd):
-        raise DiagnosedError("store.not-empty", store=place)
-    try:
-        namespace.mount_tmpfs(f"/proc/self/fd/{fd}", f"mode=0{700 if private else 755}")
-    except RefusalError:
-        if _leads_to(place, fd):
-            with contextlib.suppress(OSError):
-                os.rmdir(place)
-            raise
-
-
-def _emptied(directory: int) -> bool:
-    """Remove what is below the open *directory* if it is nothing but directories; return whether nothing is left.
-
-    A container engine makes them after a boot, for a volume whose source is a copy that is not there yet.
-    """
-    for _, directories, files, at in os.fwalk(".", dir_fd=directory):
-        if files or any(not stat.S_ISDIR(os.lstat(name, dir_fd=at).st_mode) for name in directories):
-            return False
-    with contextlib.suppress(OSError):  # a mount point, or a new file
-        for _, names, _, at in os.fwalk(".", topdown=False, dir_fd=directory):
-            for name in names:
-                os.rmdir(name, dir_fd=at)
-    return not os.listdir(directory)
-
-
-def _remove_empty(store: int, place: str) -> None:
-    """Unmount the open store at *place* and remove its directory, if we mounted it and no copy is left.
-
-    Processes that run from a copy keep it.
-    """
-    with contextlib.suppress(OSError, RefusalError):  # then it stays, empty
-        if _is_mounted_by_us(store) and not {*os.listdir(store)}.difference(_OWN):
-            namespace.detach(f"/proc/self/fd/{store}")
-            os.rmdir(place)
-
-
-def _is_mounted_by_us(store: int) -> bool:
-    mount = mounts.of_device(os.fstat(store).st_dev)
-    return mount is not None and mount.source == namespace.SOURCE.encode()
-
-
-def _mend(store: int) -> None:
-    """Let nothing in the open store confer privileges, if we have mounted it, as version 1.0.0 did without that."""
-    if not namespace.nosuid(store) and _is_mounted_by_us(store):
-        with contextlib.suppress(RefusalError):  # without CAP_SYS_ADMIN: no copy does, in any case
-            namespace.without_privileges(store)
-
-
-def _leads_to(place: str, fd: int) -> bool:
-    """Return whether *place* is still the open directory *fd*, not one that was mounted or made there since."""
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(place, follow_symlinks=False))
-    except FileNotFoundError:
-        return False
-
-
-def _is_mounted(fd: int) -> bool:
-    """Return whether the open directory is the root of a mount."""
-    return os.fstat(fd).st_dev != os.stat("..", dir_fd=fd).st_dev
-
-
-def _check(fd: int, place: str, private: bool = False) -> None:
-    """Check that the open directory *place* is a store that others cannot change, or enter if it is *private*.
-
-    Raises HugealignError.
-    """
-    is_tmpfs = _is_mounted(fd) and kernel.file_system_of(fd) == "tmpfs"
-    if not is_tmpfs or "huge=always" not in kernel.mount_options_of(fd):
-        raise DiagnosedError("store.other-mount", store=place, file_system=kernel.file_system_of(fd) or "")
-    resources.check_directory(fd, place)
-    if private and os.fstat(fd).st_mode & 0o077:
-        raise DiagnosedError("store.readable", store=place)
-
-
-@contextlib.contextmanager
-def _locked(fd: int, place: str) -> Iterator[None]:
-    """Hold the lock on *fd* of the store at *place*, one process at a time.  Raises DiagnosedError."""
-    if not lock(fd):
-        raise DiagnosedError("store.locked", store=place)
-    try:
-        yield
-    finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)

@@ -13,7 +13,7 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io import regular
 from hugealign.io.descriptors import using
-from hugealign.run import copies, store
+from hugealign.run import copies, store, store_mount
 from hugealign.system import namespace
 from tests.unit.apart import M, apart, program
 
@@ -389,17 +389,17 @@ def test_a_directory_that_is_another_by_now(tmp_path: Path) -> None:
     place = tmp_path / "store"
     place.mkdir()
     with using(os.open(place, os.O_RDONLY)) as fd:
-        assert store._leads_to(str(place), fd)
-        assert not store._is_mounted(fd)
+        assert store_mount.leads_to(str(place), fd)
+        assert not store_mount.is_mounted(fd)
         place.rmdir()
-        assert not store._leads_to(str(place), fd)
+        assert not store_mount.leads_to(str(place), fd)
         place.mkdir()
-        assert not store._leads_to(str(place), fd)
+        assert not store_mount.leads_to(str(place), fd)
         (tmp_path / "link").symlink_to(place)
     with using(os.open(place, os.O_RDONLY)) as fd:
-        assert not store._leads_to(str(tmp_path / "link"), fd)
+        assert not store_mount.leads_to(str(tmp_path / "link"), fd)
     with using(os.open("/proc", os.O_RDONLY)) as fd:
-        assert store._is_mounted(fd)
+        assert store_mount.is_mounted(fd)
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:
