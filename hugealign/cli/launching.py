@@ -76,7 +76,7 @@ def prepared(command: str, args: "argparse.Namespace | None") -> tuple[str, Mapp
     program = ""
     environ, verbose = as_given(), bool(args and args.verbose)
     try:
-        from hugealign.run import launch
+        from hugealign.run import launch, tunable
 
         options = launch.LaunchOptions()
         if args:
@@ -84,7 +84,7 @@ def prepared(command: str, args: "argparse.Namespace | None") -> tuple[str, Mapp
         done = launch.prepare(command, options)
         program = done.program
         if done.tunable:
-            environ = launch.with_tunable(environ)
+            environ = tunable.with_tunable(environ)
         shown = done.texts if verbose else done.worst
         lines += [_line(text, verbose) for text in shown]
         counted = [text for text in done.texts if text.windows and text.how != launch.STORE]

@@ -4,42 +4,29 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
-from hugealign.diagnosis.refusal import RefusalError, diagnosed, error_name
+from hugealign.diagnosis.refusal import RefusalError, diagnosed
 from hugealign.diagnosis.values import COMMAND, Diagnosis, Remedy, unpacked
 from hugealign.elf.coverage import text_size
-from hugealign.elf.image import PT_INTERP, read_image
+from hugealign.elf.image import read_image
 from hugealign.elf.machines import least_text, native
-from hugealign.environment import as_given
 from hugealign.errors import HugealignError
-from hugealign.io import copying, resources
+from hugealign.io import copying
 from hugealign.io.descriptors import using
 from hugealign.io.execution import binary, which
-from hugealign.io.regular import FileError, contains, opened
+from hugealign.io.regular import FileError, opened
 from hugealign.pagecache import measure
 from hugealign.records import Record
-from hugealign.run import copies, store
+from hugealign.run import copies, memory_copies, store
+from hugealign.run.tunable import has_tunable
 from hugealign.system import children, confinement, kernel, namespace
 
 #: How to make the text of a command huge.
 AUTO, IN_PLACE, STAGE, COPY = "auto", "in-place", "stage", "copy"
 #: How text is huge that was staged before and not named: whether the command uses it is not known.
 STORE = "store"
-#: memfd_create: executable, even if vm.memfd_noexec is 1 (Linux 6.3; EINVAL before).
-_MFD_CLOEXEC, _MFD_EXEC = 1, 0x10
-#: glibc.elf.thp (glibc 2.44): the loader itself requests huge pages for text and read-only data that begin on a window.
-#: Then pages that the kernel took away come back huge; text that the page cache holds in small pages stays small, so
-#: this does not replace warming.
-VARIABLE, SETTING = "GLIBC_TUNABLES", "glibc.elf.thp=1"
-_TUNABLE = SETTING.partition("=")[0]
-#: What a program contains that looks up where it lies, and one whose libraries are found from there (ld.so(8)).
-_OWN_PATH = tuple(b"/proc/%s/exe" % pid for pid in (b"self", b"%d", b"%i", b"%u", b"%ld", b"%lu"))
-_OWN_DIRECTORY = (b"$ORIGIN", b"${ORIGIN}")
-_OF_LOADER = (b"LD_LIBRARY_PATH", b"LD_PRELOAD", b"LD_AUDIT")
 #: What a Dockerfile's CMD without brackets starts.
 _SHELLS = ("sh", "dash", "bash", "busybox")
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a directory of our own in it, whose owner is checked
 _FEW = 16  # files to try in place on a file system where one of them stayed small
-_LARGEST_LOADER = 8 << 20  # bytes to read of a loader; real ones have less than 1 MiB
 
 
 class LaunchOptions(Record):
@@ -349,7 +336,7 @@ def _staged(
             for origin in origins:
                 path = origin.file.path
                 if path in texts and results[path].how == IN_PLACE:
-                    results[path] = _failed(results[path], _uncopied(error), origin.file.windows)
+                    results[path] = _failed(results[path], memory_copies.uncopied(error), origin.file.windows)
     return results, copy
 
 
@@ -437,7 +424,7 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
     except (OSError, HugealignError) as error:
         with suppress(OSError):
             os.unlink(path)  # frees its memory
-        return _failed(TextResult(origin.path, IN_PLACE), _uncopied(error), origin.windows)
+        return _failed(TextResult(origin.path, IN_PLACE), memory_copies.uncopied(error), origin.windows)
 
 
 def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
@@ -476,97 +463,11 @@ def _copied(
             raise RefusalError.of(reason)
         if namespace.privileged(origin.fd):
             raise RefusalError("copy.privileges")
-        if options.how == AUTO and _looks_for_itself(origin.path):
+        if options.how == AUTO and memory_copies.looks_for_itself(origin.path):
             raise RefusalError("copy.own-path", reason.remedy)
         # Not the copy of a store: this process may see nothing but its path.
         whole = copies.source(origin.path, origin.fd, copies.Fixes() if options.fix else None) or origin
-        copy = _copy_in_memory(whole)
-        return _measured(whole, copy, COPY), _path(copy, os.path.basename(which(command) or command))
+        copy = memory_copies.make(whole)
+        return _measured(whole, copy, COPY), memory_copies.path(copy, os.path.basename(which(command) or command))
     except HugealignError as error:
         return _failed(text, error), ""
-
-
-def _looks_for_itself(path: str) -> bool:
-    """Return whether the program at *path*, its loader, or a library it is linked with may look up where it lies."""
-    from hugealign.system.libraries import resolve
-
-    environ = as_given()
-    if any(word in environ.get(name, b"") for name in _OF_LOADER for word in _OWN_DIRECTORY):
-        return True
-
-    # The loader does so only for $ORIGIN in the program or in a variable.
-    loader = os.path.realpath(_loader(path))
-    libraries = [file for file in resolve(path).paths if file != loader]
-    return contains(path, (*_OWN_PATH, *_OWN_DIRECTORY)) or any(contains(file, _OWN_PATH) for file in libraries)
-
-
-def _path(copy: int, name: str) -> str:
-    """Return a path of the open *copy* in memory, if possible one that ends in *name*, the process's name then (comm).
-
-    The link stays, since nothing of us is left to remove it.  It leads to a descriptor of the process that follows it,
-    so one link serves all.
-    """
-    file = f"/proc/self/fd/{copy}"
-    with suppress(OSError, HugealignError):
-        place = f"{_SHARED_MEMORY}/hugealign-{os.geteuid()}/{copy}"
-        with using(resources.made(place, _SHARED_MEMORY)) as directory, suppress(FileExistsError):
-            os.symlink(file, name, dir_fd=directory)
-        if os.path.samestat(os.stat(f"{place}/{name}"), os.fstat(copy)):
-            return f"{place}/{name}"
-    return file
-
-
-def _copy_in_memory(origin: copies.StagedFile) -> int:
-    """Return a copy that is open for reading.  Raises RefusalError."""
-    try:
-        with using(_memory_file(os.path.basename(origin.path))) as target:
-            copies.write(origin, target)
-            os.fchmod(target, 0o500)
-            # The command does not get the descriptor: the kernel opens the file before closing it.
-            return os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise _uncopied(error) from error
-
-
-def _uncopied(error: OSError | HugealignError) -> HugealignError:
-    """Return what *error* says of the copy that was being made: an error of the system is not about the file.
-
-    AppArmor, for example, can deny even fstat of the file that is copied.
-    """
-    return RefusalError("copy.failed", error=error_name(error)) if isinstance(error, OSError) else error
-
-
-def _memory_file(name: str) -> int:
-    try:
-        return os.memfd_create(name[:200], _MFD_CLOEXEC | _MFD_EXEC)
-    except OSError:
-        return os.memfd_create(name[:200], _MFD_CLOEXEC)
-
-
-def has_tunable(path: str) -> bool:
-    """Return whether the loader of the program at *path* has the tunable `SETTING`.  Raises HugealignError."""
-    loader = _loader(path)
-    if not loader:
-        return False
-    with opened(loader) as fd:
-        # `ld.so --list-tunables` prints these names; the file contains each as a whole (dl-tunable-list.h).
-        return _TUNABLE.encode() + b"\0" in os.pread(fd, _LARGEST_LOADER, 0)
-
-
-def _loader(path: str) -> str:
-    """Return the path of the loader that the program at *path* names, empty without one.  Raises HugealignError."""
-    with opened(path) as fd:
-        image = read_image(fd)
-        segment = next((s for s in image.segments if s.p_type == PT_INTERP), None)
-        if segment is None or segment.p_offset >= image.file_size:
-            return ""
-        return os.fsdecode(os.pread(fd, min(segment.p_filesz, 4096), segment.p_offset).rstrip(b"\0"))
-
-
-def with_tunable(environ: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """Return *environ* with the setting added to the other tunables, unless it has this one already."""
-    name = VARIABLE.encode()
-    given = environ.get(name, b"")
-    if any(part.partition(b"=")[0] == _TUNABLE.encode() for part in given.split(b":")):
-        return dict(environ)
-    return {**environ, name: b":".join(part for part in (given, SETTING.encode()) if part)}

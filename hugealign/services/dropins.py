@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hugealign.diagnosis.refusal import RefusalError
-from hugealign.run.launch import SETTING, VARIABLE
+from hugealign.run.tunable import SETTING, VARIABLE
 from hugealign.services.view import Found
 
 #: The first line of each file that we write; we remove only files that begin with it.

@@ -17,7 +17,7 @@ from hugealign.io.resources import PACKAGE
 from hugealign.io.units import printable
 from hugealign.pagecache import measure, warming
 from hugealign.pagecache.warm import CachedText, warm
-from hugealign.run import copies, launch, store
+from hugealign.run import copies, store, tunable
 from hugealign.services import dropins, files, mounting
 from hugealign.services import programs as services
 from hugealign.services.files import File
@@ -101,14 +101,14 @@ def plan(unit: str, options: EnableOptions, fixes: copies.Fixes | None = None) -
         left += mounting.check(service, [source for source in started if not files.is_library(source)])
     warmed = [file.found.source for file in kept if places[file.found.source] == "warm"]
     first = kept[0].found
-    keeps = launch.VARIABLE not in service.environment and first.source == first.target
+    keeps = tunable.VARIABLE not in service.environment and first.source == first.target
     setup = dropins.ServiceSetup(
         service.name,
         [file.found for file in staged],
         warmed,
         [*_flags(options), *(f"--file={file.name}" for file in kept if file.given)],
         _watched([file.name if seen.shows(file.name, file.found) else file.found.source for file in staged]),
-        keeps and launch.has_tunable(first.source),
+        keeps and tunable.has_tunable(first.source),
         store.DEFAULT,
         sum(os.stat(file.found.source).st_size for file in kept),
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hugealign.diagnosis.values import Diagnosis
-from hugealign.run.launch import IN_PLACE, STAGE, Launch, LaunchOptions, TextResult, has_tunable, prepare, with_tunable
+from hugealign.run.launch import IN_PLACE, STAGE, Launch, LaunchOptions, TextResult, prepare
+from hugealign.run.tunable import has_tunable, with_tunable
 from hugealign.verification.verify import verify
 
 WHY = Diagnosis("thp.partial", "/a", {"huge": 1, "windows": 3})
