@@ -18,7 +18,8 @@ import pytest
 
 from hugealign.services import oci
 from tests.live import filesystems
-from tests.live.booted import debian
+from tests.live.booted import HUGEALIGN as BOOTED
+from tests.live.booted import booted, debian
 from tests.live.podman import Podman, huge_kib
 from tests.live.programs import NOBODY, ROOT, WINDOW, WINDOWS, Programs, hugealign
 from tests.support import HUGEALIGN, need, worded
@@ -223,3 +224,47 @@ def test_the_hook_of_a_rootless_engine(built: Programs) -> None:
     words = [*NOBODY, "unshare", "--user", "--map-root-user", str(HUGEALIGN), "oci-hook"]
     done = subprocess.run(words, check=False, capture_output=True, text=True, input=state)
     assert (done.returncode, done.stderr) == (0, f"hugealign: {built.good}: {worded('container.rootless')}\n")
+
+
+#: What podman may not do in the namespaces of a test, whatever it runs.
+_CONFINED = """
+[containers]
+cgroups = "disabled"
+netns = "none"
+default_sysctls = []
+default_ulimits = ["nofile=1000:1000", "nproc=1000:1000"]
+"""
+
+
+@pytest.mark.parametrize("suite", ["bookworm", "trixie"])
+def test_the_lines_of_the_page(built: Programs, suite: str) -> None:
+    """Typed on a Debian that boots, with podman and crun as it has them: 4.3 and 1.8, 5.4 and 1.21."""
+    if os.geteuid():
+        pytest.skip("root is needed")
+    page = (ROOT / "docs/guides/containers.md").read_text(encoding="utf-8")
+    (block,) = [block for block in page.split("```") if "oci-hook --install" in block and block.startswith("sh\n")]
+    root = built.directory / f"page-{suite}"
+    root.mkdir()
+    with booted(root, ("podman", "crun", "sudo"), suite) as system:
+        (root / "usr/bin/hugealign").symlink_to(BOOTED)
+        (root / "etc/hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")  # sudo looks itself up
+        (root / "etc/containers/containers.conf").write_text(_CONFINED)
+        shutil.copy(debian(()), root / "srv/debian.tar")
+        shutil.copy(built.good, root / "srv/server")
+        (root / "srv/Dockerfile").write_text(f'FROM base\nCOPY server {SERVER}\nCMD ["{SERVER}", "5"]\n')
+        for words in (
+            ("import", "--quiet", "/srv/debian.tar", "base"),
+            ("build", "--isolation=chroot", "-t", "server", "/srv"),
+        ):
+            done = system.run("podman", *words, seconds=300)
+            assert done.returncode == 0, done.stderr
+        typed = block.removeprefix("sh\n").replace("IMAGE", "server")
+        assert system.run("sh", "-c", f"{{ {typed}}} >/srv/said 2>&1 </dev/null &").returncode == 0
+        for _ in range(100):
+            if "ready" in (said := (root / "srv/said").read_text()):
+                break
+            time.sleep(0.2)
+        pid = system.run("podman", "inspect", "--latest", "--format", "{{.State.Pid}}").stdout.strip()
+        lines = system.run("cat", f"/proc/{pid}/smaps").stdout.splitlines()
+        assert sum(int(line.split()[1]) for line in lines if line.startswith("ShmemPmdMapped:")) == ALL, said
+        assert system.hugealign("ps", pid).stdout.startswith(f"server[{pid}]: all 3 windows are huge\n")
