@@ -177,6 +177,33 @@ def test_libraries(docker: Docker, built: Programs, profile: bool) -> None:
             assert "hugealign explain process.no-mounts" in said
 
 
+#: For the packages in the page's blocks: a script that says ``ready``, and the windows that are huge by default.
+INTERPRETED = {
+    "nodejs": ("app.js", "console.log('ready'); setInterval(() => {}, 1000);", 0),
+    "python3": ("app.py", "import time; print('ready', flush=True); time.sleep(1000)", 1),
+}
+
+
+@pytest.mark.parametrize("package", INTERPRETED)
+def test_interpreters(docker: Docker, built: Programs, package: str) -> None:
+    """The blocks of the page: all of the interpreter's text with a right to mount, by default what the page says."""
+    page = (ROOT / "docs/guides/containers.md").read_text(encoding="utf-8")
+    (block,) = [block for block in page.split("```") if f"recommends {package} " in block]
+    name, script, default = INTERPRETED[package]
+    directory = built.directory / f"{package}-{docker.place.name}"
+    directory.mkdir()
+    (directory / name).write_text(script)
+    (directory / "Dockerfile").write_text(block.removeprefix("dockerfile\n"))
+    docker.build(package, directory / "Dockerfile", directory)
+    with docker.running(package) as (_, pid, said):
+        assert huge_kib(pid) == default * WINDOW >> 10
+        assert worded("process.no-mounts", call="unshare", error="EPERM") in said
+    if not _PROFILE.exists():
+        raise MissingError("the profile of podman is not installed")
+    with docker.running(f"--security-opt=seccomp={_PROFILE}", package) as (_, pid, said):
+        assert (huge_kib(pid) > default * WINDOW >> 10, said) == (True, "ready")
+
+
 @pytest.mark.parametrize("staged", ["before", "after"])
 def test_volume_after_a_boot(docker: Docker, built: Programs, staged: str) -> None:
     """A boot: the engine ends, the store is gone; a container that restarts always comes back with the engine."""
