@@ -149,7 +149,7 @@ class _Room:
 
         available = kernel.available_memory() or 0
         self._most = available if args.max is None else parse_size(args.max, "--max")
-        self._room = inputs.Room(self._most)
+        self._room = inputs.TextLimit(self._most)
         self._left_out = 0
         self._small: set[int] = set()
         self._seen: set[tuple[int, int]] = set()

@@ -57,11 +57,11 @@ class References(calls.Pairs):
         pairs += search.members(users, places, indices, _MEMBERS, _STEPS - len(pairs))
         return search.arranged(pairs)
 
-    def made(self, index: int) -> Sequence[int]:
+    def targets(self, index: int) -> Sequence[int]:
         """Return the functions to which function *index* refers, by index."""
         return self.forth.of(index)
 
-    def had(self, index: int) -> Sequence[int]:
+    def referrers(self, index: int) -> Sequence[int]:
         """Return the functions that refer to function *index*, by index."""
         return self.back.of(index)
 

@@ -63,7 +63,7 @@ class Way(Record):
     JSON = "level plan refused"
 
 
-class Made(Record):
+class Outcome(Record):
     """What becomes of a file: the *action*, the new file (*output*), and the *plan*, None to undo one.
 
     *ways* are the levels that were tried, the strongest first.  *fixed*: an earlier fix has made the file.  *more* is
@@ -162,11 +162,11 @@ def _put(
     place: Place | None = None,
     others: Sequence[Place] = (),
 ) -> Fixed:
-    """Do what `fix` does with the open file at *path*, or at *place* if it is replaced; *failed* is as in `made`."""
+    """Do what `fix` does with the open file at *path*, or at *place* if it is replaced; *failed* is as in `outcome`."""
     try:
         planned = writing.state(fd)
         before = os.fstat(fd).st_size
-        new = made(fd, options, compare=failed is None, failed=failed)
+        new = outcome(fd, options, compare=failed is None, failed=failed)
         if options.output is None and new.action != NOTHING:
             refuse_copy(path, fd, one_name=options.one_name)
     except OSError as error:
@@ -187,7 +187,7 @@ def _put(
 
 
 def _over(
-    place: Place, others: Sequence[Place], fd: int, new: Made, planned: tuple[int, ...], *, one_name: bool
+    place: Place, others: Sequence[Place], fd: int, new: Outcome, planned: tuple[int, ...], *, one_name: bool
 ) -> tuple[Diagnosis, ...]:
     """Put *new* in the place of the open file at *place*, and of those at *others* that are the same file.
 
@@ -216,7 +216,7 @@ def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
 
     def put(failed: Mapping[str, RefusalError]) -> Fixed:
         nonlocal error
-        new = made(fd, options, failed=failed)
+        new = outcome(fd, options, failed=failed)
         try:
             os.ftruncate(target, 0)
             writing.compose(fd, target, new.output)
@@ -234,9 +234,9 @@ def fix_into(path: str, target: int, options: FixOptions) -> Fixed:
     return done
 
 
-def made(
+def outcome(
     fd: int, options: FixOptions, *, compare: bool = False, failed: Mapping[str, RefusalError] | None = None
-) -> Made:
+) -> Outcome:
     """Return what becomes of the file behind *fd*; with *compare*, also what every level would make of it.
 
     Take the first level that gains windows and whose file passes its check.  With *failed*, the caller checks the file
@@ -244,13 +244,13 @@ def made(
     """
     image = examine.read(fd)
     if options.undo:
-        return Made(UNDO, original(reader(fd), image))
+        return Outcome(UNDO, original(reader(fd), image))
     plan, output, ways = _chosen(fd, image, options, compare=compare, failed=failed)
     more = _more(fd, image, options, plan)
     if not output:
         fixed = recorded(reader(fd), image) is not None
-        return Made(NOTHING, unchanged(reader(fd), image), plan, ways, fixed, more)
-    return Made(FIX, output, plan, ways, more=more)
+        return Outcome(NOTHING, unchanged(reader(fd), image), plan, ways, fixed, more)
+    return Outcome(FIX, output, plan, ways, more=more)
 
 
 def _more(fd: int, image: Image, options: FixOptions, plan: Plan) -> Diagnosis | None:
@@ -281,7 +281,7 @@ def _command_for(more: Diagnosis | None, path: str, fd: int) -> Diagnosis | None
 
 
 def planned(fd: int, options: FixOptions) -> Plan:
-    """Return the plan of `made` for the file behind *fd*, by its headers.
+    """Return the plan of `outcome` for the file behind *fd*, by its headers.
 
     The search through all code and all addresses takes a hundred times as long, and refuses few.  Raises
     HugealignError, OSError.
@@ -382,7 +382,7 @@ def _failure(fd: int, options: FixOptions, failures: Sequence[HugealignError]) -
         return last
     if options.level:
         with contextlib.suppress(HugealignError):
-            best = made(fd, options.changed(level=""))
+            best = outcome(fd, options.changed(level=""))
             if best.plan and best.action == FIX:
                 return RefusalError(_NO_ROOM, Remedy("level"), **last.diagnosis.facts, higher=best.plan.level)
     first = failures[0]

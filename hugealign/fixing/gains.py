@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from hugealign.errors import HugealignError
-from hugealign.fixing.fix import FixOptions, made, planned, refuse_copy
+from hugealign.fixing.fix import FixOptions, outcome, planned, refuse_copy
 from hugealign.io.caches import cached
 from hugealign.io.places import Place
 from hugealign.io.progress import silent
@@ -62,7 +62,7 @@ def gather(
             if cached(path, fd):
                 continue
             # Everything that a fix does except the write: no gain is promised that it would refuse.
-            plan = made(fd, options).plan if search else planned(fd, options)
+            plan = outcome(fd, options).plan if search else planned(fd, options)
             refuse_copy(path, fd, one_name=options.one_name)
             if plan and plan.edits:
                 users = max(running[info.st_dev, info.st_ino], running[os.path.realpath(path)])

@@ -48,7 +48,7 @@ def fix_below(
         for place in fixed:  # a killed run may have left it unfinished
             with contextlib.suppress(HugealignError):
                 fix(place, options)
-        room = inputs.Room(most)
+        room = inputs.TextLimit(most)
         room.take(sum(fixed[place] for place in firsts))
         chosen = []
         for gain in gains.gather(programs, options, progress, search=False):

@@ -174,13 +174,13 @@ def _script(job: "Job", name: str, memory: MemoryFiles) -> str:
     from hugealign.io.resources import directory
 
     path = os.path.join(directory("ld-scripts"), name)
-    users = job.command.asked_for()
+    users = job.command.requested_sections()
     if job.settings.pad_threshold == linkers.SCRIPT_THRESHOLD and not users:
         return path
     with open(path, "rb") as file:
         lines = [line for line in file if not (users and (taken := _taken(line)) and users(taken))]
-    default, asked = (b"> %d ?" % size for size in (linkers.SCRIPT_THRESHOLD, job.settings.pad_threshold))
-    return memory.file(name, b"".join(lines).replace(default, asked), path)
+    default, requested = (b"> %d ?" % size for size in (linkers.SCRIPT_THRESHOLD, job.settings.pad_threshold))
+    return memory.file(name, b"".join(lines).replace(default, requested), path)
 
 
 def _taken(line: bytes) -> bytes:

@@ -53,7 +53,7 @@ class Command:
         self.position_independent = False
         self.z: list[str] = []  # the keywords of -z
 
-    def asked_for(self) -> "Callable[[bytes], object] | None":
+    def requested_sections(self) -> "Callable[[bytes], object] | None":
         """Return a function that says whether a script of the user requests a section; None if there is no script."""
         if not self.sections:
             return None

@@ -50,12 +50,12 @@ class Job(Record):
 class LeftAlone(Record):
     """A link that hugealign leaves alone: its *output*, and the *reason*.
 
-    *unasked*: the user's settings leave this output out.
+    *excluded*: the user's settings leave this output out.
     """
 
     output: str
     reason: str
-    unasked: bool = False
+    excluded: bool = False
 
 
 def understand(real: str, arguments: list[str], settings: "Settings") -> Job | LeftAlone:

@@ -44,7 +44,7 @@ class LinkProgress:
         self.shortfall = ""
 
 
-class Voice(Record):
+class Console(Record):
     """Messages about one *output*, on stderr."""
 
     output: str
@@ -79,19 +79,19 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
     if kind == ONCE:
         started, job = "", LeftAlone(job.output, f"{once} can be read only once")
     progress.output = job.output
-    voice = Voice(job.output, settings.debug)
+    console = Console(job.output, settings.debug)
     before = () if started else state(job.output)  # the linker may have begun before we looked
-    status = _link(job, [real, *arguments], settings, started, progress, voice)
+    status = _link(job, [real, *arguments], settings, started, progress, console)
     if isinstance(job, Job):
         settings = job.with_users_page_size().settings
-    elif job.unasked:
+    elif job.excluded:
         return status
     if status == 0 and settings.check == "error" and (reason := check_output(job.output, settings, before)):
-        voice.error(progress.shortfall or reason)
+        console.error(progress.shortfall or reason)
         os.unlink(job.output)
         return 1
     if progress.shortfall:
-        voice.warn(progress.shortfall)
+        console.warn(progress.shortfall)
     return status
 
 
@@ -108,7 +108,12 @@ def check_output(path: str, settings: Settings, before: tuple[int, ...]) -> str:
 
 
 def _link(
-    job: Job | LeftAlone, plainly: list[str], settings: Settings, started: str, progress: LinkProgress, voice: Voice
+    job: Job | LeftAlone,
+    plainly: list[str],
+    settings: Settings,
+    started: str,
+    progress: LinkProgress,
+    console: Console,
 ) -> int:
     """Lay the *job* out if it is one, else link *plainly*."""
     if started:
@@ -116,31 +121,36 @@ def _link(
         first = running.started()
         if isinstance(job, Job):
             job = job.changed(before=())
-            return _laid_out(job, Recipe(linkers.named(started)), progress, voice, first=first)
+            return _laid_out(job, Recipe(linkers.named(started)), progress, console, first=first)
     if not isinstance(job, Job):
-        return _left_alone(job, plainly, job.reason, settings, progress, voice)
+        return _left_alone(job, plainly, job.reason, settings, progress, console)
     linker = linkers.identify(job.real) or linkers.identify(job.real, _version(job.real))
     if linker is None or linker.name not in job.machine.linkers:
         known = linker and f"hugealign has no layout for {job.machine.name} by {linker.name}"
-        return _left_alone(job, plainly, known or "the linker cannot be identified", settings, progress, voice)
+        return _left_alone(job, plainly, known or "the linker cannot be identified", settings, progress, console)
     job = job.with_users_page_size()
     small = estimate.code_bytes(job.command, settings.min_text) < settings.min_text
     if small:
         run = plain(job)
         if run.status or (reason := _reason_for_plain(job, read_output(job))):
-            voice.debug(f"left alone: {f'the linker failed: status {run.status}' if run.status else reason}")
+            console.debug(f"left alone: {f'the linker failed: status {run.status}' if run.status else reason}")
             return run.status
-    recipe = Recipe(linker, _order(job, linker, voice))
-    return _laid_out(job, recipe, progress, voice, quiet=small)
+    recipe = Recipe(linker, _order(job, linker, console))
+    return _laid_out(job, recipe, progress, console, quiet=small)
 
 
 def _left_alone(
-    job: Job | LeftAlone, plainly: list[str], reason: str, settings: Settings, progress: LinkProgress, voice: Voice
+    job: Job | LeftAlone,
+    plainly: list[str],
+    reason: str,
+    settings: Settings,
+    progress: LinkProgress,
+    console: Console,
 ) -> int:
     """Link *plainly*, because of *reason*; note it if the output has text that is worth windows, and lacks them."""
-    voice.debug(f"left alone: {reason}")
-    unasked = isinstance(job, LeftAlone) and job.unasked
-    if unasked or settings.check == "off" or (os.path.exists(job.output) and not os.path.isfile(job.output)):
+    console.debug(f"left alone: {reason}")
+    excluded = isinstance(job, LeftAlone) and job.excluded
+    if excluded or settings.check == "off" or (os.path.exists(job.output) and not os.path.isfile(job.output)):
         running.become(plainly)
     before = state(job.output)
     status = running.spawn(plainly, False, load_checks).status
@@ -157,13 +167,13 @@ def _laid_out(
     job: Job,
     recipe: Recipe,
     progress: LinkProgress,
-    voice: Voice,
+    console: Console,
     quiet: bool = False,
     first: "LinkerRun | None" = None,
 ) -> int:
     """Link by *recipe*, unless *first* did; *quiet* if an earlier plain link has printed the linker's messages."""
-    if voice.debugging:
-        voice.debug(f"{job.real} as {recipe.linker.name}: {' '.join(_words(job, recipe.linker))}")
+    if console.debugging:
+        console.debug(f"{job.real} as {recipe.linker.name}: {' '.join(_words(job, recipe.linker))}")
     from hugealign.link.check import broken
 
     attempts = [laid_out(job, recipe, first)]
@@ -174,19 +184,19 @@ def _laid_out(
     if attempt.run.status:
         runs = [attempt.run for attempt in attempts]
         why = lambda: f"the linker said: {running.complaint(runs, progress.messages)}"  # noqa: E731
-        return _with_less(job, recipe, progress, voice, quiet, why)
+        return _with_less(job, recipe, progress, console, quiet, why)
     if reason := _reason_for_plain(job, attempt.output):
-        voice.debug(f"left alone: {reason}")
+        console.debug(f"left alone: {reason}")
         return plain(job, capture=quiet).status
     guarded = _guarded(job, recipe, attempt, progress, quiet)
     if isinstance(guarded, int):
         return guarded
     if guarded.output and (reason := broken(guarded.output.image)):
-        return _with_less(job, recipe, progress, voice, quiet, lambda: reason)
+        return _with_less(job, recipe, progress, console, quiet, lambda: reason)
     progress.linked, progress.messages = True, guarded.run.stderr
     if not quiet:
         guarded.run.forward()
-    return _finish(job, recipe, guarded, progress, voice)
+    return _finish(job, recipe, guarded, progress, console)
 
 
 def _words(job: Job, linker: linkers.Linker) -> list[str]:
@@ -197,12 +207,12 @@ def _words(job: Job, linker: linkers.Linker) -> list[str]:
 
 
 def _with_less(
-    job: Job, recipe: Recipe, progress: LinkProgress, voice: Voice, quiet: bool, why: "Callable[[], str]"
+    job: Job, recipe: Recipe, progress: LinkProgress, console: Console, quiet: bool, why: "Callable[[], str]"
 ) -> int:
     """Link with less than *recipe*, in the end plainly, and warn *why*."""
     what = "linked without an order" if recipe.order else _PLAINLY
     if recipe.order:
-        status = _laid_out(job, recipe.changed(order=None), progress, voice, quiet)
+        status = _laid_out(job, recipe.changed(order=None), progress, console, quiet)
     else:
         # With its stderr closed a linker may end differently (mold does), so we print nothing either.
         run = plain(job, capture=quiet or os.get_inheritable(2))
@@ -210,7 +220,7 @@ def _with_less(
             run.forward()
         status, progress.messages = run.status, run.stderr
     if status == 0 and recipe.order:
-        voice.warn(f"{what}, because with it {why()}")
+        console.warn(f"{what}, because with it {why()}")
     elif status == 0:
         progress.shortfall = f"{what}, because with it {why()}{_MORE}"
     return status
@@ -241,7 +251,7 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress,
     return run.status
 
 
-def _finish(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress, voice: Voice) -> int:
+def _finish(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress, console: Console) -> int:
     """Free disk blocks of zeros, print the messages about the output, and return the exit status."""
     from hugealign.elf import edit
     from hugealign.link.check import shortfall
@@ -251,30 +261,30 @@ def _finish(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress, 
         return attempt.run.status
     image = attempt.output.image
     for note in attempt.notes:
-        voice.debug(note)
+        console.debug(note)
     if attempt.complaint:
-        voice.warn(attempt.complaint)
+        console.warn(attempt.complaint)
     if linker.wastes(job.machine):
         edit.dig_holes(job.command.output, image, linker.padded, linker.lead_section)
     progress.shortfall = shortfall(image, linker, job.settings)
     return 0
 
 
-def _order(job: Job, linker: linkers.Linker, voice: Voice) -> "OrderedLink | None":
+def _order(job: Job, linker: linkers.Linker, console: Console) -> "OrderedLink | None":
     """Return the profile's order for this link; None if there can be none, with a warning that says why."""
     if not job.settings.profile:
         return None
     from hugealign.link.order import plan
 
     if job.command.ordered:
-        voice.warn("linked without the order of HUGEALIGN_PROFILE: the command line has one of its own")
+        console.warn("linked without the order of HUGEALIGN_PROFILE: the command line has one of its own")
     elif not (form := linker.order_form(job.machine)):
-        voice.warn(f"linked without an order, which {linker.name} cannot make; use -fuse-ld=lld or -fuse-ld=bfd")
+        console.warn(f"linked without an order, which {linker.name} cannot make; use -fuse-ld=lld or -fuse-ld=bfd")
     else:
         try:
             return plan.read(form, linker, job)
         except HugealignError as error:
-            voice.warn(f"linked without an order: {error}; make one: hugealign order PROFILE -b PROGRAM -o FILE")
+            console.warn(f"linked without an order: {error}; make one: hugealign order PROFILE -b PROGRAM -o FILE")
     return None
 
 
@@ -316,7 +326,7 @@ def main(argv: list[str]) -> "NoReturn":
         done = "linked without a check" if progress.linked else "linked without hugealign"
         if not progress.linked and settings.check == "error":
             done = "not linked"
-        Voice(progress.output, settings.debug).warn(f"{done}, because hugealign failed: {what}")
+        Console(progress.output, settings.debug).warn(f"{done}, because hugealign failed: {what}")
         if started in linkers.KINDS:
             running.drain()  # the linker that was started must not write at the same time as the one that replaces us
         if not progress.linked and settings.check != "error":

@@ -5,9 +5,9 @@ puts the others into a section of their own.
 
 The blocks that leave a function are placed like a function.  So they also get an index: `Functions` as `divided`
 returns them are the functions of the file, with their indices, and behind these the part that leaves each divided
-function, in the order of `laid`.  `Laid.part` has that index, and only `laid` computes it; `Problem.parts` maps a
-function's index to it.  Tables by index that readers of the file make (calls, references, samples) know nothing of
-parts.
+function, in the order of `kept_blocks`.  `KeptBlocks.part` has that index, and only `kept_blocks` computes it;
+`Problem.parts` maps a function's index to it.  Tables by index that readers of the file make (calls, references,
+samples) know nothing of parts.
 """
 
 from bisect import bisect_right
@@ -34,7 +34,7 @@ _NO_UNITS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Laid:
+class KeptBlocks:
     """The blocks of one function that stay: their *numbers* in order, and their total *size* in bytes.
 
     *pieces* are sorted: the present offset of each from the function's start, its bytes, and its future offset.
@@ -68,14 +68,14 @@ def share_names(blocks: Mapping[int, Sequence[Block]], functions: Functions, mat
     return any(len(functions.having(functions.names[index])) > 1 for index in several)
 
 
-def laid(
+def kept_blocks(
     flow: Flow,
     blocks: Mapping[int, Sequence[Block]],
     functions: Functions,
     matched: Matched,
     units: Mapping[str, str] = _NO_UNITS,
     counted: Sequence[BlockRuns] | None = None,
-) -> dict[int, Laid]:
+) -> dict[int, KeptBlocks]:
     """Return, by index, the order of the blocks of the functions that *flow* tells enough about.
 
     *blocks* are the functions' blocks by address, *units* the names of compilation units by file.  *counted* says how
@@ -99,7 +99,7 @@ def laid(
         groups.setdefault(functions.names[index], []).append(index)
     apart = _apart(groups, functions, units)
     agreed = _agreed(orders_by_index, groups, functions, undivided, apart)
-    result: dict[int, Laid] = {}
+    result: dict[int, KeptBlocks] = {}
     for function in counted:
         if function.index not in agreed:
             continue
@@ -112,7 +112,8 @@ def laid(
                 at += end - begin
         leaves = max(0, functions.sizes[function.index] - at)
         part = len(functions) + len(result)
-        result[function.index] = Laid(numbers, at, tuple(sorted(pieces)), leaves, part, apart.get(function.index, ""))
+        unit = apart.get(function.index, "")
+        result[function.index] = KeptBlocks(numbers, at, tuple(sorted(pieces)), leaves, part, unit)
     return result
 
 
@@ -169,16 +170,16 @@ def _agreed(
     return agreed
 
 
-def divided(functions: Functions, laid: Mapping[int, Laid]) -> Functions:
+def divided(functions: Functions, kept: Mapping[int, KeptBlocks]) -> Functions:
     """Return *functions* as they will be: reduced to the blocks that stay, then the parts that leave."""
-    sizes = [laid[index].size if index in laid else size for index, size in enumerate(functions.sizes)]
-    names = [f"{functions.names[index]}.cold" for index in laid]
+    sizes = [kept[index].size if index in kept else size for index, size in enumerate(functions.sizes)]
+    names = [f"{functions.names[index]}.cold" for index in kept]
     return replace(
         functions,
-        starts=[*functions.starts, *(_NOWHERE for _ in laid)],
-        sizes=[*sizes, *(part.leaves for part in laid.values())],
+        starts=[*functions.starts, *(_NOWHERE for _ in kept)],
+        sizes=[*sizes, *(part.leaves for part in kept.values())],
         names=[*functions.names, *names],
-        files=[*functions.files, *("" for _ in laid)],
+        files=[*functions.files, *("" for _ in kept)],
     )
 
 

@@ -33,7 +33,7 @@ _NO_NAME = "(no name)"
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedBlocks:
     """The blocks of the new build."""
 
     counted: Sequence[BlockRuns]
@@ -59,14 +59,14 @@ class Carried:
     """How many of its functions ran."""
     kept: int
     """How many of them are in the new build."""
-    moved: Moved | None = None
+    moved: MovedBlocks | None = None
     """What became of blocks; None unless functions are to be divided."""
 
     JSON = "path=before ran matched=kept blocks=moved"
 
 
 @dataclass(slots=True)
-class Pair:
+class BlockPair:
     """The blocks of a function in the old build and in the new one, and places in the new one by those in the old."""
 
     old: Sequence[Block]
@@ -84,7 +84,7 @@ def carried(old: Ran, binary: str, functions: Functions, flow: Flow | None = Non
     partners = _same_functions(before, [index for index in old.matched.samples if before.names[index]], functions)
     if not partners:
         raise MismatchError(f"no function that ran in {printable(old.binary)} is in {printable(binary)}")
-    pairs: dict[int, Pair] = {}
+    pairs: dict[int, BlockPair] = {}
     moved = None
     if flow is not None:
         was = require_blocks(old.binary, {before.starts[index] for index in partners})
@@ -131,14 +131,14 @@ def _paired(
     maps: Mapping[int, Sequence[Block]],
     binary: str,
     functions: Functions,
-) -> dict[int, Pair]:
+) -> dict[int, BlockPair]:
     """Return the pairs of blocks of those functions that can be divided in both builds, by the index in the old one."""
     pairs = {}
     for function in counted:
         other = partner_of[function.index]
         blocks = maps.get(functions.starts[other], ())
         if divisible(other, blocks, functions):
-            pairs[function.index] = Pair(function.blocks, blocks)
+            pairs[function.index] = BlockPair(function.blocks, blocks)
     plain = {index: pair for index, pair in pairs.items() if not all(block.hash for block in (*pair.old, *pair.new))}
     ours = block_digests(old.binary, old.functions, {index: pair.old for index, pair in plain.items()})
     theirs = block_digests(binary, functions, {partner_of[index]: pair.new for index, pair in plain.items()})
@@ -168,13 +168,13 @@ def _moved(
     counted: Sequence[BlockRuns],
     partners: Mapping[int, int],
     same: Collection[int],
-    pairs: Mapping[int, Pair],
+    pairs: Mapping[int, BlockPair],
     maps: Mapping[int, Sequence[Block]],
-) -> Moved:
+) -> MovedBlocks:
     seen = kept = whole = 0
     recounted: dict[int, tuple[tuple[bool, int], BlockRuns]] = {}
     for old in counted:
-        pair = pairs.get(old.index, Pair((), ()))
+        pair = pairs.get(old.index, BlockPair((), ()))
         runs = {place: old.runs(place) for place in range(len(old.blocks))}
         seen += sum(times > 0 for times in runs.values())
         kept += sum(runs[place] > 0 for place in pair.places)
@@ -186,10 +186,10 @@ def _moved(
         other, rank = partners[old.index], (old.index in same, total)
         if other not in recounted or recounted[other][0] < rank:
             recounted[other] = rank, _recounted(old, other, pair)
-    return Moved([new for _, new in recounted.values()], maps, seen, kept, whole)
+    return MovedBlocks([new for _, new in recounted.values()], maps, seen, kept, whole)
 
 
-def _recounted(function: BlockRuns, index: int, pair: Pair) -> BlockRuns:
+def _recounted(function: BlockRuns, index: int, pair: BlockPair) -> BlockRuns:
     """Return how often the blocks of the new build ran, as far as the old one tells."""
     places = pair.places
     new = BlockRuns(index, pair.new)
@@ -206,7 +206,7 @@ def _recounted(function: BlockRuns, index: int, pair: Pair) -> BlockRuns:
     return new
 
 
-def _matched(old: Ran, partners: Mapping[int, int], pairs: Mapping[int, Pair], functions: Functions) -> Matched:
+def _matched(old: Ran, partners: Mapping[int, int], pairs: Mapping[int, BlockPair], functions: Functions) -> Matched:
     """Return the samples and calls of *old* in terms of *functions*."""
     before, matched = old.functions, old.matched
     profile = Profile(foreign=matched.foreign)
@@ -225,7 +225,7 @@ def _matched(old: Ran, partners: Mapping[int, int], pairs: Mapping[int, Pair], f
     return replace(match(profile, functions), complete=matched.complete, builds=matched.builds)
 
 
-def offset_in(pair: Pair, offset: int, old: int, new: int) -> int | None:
+def offset_in(pair: BlockPair, offset: int, old: int, new: int) -> int | None:
     """Return where the byte at *offset* of a function lies in the new build; it begins at *old*, there at *new*."""
     place = bisect_right(pair.old, old + offset, key=lambda block: block.address) - 1
     if place not in pair.places:

@@ -4,11 +4,11 @@ from collections.abc import Container, Mapping
 
 from hugealign.elf.symbols import Functions
 from hugealign.orderfile import ALIASES, FILL, Entry, OrderFile
-from hugealign.ordering.blocks import Laid
+from hugealign.ordering.blocks import KeptBlocks
 from hugealign.ordering.windows import WindowPlan
 from hugealign.profile.match import Matched
 
-_WHOLE: Mapping[int, Laid] = {}
+_WHOLE: Mapping[int, KeptBlocks] = {}
 
 
 def compose(
@@ -16,12 +16,12 @@ def compose(
     matched: Matched,
     functions: Functions,
     header: Mapping[str, str],
-    laid: Mapping[int, Laid] = _WHOLE,
+    kept: Mapping[int, KeptBlocks] = _WHOLE,
 ) -> OrderFile:
-    """Return the order file of *plan*; *header* says what it was made from, *laid* has the blocks of functions."""
+    """Return the order file of *plan*; *header* says what it was made from, *kept* has the blocks of functions."""
     aliases = _aliases(functions, {placed.index for placed in plan.placed})
     seen: set[tuple[str, str, int]] = set()
-    parts = {blocks.part for blocks in laid.values()}
+    parts = {blocks.part for blocks in kept.values()}
     entries = []
     for placed in plan.placed:
         index = placed.index
@@ -35,8 +35,8 @@ def compose(
             placed.window,
             functions.starts[index],
             tuple(aliases.get(index, ())),
-            laid[index].numbers if index in laid else (),
-            laid[index].unit if index in laid else "",
+            kept[index].numbers if index in kept else (),
+            kept[index].unit if index in kept else "",
         )
         # Local functions of one name from files of one name cannot be distinguished, nor can the cold parts of
         # functions of one name: one line stands for all of them.
@@ -49,7 +49,7 @@ def compose(
     # would come last.
     there = {placed.index for placed in plan.placed}
     last = plan.placed[-1].window if plan.placed else 1
-    apart = [laid[placed.index] for placed in plan.placed if placed.index in laid]
+    apart = [kept[placed.index] for placed in plan.placed if placed.index in kept]
     names = dict.fromkeys(
         functions.names[blocks.part] for blocks in apart if blocks.leaves and blocks.part not in there
     )

@@ -132,8 +132,8 @@ def _chosen(
         reasons += [(callee, _CALLED) for callee in calls.callees(index) if waiting[callee]]
         origins = [calls.callers(index)]
         if references:
-            reasons += [(other, _REFERRED) for other in references.made(index) if waiting[other]]
-            origins.append(references.had(index))
+            reasons += [(other, _REFERRED) for other in references.targets(index) if waiting[other]]
+            origins.append(references.referrers(index))
         for those in origins:
             if len(those) <= _CALLERS:
                 reasons += [(neighbour, _CALLS / len(those)) for neighbour in those if waiting[neighbour]]

@@ -15,7 +15,7 @@ from hugealign.errors import HugealignError
 from hugealign.io.progress import silent
 from hugealign.io.units import are, counted, printable
 from hugealign.orderfile import OrderFile
-from hugealign.ordering.blocks import Laid, divided, laid, only_entered, share_names
+from hugealign.ordering.blocks import KeptBlocks, divided, kept_blocks, only_entered, share_names
 from hugealign.ordering.carried import Carried, carried
 from hugealign.ordering.compose import compose
 from hugealign.ordering.problem import Problem, plan
@@ -65,7 +65,7 @@ class Order:
     plan: WindowPlan
     simulated: WindowChoice | None = None
     """The number of windows with the fewest misses, if that was simulated."""
-    blocks: Mapping[int, Laid] | None = None
+    blocks: Mapping[int, KeptBlocks] | None = None
     """The blocks of the functions to divide, by index; None if that was not requested."""
     carried: Carried | None = None
     """How much of the profiled build is in the one to order; None if they are the same."""
@@ -221,7 +221,7 @@ def of_ran(
 
 def of_blocks(
     ran: Ran, flow: Flow, warn: Callable[[str], None], build: Carried | None = None
-) -> tuple[Ran, dict[int, Laid]]:
+) -> tuple[Ran, dict[int, KeptBlocks]]:
     """Return *ran* with each function reduced to its blocks that stay, and those blocks.
 
     Debug information tells functions of one name apart; a warning goes to *warn* if it cannot be read.  Raises
@@ -236,7 +236,7 @@ def of_blocks(
             units = read_units(ran.binary)
         except HugealignError as error:
             warn(f"{error}; functions of the same name are not distinguished")
-    laid_out = laid(flow, blocks, functions, matched, units, known.counted if known else None)
+    laid_out = kept_blocks(flow, blocks, functions, matched, units, known.counted if known else None)
     several = {index for index in matched.samples if len(blocks.get(functions.starts[index], ())) > 1}
     if known is None and (whole := only_entered(flow, functions, several - laid_out.keys())):
         warn(
@@ -250,6 +250,6 @@ def of_blocks(
     return replace(ran, functions=divided(functions, laid_out), matched=replace(matched, arcs=arcs)), laid_out
 
 
-def parts(laid: Mapping[int, Laid] | None) -> dict[int, int]:
+def parts(kept: Mapping[int, KeptBlocks] | None) -> dict[int, int]:
     """Return the indices of the parts that leave functions, by the functions' indices."""
-    return {index: blocks.part for index, blocks in (laid or {}).items() if blocks.leaves}
+    return {index: blocks.part for index, blocks in (kept or {}).items() if blocks.leaves}

@@ -36,7 +36,7 @@ class WindowRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedFunction:
     """One function in the order: its index, why it is there, and the number of the window it begins in, from 1."""
 
     index: int
@@ -66,7 +66,7 @@ class WindowLine:
 class WindowPlan:
     """The order and its windows."""
 
-    placed: Sequence[Placed]
+    placed: Sequence[PlacedFunction]
     windows: Sequence[WindowLine]
     """The windows of the ordered functions."""
     page_size: int
@@ -105,7 +105,7 @@ def laid_out(
     *needed* windows hold what ran.  *count* windows should be huge, by default all that are used, as *room* permits.
     """
     placed = [
-        Placed(index, kind, (stop - functions.sizes[index]) // room.page_size + 1)
+        PlacedFunction(index, kind, (stop - functions.sizes[index]) // room.page_size + 1)
         for (index, kind), stop in zip(kinds, ends, strict=True)
     ]
     text = windows_of(functions.text, room.page_size)
@@ -129,7 +129,12 @@ def ends_of(kinds: Kinds, functions: Functions, usual: int) -> list[int]:
 
 
 def _table(
-    placed: Sequence[Placed], ends: Sequence[int], matched: Matched, functions: Functions, page_size: int, count: int
+    placed: Sequence[PlacedFunction],
+    ends: Sequence[int],
+    matched: Matched,
+    functions: Functions,
+    page_size: int,
+    count: int,
 ) -> list[WindowLine]:
     number = -(-ends[-1] // page_size) if ends else 0
     filled, functions_in, samples = [0] * number, [0] * number, [0] * number

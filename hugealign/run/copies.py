@@ -65,7 +65,7 @@ class Fixes:
 
         None if a fix gains no window, where there are *windows*.  Raises HugealignError.
         """
-        from hugealign.fixing.fix import FIX, FixOptions, made, most_windows
+        from hugealign.fixing.fix import FIX, FixOptions, most_windows, outcome
 
         key = identity(os.fstat(fd), fixed=True)
         if key not in self._known:
@@ -74,7 +74,7 @@ class Fixes:
             with suppress(RefusalError):
                 if most_windows(fd, options) <= windows:  # all code would be searched for nothing
                     return None
-                new = made(fd, options)
+                new = outcome(fd, options)
                 if new.plan and new.action == FIX and new.plan.windows > windows:
                     self._known[key] = new.plan.windows, new.output, new.plan.executable
         return self._known[key]

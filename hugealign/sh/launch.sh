@@ -427,17 +427,17 @@ plugin=
 blocks=
 named= # the name of the file that one of these is: a cache of compilations knows it by an option that clang ignores
 usable=
-told='' through='' # the compiler that receives the order, and the cache in front of it
+receiver='' through='' # the compiler that receives the order, and the cache in front of it
 case ${1##*/}/${CCACHE_DISABLE:+x}:${CCACHE_EXTRAFILES-}: in
-    ccache/*) told=${2-} through=ccache ;;
+    ccache/*) receiver=${2-} through=ccache ;;
     sccache/* | distcc/* | icecc/* | buildcache/*) ;; # cannot receive it, or compile elsewhere
-    */x*":$profile:"* | */:*) told=$1 ;; # else ccache runs us, and knows nothing about the order
+    */x*":$profile:"* | */:*) receiver=$1 ;; # else ccache runs us, and knows nothing about the order
 esac
 if [ -n "$profile" ] && usable_profile "$profile"; then
     usable=yes
-    case ${told:+$head} in
+    case ${receiver:+$head} in
         *'
-# blocks: '*) find_blocks "$told" "$through" "$@" ;;
+# blocks: '*) find_blocks "$receiver" "$through" "$@" ;;
     esac
 fi
 aligned= # a power of two
@@ -447,9 +447,9 @@ if [ -n "$blocks" ]; then
     # given twice, keeps alignments that the source or -falign-functions requests, but would enlarge what -Os packs.
     case " $* " in *align-all-functions* | *' -Os '* | *' -Oz '* | *' @'* | *' --config'*) ;; *) aligned=3 ;; esac
 elif [ -n "$profile" ]; then
-    if [ -n "$told" ] && [ "${HUGEALIGN_PLUGIN-}" != 0 ] && [ -f "$profile" ] && [ -r "$profile" ]; then
+    if [ -n "$receiver" ] && [ "${HUGEALIGN_PLUGIN-}" != 0 ] && [ -f "$profile" ] && [ -r "$profile" ]; then
         # In CCACHE_EXTRAFILES a colon ends a name.
-        case $through$profile in ccache*:*) ;; *) find_plugin "$told" "$through" ;; esac
+        case $through$profile in ccache*:*) ;; *) find_plugin "$receiver" "$through" ;; esac
     fi
     if [ -n "$plugin" ]; then
         :
@@ -679,9 +679,9 @@ chooses_linker() {
 
 # linker_of COMPILER WORD...: set $answer to the linker that this command would run, by its own account.
 linker_of() {
-    asked=$1
+    probed=$1
     shift
-    answer=$("$asked" '-###' "$@" 2>&1 </dev/null | sed -n 's/^ //p' | tail -n 1)
+    answer=$("$probed" '-###' "$@" 2>&1 </dev/null | sed -n 's/^ //p' | tail -n 1)
     case $answer in
         \"*) answer=${answer#?} answer=${answer%%\"*} ;; # clang
         */collect2\ *)
@@ -689,7 +689,7 @@ linker_of() {
                 *' -fuse-ld='*) answer=.${answer##* -fuse-ld=} answer=${answer%% *} ;;
                 *) answer= ;;
             esac
-            answer=$(path_of "ld$answer" "$asked" "$@")
+            answer=$(path_of "ld$answer" "$probed" "$@")
             ;;
         *) answer= ;;
     esac
@@ -699,7 +699,7 @@ linker_of() {
 # is one, see what would be run; a script that is given nothing to link may be something else than a compiler.
 sure=
 if [ -n "$shims" ] && [ -z "$shim" ] && chooses_linker "$compiler"; then
-    answer='' asked=''
+    answer='' probed=''
     case "$* " in
         *'.o '* | *'.a '* | *'.c '* | *'.cc '* | *'.cpp '* | *'.cxx '* | *'.C '* | *@*)
             linker_of "$compiler" "$shims" "$@"
@@ -707,7 +707,7 @@ if [ -n "$shims" ] && [ -z "$shim" ] && chooses_linker "$compiler"; then
     esac
     case $answer in
         '')
-            [ -z "$script" ] || [ -z "$asked" ] || {
+            [ -z "$script" ] || [ -z "$probed" ] || {
                 shims=
                 unusable "${compiler##*/}" 'it does not say which linker it runs' \
                     'put hugealign in front of the compiler that it runs, unless that is its own linker'

@@ -12,7 +12,7 @@ from hugealign.verification import rules
 from hugealign.verification.examine import examine
 from hugealign.verification.facts import Facts, read_facts
 from hugealign.verification.kernels import eligibility
-from hugealign.verification.result import FileReport, Placed
+from hugealign.verification.result import FileReport, PlacedOrder
 
 _PLACEMENT = ("HA002", "HA003", "HA004", "HA005", "HA007")
 _OF_THE_LINK = (*rules.LACK_WINDOWS, *rules.PLACEMENT, rules.DATA_IN_TEXT, "HA007", "HA024", "HA026")
@@ -91,16 +91,16 @@ def _laid_out(image: Image, broken: list[Diagnosis], policy: rules.Policy) -> li
     return [*left, rules.finding("HA031", image.text_segments[0], processor=image.processor)]
 
 
-def _placed(fd: int, facts: Facts) -> Placed | None:
+def _placed(fd: int, facts: Facts) -> PlacedOrder | None:
     note = facts.notes.build
     if note is None or not note.functions:
         return None
     from hugealign.elf.symbols import count_functions  # most files have no order
 
     try:
-        return Placed(note.functions, count_functions(fd, facts.image, note.hot_start, note.hot_end))
+        return PlacedOrder(note.functions, count_functions(fd, facts.image, note.hot_start, note.hot_end))
     except MalformedElfError:
-        return Placed(note.functions, None)
+        return PlacedOrder(note.functions, None)
 
 
 def _remaining(broken: list[Diagnosis], covered: Coverage, pages: str) -> list[Diagnosis]:

@@ -56,7 +56,7 @@ class Step(Record):
     passed: "Counter[str] | None" = None
 
 
-class Room:
+class TextLimit:
     """The bytes of text in all files that may become huge: *most*, None without a limit; *taken* is the sum so far."""
 
     def __init__(self, most: int | None) -> None:

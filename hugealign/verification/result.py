@@ -22,7 +22,7 @@ NEVER = "never"
 Key = tuple[str, str, str]
 
 
-class Placed(Record):
+class PlacedOrder(Record):
     """What became of the profile's order that a link received."""
 
     order: int
@@ -100,7 +100,7 @@ class FileReport(Record):
     """The level of the `hugealign fix` that made the file."""
     undoable: bool = False
     """Whether no other tool has changed its headers since that fix."""
-    order: Placed | None = None
+    order: PlacedOrder | None = None
     """What became of the profile's order that the link received."""
     accepted: tuple[Accepted, ...] = ()
     """The diagnoses that the baseline or the configuration accepts."""

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from hugealign.elf.symbols import Functions
-from hugealign.ordering.blocks import Laid
+from hugealign.ordering.blocks import KeptBlocks
 from hugealign_lab.placement import ordered
 from hugealign_lab.tracefile import Trace
 
@@ -18,9 +18,9 @@ def test_divided_functions_lie_closer() -> None:
     rows = [(start, 0, 24, 1) for start in starts]
     trace = cast("Trace", SimpleNamespace(description=description, block_rows=lambda: rows))
 
-    def offsets(laid: dict[int, Laid]) -> list[int]:
-        addresses = ordered(trace, 0, "order", program, [2, 0, 1], laid).addresses
+    def offsets(kept: dict[int, KeptBlocks]) -> list[int]:
+        addresses = ordered(trace, 0, "order", program, [2, 0, 1], kept).addresses
         return [address - min(addresses) for address in addresses]
 
     assert offsets({}) == [32, 64, 0]
-    assert offsets({2: Laid((0,), 24, ((0, 24, 0),), part=3)}) == [24, 48, 0]
+    assert offsets({2: KeptBlocks((0,), 24, ((0, 24, 0),), part=3)}) == [24, 48, 0]

@@ -69,7 +69,7 @@ def test_what_is_referred_to(build: str, tmp_path: Path) -> None:
     seen = References(path, functions)
 
     def made(name: str) -> set[str]:
-        return named(functions, seen.made(functions.by_name[name][0]))
+        return named(functions, seen.targets(functions.by_name[name][0]))
 
     assert made("where") == {"first", "second", "third"}  # all of the table whose address it takes
     assert made("first") == {"second"}  # the next one there
@@ -77,7 +77,7 @@ def test_what_is_referred_to(build: str, tmp_path: Path) -> None:
     assert made("taken") == {"lone"}
     assert made("calls") == set()
     assert made("named") == made("lone") == set()  # pointers that do not follow one another are not a table
-    assert named(functions, seen.had(functions.by_name["second"][0])) == {"first", "where"}
+    assert named(functions, seen.referrers(functions.by_name["second"][0])) == {"first", "where"}
 
 
 def test_what_cannot_be_read_refers_to_nothing(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_what_cannot_be_read_refers_to_nothing(tmp_path: Path) -> None:
 
     def count() -> int:
         seen = References(path, functions)
-        return sum(len(seen.made(index)) for index in range(len(functions)))
+        return sum(len(seen.targets(index)) for index in range(len(functions)))
 
     assert count() > 4
     path.write_bytes(whole[:100])  # cut short after its functions were read
@@ -131,7 +131,9 @@ def test_the_work_is_bounded(tmp_path: Path) -> None:
     )
     functions = read_functions(path)
     result: list[int] = []
-    assert steps(lambda: result.extend(References(path, functions).had(functions.by_name["first"][0]))) < 3_000_000
+    assert (
+        steps(lambda: result.extend(References(path, functions).referrers(functions.by_name["first"][0]))) < 3_000_000
+    )
     assert len(result) >= 300
 
 
@@ -146,4 +148,4 @@ def test_relocations_that_name_no_symbol(tmp_path: Path) -> None:
             struct.pack_into("<I", data, at + 12, 0xFFFFFFFF)
     path.write_bytes(data)
     seen = References(path, functions)
-    assert named(functions, seen.made(functions.by_name["where"][0])) == set()
+    assert named(functions, seen.targets(functions.by_name["where"][0])) == set()

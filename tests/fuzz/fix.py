@@ -102,7 +102,7 @@ def _check(fd: int, options: FixOptions) -> str:
     new, back = os.memfd_create("new"), os.memfd_create("back")
     try:
         try:
-            made = fix.made(fd, options)
+            made = fix.outcome(fd, options)
             if made.action == fix.NOTHING:
                 return "nothing to do"
             writing.compose(fd, new, made.output)
@@ -112,7 +112,7 @@ def _check(fd: int, options: FixOptions) -> str:
         if not made.plan.step:  # else `compose` has held addresses against the step
             assert_planned(fd, new, made.output)
             assert_same_addresses(read_image(fd), read_image(new), made.output.pieces)
-        writing.compose(new, back, fix.made(new, FixOptions(undo=True)).output)
+        writing.compose(new, back, fix.outcome(new, FixOptions(undo=True)).output)
         assert contents(back) == contents(fd), "undoing gives another file"
     finally:
         os.close(new)

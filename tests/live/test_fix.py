@@ -196,14 +196,14 @@ def test_file_that_changes_once_it_is_read_is_left_alone(
     way: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, other = place / "plain", (place / "plain").read_bytes() + bytes(1)
-    made = fixing.made
+    made = fixing.outcome
 
     def changing(*words: Any, **named: Any) -> Any:
         result = made(*words, **named)
         path.write_bytes(other)
         return result
 
-    monkeypatch.setattr(fixing, "made", changing)
+    monkeypatch.setattr(fixing, "outcome", changing)
     options = fixing.FixOptions(in_place=way != "output", output=str(place / "new") if way == "output" else None)
     with refused("file.changed"):
         fixing.fix(str(path), options)

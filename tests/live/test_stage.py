@@ -647,11 +647,11 @@ def test_code_is_not_searched_for_a_fix_that_gains_nothing(programs: Programs, m
 
     searched: list[int] = []
 
-    def made(fd: int, _: object) -> fix.Made:
+    def outcome(fd: int, _: object) -> fix.Outcome:
         searched.append(fd)
         raise RefusalError("fix.no-window")
 
-    monkeypatch.setattr(fix, "made", made)
+    monkeypatch.setattr(fix, "outcome", outcome)
     for path, searches in ((programs.good, 0), (programs.plain, 1)):
         with opened(str(path)) as fd:
             origin = copies.source(str(path), fd, copies.Fixes())

@@ -45,9 +45,9 @@ from hugealign.fixing.separation.dwarf_forms import (
     UNIT_TYPE,
     Abbreviation,
     Dialect,
-    OddError,
     Table,
     Unit,
+    UnknownFormError,
     behind,
     number,
 )
@@ -71,7 +71,7 @@ def find_addresses(sections: Mapping[str, Contents]) -> dict[str, "array[int]"]:
     search = _Search(sections)
     try:
         search.run()
-    except (OddError, IndexError, ValueError, struct.error, KeyError, OverflowError, RecursionError) as error:
+    except (UnknownFormError, IndexError, ValueError, struct.error, KeyError, OverflowError, RecursionError) as error:
         raise UnclearError(search.section) from error
     return search.places
 
@@ -111,7 +111,7 @@ class _Search(Tables):
     def _pay(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise OddError
+            raise UnknownFormError
 
     def _units(self) -> None:
         for start, data, offset_size in self.parts():
@@ -130,9 +130,9 @@ class _Search(Tables):
                 if self.section == ".debug_types":
                     at += 8 + offset_size
             else:
-                raise OddError
+                raise UnknownFormError
             if address_size != 8:
-                raise OddError
+                raise UnknownFormError
             dialect = self.dialect(version, offset_size)
             self._entries(start, data, at, Unit(dialect), self._table(abbreviations, dialect))
 
@@ -213,7 +213,7 @@ class _Search(Tables):
                     at += size
                 at += skip
         if at != end:
-            raise OddError
+            raise UnknownFormError
 
     def _first_entry(self, data: bytes, at: int, unit: Unit, pairs: list[tuple[int, int]]) -> None:
         """Read what the first entry of a unit, at *at*, says about the rest."""
@@ -260,7 +260,7 @@ class _Search(Tables):
                 last = -1
                 for note in ascending(noted):
                     if note >> 1 == last:
-                        raise OddError  # one list, relative to two bases
+                        raise UnknownFormError  # one list, relative to two bases
                     last = note >> 1
                     yield dialect, last, bool(note & 1)
 
@@ -318,7 +318,7 @@ class _Search(Tables):
                 return at
             addresses, numbers, described = entries[kind]
             if kind == OFFSET_PAIR and not based:
-                raise OddError  # addresses as LEB128, whose length would change
+                raise UnknownFormError  # addresses as LEB128, whose length would change
             for _ in range(addresses):
                 places.append(at)
                 at += 8
@@ -341,11 +341,11 @@ class _Search(Tables):
         if not bare:
             for start, part, _ in self.parts():
                 if number(part, 0, 2) != 5 or part[2] != 8 or part[3] or len(part) % 8 != 4:
-                    raise OddError
+                    raise UnknownFormError
                 places.extend(range(start + 4, start + len(part), 8))
             return
         for (at, headed), (end, _) in pairwise([*sorted(self._tables_of_addresses), (len(data), False)]):
             first = at + (0 if not headed else 16 if number(data, at, 4) == LONG else 8)
             if not 0 <= first <= end or (end - first) % 8:
-                raise OddError
+                raise UnknownFormError
             places.extend(range(first, end, 8))

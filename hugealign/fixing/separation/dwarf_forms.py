@@ -94,7 +94,7 @@ LOCATION_RUN = re.compile(
 )
 
 
-class OddError(Exception):
+class UnknownFormError(Exception):
     """The debug information has a form that is not understood."""
 
 
@@ -183,7 +183,7 @@ def lines_without_addresses(operands: bytes) -> "re.Pattern[bytes]":
     *operands* has the number of the first special operation, and how many operands each one before it takes.
     """
     if max(operands[1:], default=0) > 4:
-        raise OddError
+        raise UnknownFormError
     kinds = [b"[%s-\xff]" % re.escape(operands[:1]), _EXTENDED] if operands[0] else [_EXTENDED]
     for operation, count in enumerate(operands[1:], 1):
         taken = b".." if operation == _LNS_FIXED_ADVANCE_PC else _LEB * count

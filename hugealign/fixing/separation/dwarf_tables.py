@@ -25,7 +25,7 @@ from hugealign.fixing.separation.dwarf_forms import (
     OPERANDS,
     TLS,
     Dialect,
-    OddError,
+    UnknownFormError,
     after,
     lines_without_addresses,
     number,
@@ -96,7 +96,7 @@ class Tables:
         """Read an expression of *size* bytes at *at* of *data*, which is at *start* in the section."""
         places, end = self.places[self.section], at + size
         if end > len(data):
-            raise OddError
+            raise UnknownFormError
         while at < end:
             operation = GNU.get(data[at], data[at])
             at += 1
@@ -121,7 +121,7 @@ class Tables:
             else:
                 at = after(data, at, OPERANDS[operation])
         if at != end:
-            raise OddError
+            raise UnknownFormError
 
     def lines(self) -> None:
         """Read the line programs (6.2)."""
@@ -130,17 +130,17 @@ class Tables:
             version, at = number(data, 0, 2), 2
             if version == 5:
                 if data[at] != 8:
-                    raise OddError
+                    raise UnknownFormError
                 at += 2
             elif not 2 <= version <= 4:
-                raise OddError
+                raise UnknownFormError
             program = at + offset_size + number(data, at, offset_size)
             at += offset_size + (1 if version < 4 else 2) + 3  # lengths, default_is_stmt, line_base, line_range
             # opcode_base, then the number of operands of each standard opcode
             operands = data[at : at + data[at]]
             if operands not in runs:
                 if len(runs) == _KINDS:
-                    raise OddError
+                    raise UnknownFormError
                 runs[operands] = lines_without_addresses(operands)
             self._line_program(start, data, program, runs[operands])
 
@@ -151,22 +151,22 @@ class Tables:
                 at = passed.end()
                 continue
             if data[at]:
-                raise OddError
+                raise UnknownFormError
             size, at = read_one(data, at + 1)
             if size and data[at] == LNE_SET_ADDRESS:
                 if size != 9:
-                    raise OddError
+                    raise UnknownFormError
                 places.append(start + at + 1)
             at += size
         if at != end:
-            raise OddError
+            raise UnknownFormError
 
     def aranges(self) -> None:
         """Read the ranges of addresses by unit (6.1.2)."""
         for start, data, offset_size in self.parts():
             at = 2 + offset_size
             if data[at] != 8 or data[at + 1]:
-                raise OddError
+                raise UnknownFormError
             at += 2
             at += -(at + (4 if offset_size == 4 else 12)) % 16  # from where the part's length is
             self.places[".debug_aranges"].extend(range(start + at, start + len(data) - 15, 16))
@@ -178,11 +178,11 @@ class Tables:
             if number(data, 0, offset_size) == (1 << 8 * offset_size) - 1:  # common to several functions
                 version = data[at]
                 if version not in (1, 3, 4) or data[at + 1]:  # an augmentation
-                    raise OddError
+                    raise UnknownFormError
                 at += 2
                 if version == 4:
                     if data[at] != 8 or data[at + 1]:
-                        raise OddError
+                        raise UnknownFormError
                     at += 2
                 at = after(data, at, (-1, -1, 1 if version == 1 else -1))
             else:
@@ -210,7 +210,7 @@ class Tables:
             elif operation >> 6 == 2:  # of the others, only "offset" has an operand
                 _, at = read_one(data, at)
         if at != len(data):
-            raise OddError
+            raise UnknownFormError
 
     def index(self) -> None:
         """Read GDB's index; see its manual, "Index Section Format"."""
@@ -219,6 +219,6 @@ class Tables:
             return
         start, end = number(data, 12, 4), number(data, 16, 4)
         if not 4 <= number(data, 0, 4) <= 9 or not start <= end <= len(data) or (end - start) % 20:
-            raise OddError
+            raise UnknownFormError
         self.places[".gdb_index"].extend(range(start, end, 20))
         self.places[".gdb_index"].extend(range(start + 8, end, 20))

@@ -138,13 +138,13 @@ def _checked(image: Image, page_size: int) -> list[Segment]:
 
 def _alignment(image: Image, loads: Sequence[Segment], page_size: int) -> int:
     """Return the number of which the distance must be a multiple: every alignment that a reader may rely on."""
-    asked = [s.p_align for s in image.segments if s.p_type in (PT_LOAD, PT_TLS)]
-    asked += [s.sh_addralign for s in image.sections if s.sh_flags & SHF_ALLOC]
-    if odd := next((a for a in asked if a & (a - 1) or a > page_size), 0):
+    alignments = [s.p_align for s in image.segments if s.p_type in (PT_LOAD, PT_TLS)]
+    alignments += [s.sh_addralign for s in image.sections if s.sh_flags & SHF_ALLOC]
+    if odd := next((a for a in alignments if a & (a - 1) or a > page_size), 0):
         raise RefusalError("fix.segment-alignment", segment=loads[0].index, alignment=f"{odd:#x}")
     if loads[0].p_offset or loads[0].p_vaddr % page_size:
         raise RefusalError("fix.image-base", page_size=page_size)
-    return max(BASE_PAGE, *asked)
+    return max(BASE_PAGE, *alignments)
 
 
 def _break(image: Image, loads: Sequence[Segment], text: int) -> tuple[int, int]:

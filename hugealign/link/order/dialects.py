@@ -239,7 +239,7 @@ def _list(
 class Choices:
     """The sections that each of the functions *names* may be in, judged by the inputs' sections, which `add` collects.
 
-    *others*: the sections of some inputs cannot be known, so a function may be in any that compilers make.  *asked*
+    *others*: the sections of some inputs cannot be known, so a function may be in any that compilers make.  *requested*
     says of the name of a section whether a script of the user requests it: then it keeps its place.
     """
 
@@ -248,10 +248,10 @@ class Choices:
         names: "Collection[bytes]",
         others: bool = False,
         local: "Collection[bytes]" = (),
-        asked: "Callable[[bytes], object] | None" = None,
+        requested: "Callable[[bytes], object] | None" = None,
     ) -> None:
         self.others = others
-        self._asked = asked
+        self._requested = requested
         self.count = 0  # sections of functions
         self.copies = dict.fromkeys(local, 0)  # sections of local functions, whose names others may have
         self._missing = set(names)  # functions without a section of their own
@@ -281,13 +281,13 @@ class Choices:
             strange |= elsewhere.intersection(names)
         if b"".join(names).translate(None, _PLAIN):
             strange.update([name for name in names if name.translate(None, _PLAIN)])
-        if self._asked:
-            strange.update([name for name in names if self._asked(_OWN + name)])
+        if self._requested:
+            strange.update([name for name in names if self._requested(_OWN + name)])
         return strange
 
     def left(self, places: "Collection[tuple[bytes, bytes]]") -> list[tuple[bytes, bytes]]:
         """Return the *places*, object files with a section each, that no script of the user requests."""
-        return [place for place in places if not (self._asked and self._asked(place[1]))]
+        return [place for place in places if not (self._requested and self._requested(place[1]))]
 
     def of(self, name: bytes) -> list[bytes]:
         """Return the sections for the function *name*, none if the name has a special meaning to a linker.
@@ -295,7 +295,7 @@ class Choices:
         ``.text.unlikely.f`` holds f itself only if f has no other section; otherwise it holds f's cold part.
         """
         sections = self._of(name)
-        return [section for section in sections if not self._asked(section)] if self._asked else sections
+        return [section for section in sections if not self._requested(section)] if self._requested else sections
 
     def _of(self, name: bytes) -> list[bytes]:
         if (rest := name.translate(None, _PLAIN)) and _SPECIAL.intersection(rest):

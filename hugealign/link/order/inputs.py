@@ -69,9 +69,9 @@ class Sections:
         self,
         names: "Collection[bytes]",
         local: "Collection[bytes]" = (),
-        asked: "Callable[[bytes], object] | None" = None,
+        requested: "Callable[[bytes], object] | None" = None,
     ) -> None:
-        self.choices = Choices(names, local=local, asked=asked)
+        self.choices = Choices(names, local=local, requested=requested)
         self.objects: dict[tuple[bytes, bytes], list[tuple[bytes, bytes]]] = {}
 
     @property
@@ -97,7 +97,7 @@ def find(command: "Command", names: "Collection[bytes]", local: "Collection[tupl
 
     *local* are the functions, by name and source file, to look for by object too.
     """
-    sections = Sections(names, [name for name, _ in local], command.asked_for())
+    sections = Sections(names, [name for name, _ in local], command.requested_sections())
     sought: dict[bytes, list[bytes]] = {}
     for name, source in local:
         sought.setdefault(source.rpartition(b"/")[2], []).append(name)

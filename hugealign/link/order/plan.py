@@ -199,8 +199,8 @@ class OrderedLink(Record):
     def _can_place(self, piece: UnsplitObject) -> bool:
         if self.form == linkers.COPIES:
             return not piece.member
-        asked = self.job.command.asked_for()
-        return bool(piece.pattern()) and not (asked and asked(b".text"))
+        requested = self.job.command.requested_sections()
+        return bool(piece.pattern()) and not (requested and requested(b".text"))
 
     def note(self) -> bytes:
         """Return the note for the link: its version is 0, which no reader accepts, until `sign` completes it."""

@@ -10,7 +10,7 @@ from hugealign.code.calls import Calls
 from hugealign.code.references import References
 from hugealign.io.progress import silent
 from hugealign.io.units import printable
-from hugealign.ordering.blocks import Laid
+from hugealign.ordering.blocks import KeptBlocks
 from hugealign.ordering.order import Order, OrderOptions, carry, check_names, of_blocks, of_ran, parts
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted, sort
@@ -67,15 +67,15 @@ def order_of_trace(
         return of_ran(whole, OrderOptions(page_size=WINDOW, budget=budget, fill=fill), flow, build, warn)
     whole = replace(whole, matched=placeable(whole.matched, whole.functions))
     check_names(whole, force, warn)
-    ran, laid = (whole, None) if flow is None else of_blocks(whole, flow, warn)
-    problem = Problem(ran.matched, ran.functions, WindowRoom(WINDOW, budget.windows), parts=parts(laid))
+    ran, kept = (whole, None) if flow is None else of_blocks(whole, flow, warn)
+    problem = Problem(ran.matched, ran.functions, WindowRoom(WINDOW, budget.windows), parts=parts(kept))
     sequence = sort(ran.matched, ran.functions)
-    misses = _simulated(what_ran, laid, problem, sequence, processors, progress) if processors else None
+    misses = _simulated(what_ran, kept, problem, sequence, processors, progress) if processors else None
     if fill:
         code = ran.binary, whole.functions
         problem = replace(problem, fill=Calls(*code), references=References(*code))
     plan = of_sorted(problem, sequence, misses.chosen if misses else None)
-    return Order(ran, budget, plan, simulated(misses) if misses else None, laid)
+    return Order(ran, budget, plan, simulated(misses) if misses else None, kept)
 
 
 def _entries(cpu: Geometry) -> int:
@@ -85,7 +85,7 @@ def _entries(cpu: Geometry) -> int:
 
 def _simulated(
     traced: Traced,
-    laid: Mapping[int, Laid] | None,
+    kept: Mapping[int, KeptBlocks] | None,
     problem: Problem,
     sequence: Sorted,
     cpus: Sequence[Geometry],
@@ -97,7 +97,7 @@ def _simulated(
     layouts = []
     for count in range(min(most, rule.needed) + 1):  # more windows than needed change nothing
         order = [placed.index for placed in of_sorted(problem, sequence, count).placed]
-        placement = ordered(traced.trace, traced.file, "order", traced.ran.functions, order, laid)
+        placement = ordered(traced.trace, traced.file, "order", traced.ran.functions, order, kept)
         layouts.append((placement, range(count, most + 1 if count == rule.needed else count + 1)))
     done = simulate(
         traced.trace,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hugealign.elf.symbols import Functions
 from hugealign.elf.windows import align_down
 from hugealign.errors import HugealignError
-from hugealign.ordering.blocks import Laid
+from hugealign.ordering.blocks import KeptBlocks
 from hugealign.ordering.windows import alignment, place
 from hugealign_lab.tracefile import Trace
 
@@ -45,46 +45,46 @@ def ordered(
     name: str,
     functions: Functions,
     order: Sequence[int],
-    laid: Mapping[int, Laid] | None = None,
+    kept: Mapping[int, KeptBlocks] | None = None,
 ) -> Placement:
     """Return the placement of the blocks if a linker puts the functions *order* first, and the rest behind as it was.
 
     The text then begins on a window, with the sections that linkers put before functions (``.init``, ``.plt``).  Code
     between two functions stays with the first; code behind all functions stays there.  If the blocks of a function are
-    *laid* out, those that leave it lie where *order* puts them, or behind the order.
+    *kept* out, those that leave it lie where *order* puts them, or behind the order.
     """
-    laid = laid or {}
+    kept = kept or {}
     base = _text(trace, file)
     behind = functions.starts[-1] + functions.sizes[-1]
     starts, sizes = [*functions.starts, behind], [*functions.sizes, 0]
-    for index, blocks in laid.items():
+    for index, blocks in kept.items():
         sizes[index] = blocks.size
     owners = array("q")
     for address, number, size, _ in trace.block_rows():
         owner = bisect_right(starts, address) - 1 if number == file else -1
         owners.append(owner)
-        if owner >= 0 and owner not in laid:
+        if owner >= 0 and owner not in kept:
             sizes[owner] = max(sizes[owner], address + size - starts[owner])
     begin = align_down(base, WINDOW)
     end = begin + max(0, starts[0] - base)
     # Parts that leave functions are numbered after all functions, and lie behind the order if that has no place for
     # them.
     shift = 1  # for the code behind all functions
-    leaving = {blocks.part + shift: blocks.leaves for blocks in laid.values()}
+    leaving = {blocks.part + shift: blocks.leaves for blocks in kept.values()}
     order = [index + shift if index >= len(functions) else index for index in order]
     sequence = list(dict.fromkeys((*order, *leaving, *range(len(starts)))))
     all_starts, all_sizes = [*starts, *(1 for _ in leaving)], [*sizes, *leaving.values()]
-    placed = place(all_starts, all_sizes, sequence, end, alignment(functions, divided=bool(laid)))
+    placed = place(all_starts, all_sizes, sequence, end, alignment(functions, divided=bool(kept)))
     end = placed[-1] + all_sizes[sequence[-1]]
     moved = dict(zip(sequence, placed, strict=True))
     addresses = array("Q")
     for (address, number, _, _), owner in zip(trace.block_rows(), owners, strict=True):
         by = moved[owner] - starts[owner] if owner >= 0 else begin - base if number == file else 0
-        if owner in laid:
+        if owner in kept:
             offset = address - starts[owner]
-            to = laid[owner].at(offset)
+            to = kept[owner].at(offset)
             if to is None:
-                by = moved[laid[owner].part + shift] + laid[owner].apart(offset) - address
+                by = moved[kept[owner].part + shift] + kept[owner].apart(offset) - address
             else:
                 by = moved[owner] + to - address
         addresses.append(address + by + (number << REGION))

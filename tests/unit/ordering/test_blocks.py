@@ -11,7 +11,7 @@ from hugealign.elf.symbols import Functions
 from hugealign.orderfile import FILL, HOT
 from hugealign.ordering import knapsack, unseen
 from hugealign.ordering.blockruns import BlockRuns, _Places, count
-from hugealign.ordering.blocks import divided, laid, share_names
+from hugealign.ordering.blocks import divided, kept_blocks, share_names
 from hugealign.ordering.compose import compose
 from hugealign.ordering.problem import Problem, of_sorted
 from hugealign.ordering.sorting import Sorted
@@ -41,7 +41,7 @@ def flow(*runs: tuple[int, int], complete: bool = True) -> Flow:
 def test_what_did_not_run_leaves() -> None:
     seen = flow((0x1000, 0x1010), (0x1020, 0x1030))
     seen.jump(0x100F, 0x1020, 10)
-    result = laid(seen, {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 100, 1: 100}))
+    result = kept_blocks(seen, {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 100, 1: 100}))
     assert list(result) == [0]  # nothing is known of g but that it ran
     item = result[0]
     assert (item.numbers, item.size) == ((0, 1), 32)
@@ -49,7 +49,7 @@ def test_what_did_not_run_leaves() -> None:
 
 
 def test_a_run_through_blocks_counts_them_all() -> None:
-    result = laid(flow((0x1004, 0x1021)), {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))
+    result = kept_blocks(flow((0x1004, 0x1021)), {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))
     assert result[0].numbers == (0, 2, 1)
 
 
@@ -66,7 +66,7 @@ def test_who_comes_to_what_aligns_a_block_comes_to_the_block(way: str) -> None:
     if way == "return":
         seen.back(0x1020, 10)
         seen.run(0x1010, 0x1020, 10)
-    result = laid(seen, {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1}))[0]
+    result = kept_blocks(seen, {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1}))[0]
     assert 1 in result.numbers
     seen = flow()
     seen.run(0x1020, 0x1030, 7)
@@ -88,7 +88,9 @@ def test_of_blocks_at_one_address_all_but_the_last_are_empty() -> None:
 
 
 def test_what_aligns_a_block_moves_with_it() -> None:
-    result = laid(flow((0x1000, 0x1010), (0x1024, 0x1030)), {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1}))[0]
+    result = kept_blocks(
+        flow((0x1000, 0x1010), (0x1024, 0x1030)), {0x1000: ALIGNED}, functions("f", "g"), Matched({0: 1})
+    )[0]
     assert (result.numbers, result.size) == ((0, 1), 32)
     assert [result.at(offset) for offset in (0x1F, 0x20, 0x24, 0x2F, 0x30)] == [None, 16, 20, 31, None]
     assert result.leaves == 0x38 - 32
@@ -99,9 +101,9 @@ def test_single_addresses_leave_the_order_to_the_compiler() -> None:
     seen = Flow(complete=True)
     for block, times in zip(MAP[:3], (5, 7, 9), strict=True):
         seen.run(block.address, block.address + 1, times)
-    assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))[0].numbers == (0, 2, 1)
+    assert kept_blocks(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))[0].numbers == (0, 2, 1)
     seen.jump(0x100F, 0x1020, 5)
-    assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))[0].numbers == (0, 1, 2)
+    assert kept_blocks(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1}))[0].numbers == (0, 1, 2)
 
 
 def test_many_long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,16 +153,18 @@ def test_runs_are_counted_block_by_block(seed: int) -> None:
 
 
 def test_a_run_ends_with_its_function() -> None:
-    result = laid(flow((0x1020, 0x1050)), {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1, 1: 1}))
+    result = kept_blocks(
+        flow((0x1020, 0x1050)), {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1, 1: 1})
+    )
     assert set(result) == {0}
 
 
 def test_all_landing_pads_stay_or_none() -> None:
     more = [*MAP[:3], Block(5, 0x1030, 4, True), Block(6, 0x1034, 4, True)]
     seen = flow((0x1000, 0x1010), (0x1030, 0x1034))
-    assert laid(seen, {0x1000: more}, functions("f", "g"), Matched({0: 1}))[0].numbers == (0,)
+    assert kept_blocks(seen, {0x1000: more}, functions("f", "g"), Matched({0: 1}))[0].numbers == (0,)
     seen.run(0x1034, 0x1038, 1)
-    assert set(laid(seen, {0x1000: more}, functions("f", "g"), Matched({0: 1}))[0].numbers) == {0, 5, 6}
+    assert set(kept_blocks(seen, {0x1000: more}, functions("f", "g"), Matched({0: 1}))[0].numbers) == {0, 5, 6}
 
 
 @pytest.mark.parametrize(
@@ -174,39 +178,39 @@ def test_all_landing_pads_stay_or_none() -> None:
     ],
 )
 def test_left_whole(names: tuple[str, str], results: list[Block]) -> None:
-    assert not laid(flow((0x1000, 0x1030)), {0x1000: results}, functions(*names), Matched({0: 1}))
+    assert not kept_blocks(flow((0x1000, 0x1030)), {0x1000: results}, functions(*names), Matched({0: 1}))
 
 
 def test_functions_of_one_name_keep_the_same() -> None:
     """Clang's list does not tell them apart: what ran in one stays in the other."""
     names, both, runs = functions("f", "f"), {0x1000: MAP, 0x1040: OTHER}, [(0x1010, 0x1020), (0x1040, 0x1050)]
-    result = laid(flow((0x1000, 0x1010), *runs), both, names, Matched({0: 1, 1: 2}))
+    result = kept_blocks(flow((0x1000, 0x1010), *runs), both, names, Matched({0: 1, 1: 2}))
     assert {index: (item.numbers, item.size) for index, item in result.items()} == {
         0: ((0, 1, 2), 48),
         1: ((0, 1, 2), 16),
     }
-    alone = laid(flow((0x1000, 0x1010)), {0x1000: MAP}, names, Matched({0: 1}))
+    alone = kept_blocks(flow((0x1000, 0x1010)), {0x1000: MAP}, names, Matched({0: 1}))
     assert alone[0].numbers == (0,)  # what did not run may be divided
-    single = laid(flow((0x1000, 0x1010)), {0x1000: MAP, 0x1040: OTHER[:1]}, names, Matched({0: 1, 1: 1}))
+    single = kept_blocks(flow((0x1000, 0x1010)), {0x1000: MAP, 0x1040: OTHER[:1]}, names, Matched({0: 1, 1: 1}))
     assert list(single) == [0]  # a single block stays anyhow
 
 
 def test_functions_of_one_name_stay_whole() -> None:
     """If one of them ran and has no map, or could have run without being seen."""
     names = functions("f", "f")
-    assert not laid(flow((0x1000, 0x1010)), {0x1000: MAP}, names, Matched({0: 1, 1: 1}))
+    assert not kept_blocks(flow((0x1000, 0x1010)), {0x1000: MAP}, names, Matched({0: 1, 1: 1}))
     seen = Flow()
     seen.run(0x1004, 0x1005, 1_000_000)
-    assert not laid(seen, {0x1000: MAP}, names, Matched({0: 1_000_000}))
-    assert laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1_000_000}))
+    assert not kept_blocks(seen, {0x1000: MAP}, names, Matched({0: 1_000_000}))
+    assert kept_blocks(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: 1_000_000}))
 
 
 def test_functions_of_one_name_stay_whole_if_the_profile_is_of_another_build() -> None:
     """However complete: a function that is new can have the name, and be hot."""
     seen = flow((0x1000, 0x1010))
     names, counted = functions("f", "f"), count(seen, [(0, MAP)])
-    assert not laid(seen, {0x1000: MAP, 0x1040: OTHER}, names, Matched({0: 1}), counted=counted)
-    assert laid(seen, {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1}), counted=counted)
+    assert not kept_blocks(seen, {0x1000: MAP, 0x1040: OTHER}, names, Matched({0: 1}), counted=counted)
+    assert kept_blocks(seen, {0x1000: MAP, 0x1040: OTHER}, functions("f", "g"), Matched({0: 1}), counted=counted)
 
 
 def test_functions_of_one_name_are_told_apart_by_units() -> None:
@@ -217,18 +221,18 @@ def test_functions_of_one_name_are_told_apart_by_units() -> None:
     assert not share_names(both, functions("f", "g"), Matched({0: 1, 1: 2}))
     seen, matched = flow((0x1000, 0x1010), (0x1010, 0x1020), (0x1040, 0x1044)), Matched({0: 1, 1: 2})
     units = {"a.c": "src/a.c", "b.c": "src/b.c"}
-    result = laid(seen, both, names, matched, units)
+    result = kept_blocks(seen, both, names, matched, units)
     assert {index: (item.numbers, item.unit) for index, item in result.items()} == {
         0: ((0, 2), "src/a.c"),
         1: ((0,), "src/b.c"),
     }
     for less in ({"a.c": "src/a.c"}, {"a.c": "src/a.c", "b.c": "b c"}, {}):
-        assert [(item.numbers, item.unit) for item in laid(seen, both, names, matched, less).values()] == [
+        assert [(item.numbers, item.unit) for item in kept_blocks(seen, both, names, matched, less).values()] == [
             ((0, 2), "")
         ] * 2
     few = Flow()
     few.run(0x1004, 0x1005, 1_000_000)
-    alone = laid(few, {0x1000: MAP}, names, Matched({0: 1_000_000}), units)
+    alone = kept_blocks(few, {0x1000: MAP}, names, Matched({0: 1_000_000}), units)
     assert [(item.numbers, item.unit) for item in alone.values()] == [((0,), "src/a.c")]
 
 
@@ -240,7 +244,7 @@ def test_one_line_for_what_leaves_functions_of_one_name(monkeypatch: pytest.Monk
     more = [*OTHER, Block(2, 0x1050, 12, False)]
     result.sizes[1] = 0x1C
     matched = Matched({0: 2, 1: 1})
-    both = laid(flow((0x1000, 0x1010), (0x1040, 0x1044)), {0x1000: MAP, 0x1040: more}, result, matched)
+    both = kept_blocks(flow((0x1000, 0x1010), (0x1040, 0x1044)), {0x1000: MAP, 0x1040: more}, result, matched)
     small = replace(divided(result, both), text=1 << 20)
     for parts in ({0: 2, 1: 3}, {0: 2}, {}):
         problem = Problem(matched, small, WindowRoom(4096, 1), fill=Calls("/nowhere", result), parts=parts)
@@ -258,7 +262,7 @@ def test_samples_have_to_be_enough() -> None:
         seen.run(0x1004, 0x1005, times)
         if seen_once:
             seen.run(0x1020, 0x1021, seen_once)
-        result = laid(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: times}))
+        result = kept_blocks(seen, {0x1000: MAP}, functions("f", "g"), Matched({0: times}))
         assert bool(result) == enough
 
 
@@ -269,9 +273,9 @@ def test_a_function_that_is_only_entered_stays_whole() -> None:
     seen.run(0x1040, 0x1041, 10**6)
     seen.run(0x1043, 0x1044, 10**6)  # g leaves its first block
     both = {0x1000: MAP, 0x1040: OTHER}
-    assert list(laid(seen, both, functions("f", "g"), Matched({0: 1, 1: 1}))) == [1]
+    assert list(kept_blocks(seen, both, functions("f", "g"), Matched({0: 1, 1: 1}))) == [1]
     seen.complete = True
-    assert list(laid(seen, both, functions("f", "g"), Matched({0: 1, 1: 1}))) == [0, 1]
+    assert list(kept_blocks(seen, both, functions("f", "g"), Matched({0: 1, 1: 1}))) == [0, 1]
 
 
 @pytest.mark.parametrize(("broken", "few"), [(0, True), (1, True), (2, False)])
@@ -289,14 +293,14 @@ def test_exact_counts_need_no_thousands(broken: int, few: bool) -> None:
     seen.run(0x100F, 0x1010, 7)
     seen.run(0x1020, 0x1021, 7)
     seen.jump(0x100F, 0x1020, 7)
-    result = laid(seen, {0x1000: MAP, 0x2000: chain}, names, Matched({0: 1, 1: 1}))
+    result = kept_blocks(seen, {0x1000: MAP, 0x2000: chain}, names, Matched({0: 1, 1: 1}))
     assert (0 in result, 1 in result) == (few, True)
 
 
 def test_what_leaves_lies_behind_what_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     """As functions of their own, before what is only likely; that gets the room that they leave."""
     result = functions("f", "g")
-    item = laid(flow((0x1000, 0x1010)), {0x1000: MAP}, result, Matched({0: 100, 1: 5}))
+    item = kept_blocks(flow((0x1000, 0x1010)), {0x1000: MAP}, result, Matched({0: 100, 1: 5}))
     small = replace(divided(result, item), text=1 << 20)
     assert (small.names, small.sizes) == (["f", "g", "f.cold"], [16, 16, 0x28])
     rooms: list[int] = []

@@ -8,8 +8,8 @@ from hugealign.code.blockmap import Block
 from hugealign.elf.symbols import Functions
 from hugealign.errors import HugealignError
 from hugealign.ordering import carried as module
-from hugealign.ordering.blocks import laid
-from hugealign.ordering.carried import Pair, carried, digested, offset_in
+from hugealign.ordering.blocks import kept_blocks
+from hugealign.ordering.carried import BlockPair, carried, digested, offset_in
 from hugealign.ordering.order import carry
 from hugealign.ordering.partners import BlockKeys
 from hugealign.profile.debugfiles import DebugFiles
@@ -162,8 +162,8 @@ def test_local_functions_of_one_name_and_file_keep_their_order() -> None:
     }
     assert result.moved.whole == 0
     # By names alone clang's list would not tell one from another that was not there.
-    assert not laid(seen, ALIKE, repeated.functions, repeated.matched, counted=result.moved.counted)
-    assert laid(seen, ALIKE, ran.functions, ran.matched)
+    assert not kept_blocks(seen, ALIKE, repeated.functions, repeated.matched, counted=result.moved.counted)
+    assert kept_blocks(seen, ALIKE, ran.functions, ran.matched)
 
 
 @pytest.mark.usefixtures("alike")
@@ -280,7 +280,7 @@ def test_the_size_is_the_looser_key() -> None:
 
 
 def test_where_a_byte_lies_in_the_new_build() -> None:
-    pair = Pair(OLD[0x1000], [Block(0, 0x2000, 8, False), Block(1, 0x2008, 4, False)], {0: 0, 2: 1})
+    pair = BlockPair(OLD[0x1000], [Block(0, 0x2000, 8, False), Block(1, 0x2008, 4, False)], {0: 0, 2: 1})
     assert [offset_in(pair, at, 0x1000, 0x2000) for at in (0, 7, 8, 0x10, 0x13, 0x17, 0x18)] == [
         0, 7, None, 8, 11, 11, None,
     ]  # fmt: skip

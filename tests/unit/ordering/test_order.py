@@ -57,10 +57,10 @@ class Referring(References):
     def __init__(self, made: dict[int, list[int]]) -> None:
         self.by_user = made
 
-    def made(self, index: int) -> list[int]:
+    def targets(self, index: int) -> list[int]:
         return self.by_user.get(index, [])
 
-    def had(self, index: int) -> list[int]:
+    def referrers(self, index: int) -> list[int]:
         return [user for user, others in self.by_user.items() if index in others]
 
 
