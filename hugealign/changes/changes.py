@@ -149,10 +149,6 @@ def _machine() -> Iterator[Change]:
         yield _change("change.machine", state.path(), facts, undo_all, time=there.state.since, machine=there)
 
 
-def _disable_all(_: Change) -> None:
-    machine.disable_all()
-
-
 def _services() -> Iterator[Change]:
     names = {os.path.basename(path) for path in _units(f"{dropins.helper('')}*.service", dropins.MARK)}
     units = {name.removeprefix(dropins.helper("")).replace("\\x40", "@") for name in names}
@@ -163,10 +159,6 @@ def _services() -> Iterator[Change]:
         known = state.read()  # those of the whole machine are undone with it
     for unit in sorted(units.difference(known.services() if known else ())):
         yield _change("change.service", unit, {}, _run("hugealign", "disable", unit))
-
-
-def _disable(change: Change) -> None:
-    enable.disable(change.subject)
 
 
 def _units(pattern: str, mark: str) -> Iterator[str]:
@@ -286,10 +278,6 @@ def _drop(change: Change) -> None:
         raise DiagnosedError("store.not-removed", others=store.others(place))
 
 
-def _fixed() -> Iterator[Change]:
-    yield from _journaled(journal.FIXED, _fix_of, lambda path: ("hugealign", "fix", "--undo", path))
-
-
 def _fix_of(entry: Entry) -> Mapping[str, int | str] | None:
     """Return the facts of a fixed file; None if it no longer is one."""
     with opened(places.real(entry.path)) as fd:
@@ -299,10 +287,6 @@ def _fix_of(entry: Entry) -> Mapping[str, int | str] | None:
 
 def _restore(change: Change) -> None:
     fix(places.real(change.subject), FixOptions(undo=True, in_place=True, one_name=True))
-
-
-def _replaced() -> Iterator[Change]:
-    yield from _journaled(journal.REPLACED, _huge_of, lambda path: ("hugealign", "warm", "--undo", path))
 
 
 def _huge_of(entry: Entry) -> Mapping[str, int | str] | None:
@@ -323,11 +307,7 @@ def _cool(change: Change) -> None:
         raise DiagnosedError.of(diagnosis)
 
 
-def _journaled(
-    kind: str,
-    look: Callable[[Entry], Mapping[str, int | str] | None],
-    command: Callable[[str], Sequence[str]],
-) -> Iterator[Change]:
+def _journaled(kind: str, command: str, look: Callable[[Entry], Mapping[str, int | str] | None]) -> Iterator[Change]:
     """Yield the files of one *kind* that *look* still finds changed; take the others out of the journal.
 
     Raises UnreadableError.
@@ -344,7 +324,7 @@ def _journaled(
         if facts is None:
             gone.add(entry)
         else:
-            undoing = Remedy("undo", tuple(command(entry.path)))
+            undoing = Remedy("undo", ("hugealign", command, "--undo", entry.path))
             yield _change(f"change.{kind}", entry.path, facts, undoing, time=entry.time)
     with suppress(OSError, HugealignError):  # no journal, or it cannot be written
         # Look again, now that no other process is at work: what was about to be changed may have been changed since.
@@ -379,14 +359,14 @@ def _remove_cache(change: Change) -> None:
 
 
 #: The kinds of changes in the order of their undoing: those that would stage, fix or warm again come first.
-KINDS: dict[str, tuple[Callable[[], Iterator[Change]], Callable[[Change], None]]] = {
-    "change.machine": (_machine, _disable_all),
-    "change.service": (_services, _disable),
+KINDS: dict[str, tuple[Callable[[], Iterator[Change]], Callable[[Change], object]]] = {
+    "change.machine": (_machine, lambda _: machine.disable_all()),
+    "change.service": (_services, lambda change: enable.disable(change.subject)),
     "change.hook": (_hooks, _remove),
     "change.runtime": (_runtimes, _remove),
     "change.example": (_examples, _remove_example),
     "change.store": (_stores, _drop),
-    "change.fixed": (_fixed, _restore),
-    "change.replaced": (_replaced, _cool),
+    "change.fixed": (lambda: _journaled(journal.FIXED, "fix", _fix_of), _restore),
+    "change.replaced": (lambda: _journaled(journal.REPLACED, "warm", _huge_of), _cool),
     "change.cache": (_caches, _remove_cache),
 }

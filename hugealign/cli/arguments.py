@@ -5,6 +5,7 @@ import os
 import re
 import sys
 
+from hugealign.errors import NumberFormatError, UsageError
 from hugealign.io.numbers import decimal
 from hugealign.io.units import parse_page_size, printable
 from hugealign.settings import OWN
@@ -133,6 +134,14 @@ class _Form(argparse.Action):
 def add_form(add: "Callable[..., Any]", forms: "Sequence[str]", what: str) -> None:
     """Add ``--format``, which takes one of *forms*, text first, and ``json``; *what* is the help."""
     add("--format", action=_Form, choices=(*forms, "json"), default=forms[0], help=what)
+
+
+def number(text: str, where: str, *, most: int) -> int:
+    """Return the number *text*, from 0 to *most*, that is given at *where*.  Raises UsageError."""
+    try:
+        return decimal(text, most)
+    except NumberFormatError:
+        raise UsageError(f"{where}: {printable(text[:40])}: not a number from 0 to {most}") from None
 
 
 # argparse shows the names of these functions when they raise ValueError.

@@ -92,21 +92,16 @@ def prepared(command: str, args: "argparse.Namespace | None") -> tuple[str, Mapp
             huge, windows = sum(text.huge for text in counted), sum(text.windows for text in counted)
             lines[-1] = f"{huge} of {windows} windows huge in {len(counted)} files; {lines[-1]}"
     except (HugealignError, OSError) as error:
-        lines.append(f"{printable(command)}: {_not_prepared(command, error)}")
+        from hugealign.diagnosis.refusal import DiagnosedError, error_name, words
+
+        why = DiagnosedError("program.unchanged", error=error_name(error)) if isinstance(error, OSError) else error
+        lines.append(f"{printable(command)}: {words(command, why)}")
     except Exception as error:  # noqa: BLE001  # the command runs anyway
         lines.append(f"{printable(command)}: {type(error).__name__}: {printable(str(error))}")
     with contextlib.suppress(OSError):
         for line in lines:
             print(f"hugealign: {line}", file=sys.stderr, flush=True)
     return program, environ
-
-
-def _not_prepared(command: str, error: Exception) -> str:
-    """Return why the text of *command* stays as it is."""
-    from hugealign.diagnosis.refusal import DiagnosedError, error_name, words
-
-    failure = DiagnosedError("program.unchanged", error=error_name(error)) if isinstance(error, OSError) else error
-    return words(command, failure)
 
 
 def _line(text: "TextResult", verbose: bool) -> str:

@@ -17,7 +17,10 @@ def enable(args: argparse.Namespace) -> int:
     from hugealign.diagnosis import render
     from hugealign.machine import hold, machine, machine_policy, report
 
-    _check(args)
+    if args.units:
+        raise UsageError("--all is the whole machine: leave UNIT out, or name it in include = [...] of the policy")
+    if args.libs or args.file or args.now:
+        raise UsageError("--libs, --file and --now are for a UNIT: --all finds libraries itself, and restarts nothing")
     if args.hold:
         hold.hold(lambda diagnosis: messages.warning(f"{printable(diagnosis.subject)}: {render.text(diagnosis)}"))
         return 0
@@ -45,14 +48,6 @@ def enable(args: argparse.Namespace) -> int:
     else:
         output.show(report.lines(outcome, bound, every=args.verbose))
     return 1 if outcome.failed else 0
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Raise UsageError for options that are for a UNIT."""
-    if args.units:
-        raise UsageError("--all is the whole machine: leave UNIT out, or name it in include = [...] of the policy")
-    if args.libs or args.file or args.now:
-        raise UsageError("--libs, --file and --now are for a UNIT: --all finds libraries itself, and restarts nothing")
 
 
 def _policy(args: argparse.Namespace, policy: "Policy") -> "tuple[Policy, list[str]]":

@@ -5,9 +5,8 @@ import gc
 import sys
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_json, add_page_size, page_size
-from hugealign.errors import NumberFormatError, UsageError
-from hugealign.io.numbers import decimal
+from hugealign.cli.arguments import add_json, add_page_size, number, page_size
+from hugealign.errors import UsageError
 from hugealign.io.units import without_commands
 
 TYPE_CHECKING = False
@@ -103,10 +102,7 @@ def budget(args: argparse.Namespace) -> "Budget":
 
     if args.windows is None:
         return budget_of(args.cpu)
-    try:
-        return budget_of(windows=decimal(args.windows, MOST_WINDOWS))
-    except NumberFormatError:
-        raise UsageError(f"--windows: not a number from 0 to {MOST_WINDOWS}") from None
+    return budget_of(windows=number(args.windows, "--windows", most=MOST_WINDOWS))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -120,17 +116,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("order: no profile; example: hugealign order perf.data -b ./server")
     if not args.binary:
         args.binary = profiled.only_program("order", args.profiles)
-    _keep_inputs(args)
-    return _from_profiles(args)
-
-
-def _keep_inputs(args: argparse.Namespace) -> None:
     from hugealign.cli import output
 
     output.keep_apart({"-o": args.output}, [*args.profiles, args.binary, args.old_binary])
-
-
-def _from_profiles(args: argparse.Namespace) -> int:
     from hugealign.io.progress import Progress
     from hugealign.ordering.order import OrderOptions, order
 

@@ -4,11 +4,10 @@ import argparse
 import gc
 
 from hugealign.cli import messages, profiled
-from hugealign.cli.arguments import add_json, add_output, percentage
-from hugealign.errors import NumberFormatError, UsageError
-from hugealign.io.numbers import decimal
+from hugealign.cli.arguments import add_json, add_output, number, percentage
+from hugealign.errors import UsageError
 from hugealign.io.progress import Progress
-from hugealign.io.units import counted, printable
+from hugealign.io.units import counted
 
 EPILOG = """\
 examples:
@@ -116,11 +115,11 @@ def _merge(args: argparse.Namespace) -> int:
 
     weights = []
     for word in args.weight:
-        pattern, equals, number = word.rpartition("=")
+        pattern, equals, weight = word.rpartition("=")
         if not equals or not pattern:
             raise UsageError("--weight: not PATTERN=N, as in 'eu-*=3'")
-        weights.append((pattern, _number(number, "--weight", MOST_WEIGHT)))
-    cap = None if args.cap is None else _number(args.cap, "--cap", _MOST)
+        weights.append((pattern, number(weight, "--weight", most=MOST_WEIGHT)))
+    cap = None if args.cap is None else number(args.cap, "--cap", most=_MOST)
     options = MergeOptions(weights, cap, args.keep_going)
     with Progress("hugealign: profile merge") as progress:
         merged = merge_counts(progress.over(args.files), options, warn=messages.warning)
@@ -145,13 +144,6 @@ def _drift(args: argparse.Namespace) -> int:
     report = drift.Report(drifted, args.threshold / 100)
     output.write(documents.text(report) if args.json else drift.text(report), None, utf8=args.json)
     return int(report.out_of_date)
-
-
-def _number(text: str, option: str, most: int) -> int:
-    try:
-        return decimal(text, most)
-    except NumberFormatError:
-        raise UsageError(f"{option}: {printable(text[:40])}: not a number from 0 to {most}") from None
 
 
 def _write(data: bytes, path: str | None) -> None:

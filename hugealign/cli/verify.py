@@ -5,9 +5,17 @@ import os
 import sys
 
 from hugealign.cli import messages
-from hugealign.cli.arguments import FAIL_ON, StrictParser, add_form, add_json, add_output, add_page_size, page_size
-from hugealign.errors import NumberFormatError, UsageError
-from hugealign.io.numbers import decimal
+from hugealign.cli.arguments import (
+    FAIL_ON,
+    StrictParser,
+    add_form,
+    add_json,
+    add_output,
+    add_page_size,
+    number,
+    page_size,
+)
+from hugealign.errors import UsageError
 from hugealign.io.units import parse_size
 from hugealign.settings import DEFAULT_MIN_TEXT, OWN
 
@@ -142,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
     policy = Policy(
         page_size(*config.chosen("page-size", args.page_size)),
         parse_size(*least) if (least := config.chosen("min-text", args.min_text)).value else OWN,
-        _number(*config.chosen("min-windows", args.min_windows, "0")),
+        number(*config.chosen("min-windows", args.min_windows, "0"), most=_MOST_WINDOWS),
     )
     jobs = parse_jobs(*config.chosen("jobs", args.jobs, "1"))
     unpacked = config.chosen("max-unpacked", args.max_unpacked)
@@ -178,13 +186,6 @@ def _baseline(path: str, where: str) -> "Baseline":
     from hugealign.verification.baseline import read  # json, which takes 3 ms to load
 
     return read(path, where)
-
-
-def _number(value: str, where: str) -> int:
-    try:
-        return decimal(value, _MOST_WINDOWS, where)
-    except NumberFormatError as error:
-        raise UsageError(str(error)) from error
 
 
 def _configuration(args: argparse.Namespace) -> "Configuration":

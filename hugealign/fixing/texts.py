@@ -97,7 +97,7 @@ def executable(loads: Sequence[Segment], texts: Sequence[JoinedText]) -> int:
 def _runs(loads: Sequence[Segment], page_size: int) -> Iterator[range]:
     """Yield runs of segments that become one text: executable ones in one window, with read-only ones between them."""
     run = range(0)
-    for i in _texts(loads):
+    for i in (i for i, segment in enumerate(loads) if segment.p_flags & PF_X):
         between = all(is_read_only(s) for s in loads[run.stop : i])
         if run and between and page_end(loads[run[-1]]) > align_down(loads[i].p_vaddr, page_size):
             run = range(run.start, i + 1)
@@ -161,7 +161,3 @@ def divisible(section: Section) -> bool:
     return section.sh_type == SHT_RELA or (
         section.sh_type == SHT_PROGBITS and section.name.startswith(_DIVISIBLE_NAMES)
     )
-
-
-def _texts(loads: Sequence[Segment]) -> list[int]:
-    return [i for i, segment in enumerate(loads) if segment.p_flags & PF_X]

@@ -2,7 +2,7 @@
 
 from hugealign import orderfile
 from hugealign.elf.machines import page_size_of
-from hugealign.elf.notes import BuildNote, read_notes
+from hugealign.elf.notes import read_notes
 from hugealign.errors import HugealignError
 from hugealign.io.descriptors import file_at
 from hugealign.io.units import printable
@@ -24,7 +24,8 @@ def heat_map(ran: Ran, page_size: int, order: str | None = None) -> Map:
     budget, page_size = budget_for(ran), page_size_of(ran.functions.image.machine, page_size)
     options = OrderOptions(page_size=page_size, budget=budget)
     plan = of_ran(ran, options).plan if order is None else _planned(ran, page_size, budget, order)
-    note = _note(ran)
+    with file_at(ran.binary) as fd:
+        note = read_notes(fd, ran.functions.image).build
     try:
         layouts = before(ran.functions, ran.matched, page_size, note), after(ran.functions, ran.matched, plan)
     except HugealignError as error:
@@ -37,8 +38,3 @@ def _planned(ran: Ran, page_size: int, budget: Budget, path: str) -> WindowPlan:
     indices = list(dict.fromkeys(named.indices(order, path, ran.functions, ran.binary)))
     problem = Problem(ran.matched, ran.functions, WindowRoom(page_size, budget.windows))
     return of_sorted(problem, Sorted(indices), named.windows(order))
-
-
-def _note(ran: Ran) -> BuildNote | None:
-    with file_at(ran.binary) as fd:
-        return read_notes(fd, ran.functions.image).build

@@ -5,7 +5,7 @@ its samples are spread evenly over its bytes.  Cells are integers, in small part
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 
@@ -200,8 +200,5 @@ def spread(
                 row.heat[number] += samples * PARTS * (until - start) // size - samples * PARTS * (at - start) // size
                 at = until
     for row, shares in zip(rows, begun, strict=True):
-        row.hottest = _named(nlargest(_HOTTEST, shares, key=lambda pair: (pair[0], -pair[1])), functions)
-
-
-def _named(shares: Iterable[tuple[int, int]], functions: Functions) -> list[tuple[str, int]]:
-    return [(functions.names[index] or f"@{functions.starts[index]:x}", samples) for samples, index in shares]
+        hottest = nlargest(_HOTTEST, shares, key=lambda pair: (pair[0], -pair[1]))
+        row.hottest = [(functions.names[i] or f"@{functions.starts[i]:x}", samples) for samples, i in hottest]

@@ -58,7 +58,8 @@ def _lines(order: Order) -> Iterator[str]:
     for path, form in ran.sources:
         yield f"profile  {printable(path)}: {form}"
     share = _percent(matched.hits, matched.total)
-    yield f"matched  {share} of {matched.total} {ran.unit} in {printable(ran.binary)}, {_elsewhere(matched)}"
+    elsewhere = f"{matched.foreign} in other files" if matched.foreign else "none known to be in other files"
+    yield f"matched  {share} of {matched.total} {ran.unit} in {printable(ran.binary)}, {elsewhere}"
     if carried := order.carried:
         before = printable(carried.before)
         yield f"old      found {carried.kept} of the {counted(carried.ran, 'function')} that ran in {before}"
@@ -125,10 +126,6 @@ def _table(plan: WindowPlan, matched: Matched, missed: unseen.Missed | None) -> 
     yield f"   all        {used:>9}  {filled:>9}  {len(plan.placed):9}  {_percent(so_far, matched.hits):>8}"
     if missed:
         yield "samples: share of all samples; estimate: at least this cumulative share of all that runs"
-
-
-def _elsewhere(matched: Matched) -> str:
-    return f"{matched.foreign} in other files" if matched.foreign else "none known to be in other files"
 
 
 def _missed(missed: unseen.Missed, matched: Matched) -> str:

@@ -78,7 +78,8 @@ def check(image: "Image", policy: Policy) -> "list[Diagnosis]":
     placed: list[Diagnosis] = []
     large = coverage(image, policy.page_size).text >= policy.min_text
     if large:
-        data = _data_sections(image)
+        data = [s for s in image.sections if s.sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC and s.sh_size]
+        data.sort(key=lambda section: section.sh_addr)
         for segment in texts:
             placed += _placement(image, segment, policy)
             placed += _among(segment, data)
@@ -180,11 +181,6 @@ def _placement(image: "Image", segment: "Segment", policy: Policy) -> "Iterator[
         if at < last and until > first:
             yield finding("HA005", segment, other=other.index, other_flags=other.flags)
             break  # one is enough: a hostile file has 1,170 in each other's windows
-
-
-def _data_sections(image: "Image") -> "list[Section]":
-    data = [s for s in image.sections if s.sh_flags & (SHF_ALLOC | SHF_EXECINSTR) == SHF_ALLOC and s.sh_size]
-    return sorted(data, key=lambda section: section.sh_addr)
 
 
 def _among(segment: "Segment", data: "list[Section]") -> "Iterator[Diagnosis]":

@@ -281,14 +281,10 @@ def _check_symbols(old: _File, new: _File, tables: tuple[Section, Section], step
             section, of_thread = first >> 48, first >> 32 & 15 == elf.STT_TLS
             if was == now:
                 still = not was or of_thread or not moved.get(section)
-                if not still and (section or step(was) != was) and _inside(was, bounds[section]):
+                if not still and (section or step(was) != was) and bounds[section][0] <= was <= bounds[section][1]:
                     _fail("symbol", was)
             elif of_thread or (now - was != moved.get(section, step(was) - was) and now != step(was)):
                 _fail("symbol", was)
-
-
-def _inside(value: int, bounds: tuple[int, int]) -> bool:
-    return bounds[0] <= value <= bounds[1]
 
 
 def _check_bytes(old: _File, new: _File, section: Section, step: Step) -> None:

@@ -256,21 +256,17 @@ class _Search:
         return [(self._first, self._first + headers), *((s.sh_addr, s.sh_addr + s.sh_size + 1) for s in sections)]
 
     def _is_harmless(self, place: int) -> bool:
-        """Return whether nothing reads the four bytes at *place* as data."""
-        return self._is_code(place) or self._is_unused(place)
-
-    def _is_unused(self, place: int) -> bool:
-        return bool(self._proof and self._proof.is_unused(place))
-
-    def _is_code(self, place: int) -> bool:
-        """Return whether the four bytes at *place* are proven to be code, which `code_x86` then judges."""
+        """Return whether nothing reads the four bytes at *place* as data: they are unused, or code (`code_x86`)."""
         at = place
         while at < place + 4:
             instruction = self._proven(at)
             if not instruction:
-                return False
+                return self._is_unused(place)
             at = instruction.address + len(instruction.code)
         return True
+
+    def _is_unused(self, place: int) -> bool:
+        return bool(self._proof and self._proof.is_unused(place))
 
 
 def _unknown(data: bytes, order: str, alignment: int) -> Iterator[tuple[int, int]]:
