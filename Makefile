@@ -107,8 +107,7 @@ bench: setup ## benchmarks: ratios, side by side
 	$(PYTHON) -m lab.bench.peers --write docs/measured
 
 rules: ## write docs/reference/rules.md
-	@$(FIND_PYTHON); exec "$$python" -c 'from pathlib import Path; from hugealign.diagnosis import catalogue; \
-	  Path("docs/reference/rules.md").write_text(catalogue.markdown(), encoding="utf-8")'
+	@$(FIND_PYTHON); exec "$$python" packaging/rules.py
 
 docs: setup rules ## write rules.md and docs/reference/api.md, renew the samples, and write docs/measured/links.md from a run of the link tests
 	$(PYTHON) -m tests.api >docs/reference/api.md

@@ -21,15 +21,6 @@ ERROR, WARNING, NOTE = SEVERITIES = ("error", "warning", "note")
 #: The area of the rules of `hugealign verify`.
 RULES = "HA"
 
-_MARKDOWN_HEAD = """\
-# Diagnoses
-
-What each diagnosis means, which behaviour of the kernel or the loader it rests on, and what to do about it. `hugealign
-explain HA004` prints the same. The codes HA001, HA002 … are the rules of `hugealign verify`: an error fails the check,
-a warning or a note only on request (`hugealign verify --help`). Written by `make rules` from
-`hugealign/diagnosis/explain`.
-"""
-
 
 class Row(Record):
     """What the catalogue holds for a code.
@@ -152,25 +143,3 @@ def page(code: str) -> str:
     if entry.source:
         parts.append(textwrap.fill(f"Rests on: {entry.source}.", _WIDTH, break_on_hyphens=False))
     return "\n\n".join(part for part in parts if part)
-
-
-def markdown() -> str:
-    """Return docs/reference/rules.md: the pages of all codes, by area."""
-    lines = [_MARKDOWN_HEAD]
-    every = codes()
-    for name in dict.fromkeys(map(area, every)):
-        here = [code for code in every if area(code) == name]
-        lines += [f"## {name}", "", "| code | severity | |", "|---|---|---|"]
-        lines += [f"| [{code}](#{_anchor(code)}) | {row(code).severity} | {row(code).title} |" for code in here]
-        for code in here:
-            entry = row(code)
-            title = f"**{entry.title[0].upper()}{entry.title[1:]}** ({entry.severity})"
-            parts = [f"### {code}", title, entry.page, f"Rests on: {entry.source}." if entry.source else ""]
-            lines += ["", "\n\n".join(part for part in parts if part)]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _anchor(code: str) -> str:
-    """Return the fragment that GitHub and MyST give the heading of *code*."""
-    return code.lower().replace(".", "")
