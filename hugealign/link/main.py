@@ -11,7 +11,6 @@ from hugealign.errors import HugealignError
 from hugealign.link import estimate, linkers, running
 from hugealign.link.attempt import Attempt, Output, Recipe, laid_out, load_checks, plain, read_output
 from hugealign.link.job import Job, LeftAlone, state, understand
-from hugealign.records import Record
 from hugealign.settings import Settings, from_environ
 
 #: The note about a link without our layout, and where to read more.
@@ -31,24 +30,19 @@ if TYPE_CHECKING:
 ONCE = "once"
 
 
-class LinkProgress:
-    """The progress of a link, for the handler of our own failures: *linked* once its *output* is final.
+class LinkReport:
+    """How far a link has come, and what to print about it on stderr.
 
-    *messages* are those of the linker that counts; *shortfall* is the line about the layout, empty if all is well.
+    *linked*: its *output* is final.  *messages* are those of the linker that counts; *shortfall* is the line about the
+    layout, empty if all is well.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, debugging: bool) -> None:
+        self.debugging = debugging
         self.linked = False
         self.output = "a.out"
         self.messages = b""
         self.shortfall = ""
-
-
-class Console(Record):
-    """Messages about one *output*, on stderr."""
-
-    output: str
-    debugging: bool
 
     def warn(self, message: str) -> None:
         """Print one line."""
@@ -69,7 +63,7 @@ class Console(Record):
         running.say(kind, f"{printable(self.output)}: {printable(message)}")
 
 
-def link(real: str, arguments: list[str], settings: Settings, started: str, progress: LinkProgress) -> int:
+def link(real: str, arguments: list[str], settings: Settings, started: str, report: LinkReport) -> int:
     """Do the link and return its exit status.  Does not return if there is nothing to check.
 
     *started* names the recipe with which sh/shim.sh has already started the link, empty if it has not.
@@ -78,20 +72,19 @@ def link(real: str, arguments: list[str], settings: Settings, started: str, prog
     kind, _, once = started.partition(":")
     if kind == ONCE:
         started, job = "", LeftAlone(job.output, f"{once} can be read only once")
-    progress.output = job.output
-    console = Console(job.output, settings.debug)
+    report.output = job.output
     before = () if started else state(job.output)  # the linker may have begun before we looked
-    status = _link(job, [real, *arguments], settings, started, progress, console)
+    status = _link(job, [real, *arguments], settings, started, report)
     if isinstance(job, Job):
         settings = job.with_users_page_size().settings
     elif job.excluded:
         return status
     if status == 0 and settings.check == "error" and (reason := check_output(job.output, settings, before)):
-        console.error(progress.shortfall or reason)
+        report.error(report.shortfall or reason)
         os.unlink(job.output)
         return 1
-    if progress.shortfall:
-        console.warn(progress.shortfall)
+    if report.shortfall:
+        report.warn(report.shortfall)
     return status
 
 
@@ -107,73 +100,54 @@ def check_output(path: str, settings: Settings, before: tuple[int, ...]) -> str:
     return failure(path, settings)
 
 
-def _link(
-    job: Job | LeftAlone,
-    plainly: list[str],
-    settings: Settings,
-    started: str,
-    progress: LinkProgress,
-    console: Console,
-) -> int:
+def _link(job: Job | LeftAlone, plainly: list[str], settings: Settings, started: str, report: LinkReport) -> int:
     """Lay the *job* out if it is one, else link *plainly*."""
     if started:
         load_checks()  # while the linker runs
         first = running.started()
         if isinstance(job, Job):
             job = job.changed(before=())
-            return _laid_out(job, Recipe(linkers.named(started)), progress, console, first=first)
+            return _laid_out(job, Recipe(linkers.named(started)), report, first=first)
     if not isinstance(job, Job):
-        return _left_alone(job, plainly, job.reason, settings, progress, console)
+        return _left_alone(job, plainly, job.reason, settings, report)
     linker = linkers.identify(job.real) or linkers.identify(job.real, _version(job.real))
     if linker is None or linker.name not in job.machine.linkers:
         known = linker and f"hugealign has no layout for {job.machine.name} by {linker.name}"
-        return _left_alone(job, plainly, known or "the linker cannot be identified", settings, progress, console)
+        return _left_alone(job, plainly, known or "the linker cannot be identified", settings, report)
     job = job.with_users_page_size()
     small = estimate.code_bytes(job.command, settings.min_text) < settings.min_text
     if small:
         run = plain(job)
         if run.status or (reason := _reason_for_plain(job, read_output(job))):
-            console.debug(f"left alone: {f'the linker failed: status {run.status}' if run.status else reason}")
+            report.debug(f"left alone: {f'the linker failed: status {run.status}' if run.status else reason}")
             return run.status
-    recipe = Recipe(linker, _order(job, linker, console))
-    return _laid_out(job, recipe, progress, console, quiet=small)
+    recipe = Recipe(linker, _order(job, linker, report))
+    return _laid_out(job, recipe, report, quiet=small)
 
 
-def _left_alone(
-    job: Job | LeftAlone,
-    plainly: list[str],
-    reason: str,
-    settings: Settings,
-    progress: LinkProgress,
-    console: Console,
-) -> int:
+def _left_alone(job: Job | LeftAlone, plainly: list[str], reason: str, settings: Settings, report: LinkReport) -> int:
     """Link *plainly*, because of *reason*; note it if the output has text that is worth windows, and lacks them."""
-    console.debug(f"left alone: {reason}")
+    report.debug(f"left alone: {reason}")
     excluded = isinstance(job, LeftAlone) and job.excluded
     if excluded or settings.check == "off" or (os.path.exists(job.output) and not os.path.isfile(job.output)):
         running.become(plainly)
     before = state(job.output)
     status = running.spawn(plainly, False, load_checks).status
-    progress.linked = True
+    report.linked = True
     if status == 0 and before != state(job.output):
         from hugealign.link.check import lacks_windows
 
         if lacks_windows(job.output, settings):
-            progress.shortfall = f"{_PLAINLY}: {reason}{_MORE}"
+            report.shortfall = f"{_PLAINLY}: {reason}{_MORE}"
     return status
 
 
 def _laid_out(
-    job: Job,
-    recipe: Recipe,
-    progress: LinkProgress,
-    console: Console,
-    quiet: bool = False,
-    first: "LinkerRun | None" = None,
+    job: Job, recipe: Recipe, report: LinkReport, quiet: bool = False, first: "LinkerRun | None" = None
 ) -> int:
     """Link by *recipe*, unless *first* did; *quiet* if an earlier plain link has printed the linker's messages."""
-    if console.debugging:
-        console.debug(f"{job.real} as {recipe.linker.name}: {' '.join(_words(job, recipe.linker))}")
+    if report.debugging:
+        report.debug(f"{job.real} as {recipe.linker.name}: {' '.join(_words(job, recipe.linker))}")
     from hugealign.link.check import broken
 
     attempts = [laid_out(job, recipe, first)]
@@ -183,20 +157,20 @@ def _laid_out(
     attempt = attempts[-1]
     if attempt.run.status:
         runs = [attempt.run for attempt in attempts]
-        why = lambda: f"the linker said: {running.complaint(runs, progress.messages)}"  # noqa: E731
-        return _with_less(job, recipe, progress, console, quiet, why)
+        why = lambda: f"the linker said: {running.complaint(runs, report.messages)}"  # noqa: E731
+        return _with_less(job, recipe, report, quiet, why)
     if reason := _reason_for_plain(job, attempt.output):
-        console.debug(f"left alone: {reason}")
+        report.debug(f"left alone: {reason}")
         return plain(job, capture=quiet).status
-    guarded = _guarded(job, recipe, attempt, progress, quiet)
+    guarded = _guarded(job, recipe, attempt, report, quiet)
     if isinstance(guarded, int):
         return guarded
     if guarded.output and (reason := broken(guarded.output.image)):
-        return _with_less(job, recipe, progress, console, quiet, lambda: reason)
-    progress.linked, progress.messages = True, guarded.run.stderr
+        return _with_less(job, recipe, report, quiet, lambda: reason)
+    report.linked, report.messages = True, guarded.run.stderr
     if not quiet:
         guarded.run.forward()
-    return _finish(job, recipe, guarded, progress, console)
+    return _finish(job, recipe, guarded, report)
 
 
 def _words(job: Job, linker: linkers.Linker) -> list[str]:
@@ -206,27 +180,25 @@ def _words(job: Job, linker: linkers.Linker) -> list[str]:
     return [*linker.arguments(["..."], size, linkers.PAD_OBJECT, script), *linker.base(job.command, size, job.machine)]
 
 
-def _with_less(
-    job: Job, recipe: Recipe, progress: LinkProgress, console: Console, quiet: bool, why: "Callable[[], str]"
-) -> int:
+def _with_less(job: Job, recipe: Recipe, report: LinkReport, quiet: bool, why: "Callable[[], str]") -> int:
     """Link with less than *recipe*, in the end plainly, and warn *why*."""
     what = "linked without an order" if recipe.order else _PLAINLY
     if recipe.order:
-        status = _laid_out(job, recipe.changed(order=None), progress, console, quiet)
+        status = _laid_out(job, recipe.changed(order=None), report, quiet)
     else:
         # With its stderr closed a linker may end differently (mold does), so we print nothing either.
         run = plain(job, capture=quiet or os.get_inheritable(2))
         if not quiet:
             run.forward()
-        status, progress.messages = run.status, run.stderr
+        status, report.messages = run.status, run.stderr
     if status == 0 and recipe.order:
-        console.warn(f"{what}, because with it {why()}")
+        report.warn(f"{what}, because with it {why()}")
     elif status == 0:
-        progress.shortfall = f"{what}, because with it {why()}{_MORE}"
+        report.shortfall = f"{what}, because with it {why()}{_MORE}"
     return status
 
 
-def _guarded(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress, quiet: bool) -> Attempt | int:
+def _guarded(job: Job, recipe: Recipe, attempt: Attempt, report: LinkReport, quiet: bool) -> Attempt | int:
     """Return an attempt no less guarded than the plain link; the status of that link if there is no such attempt."""
     from hugealign.elf.guards import LOSSES, weaker
     from hugealign.link.check import doubtful
@@ -247,11 +219,11 @@ def _guarded(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress,
     if not quiet:
         run.forward()
     loss = LOSSES.get(reason, "it would be guarded less")
-    progress.shortfall = f"{_PLAINLY}, because with it {loss}{_MORE}"
+    report.shortfall = f"{_PLAINLY}, because with it {loss}{_MORE}"
     return run.status
 
 
-def _finish(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress, console: Console) -> int:
+def _finish(job: Job, recipe: Recipe, attempt: Attempt, report: LinkReport) -> int:
     """Free disk blocks of zeros, print the messages about the output, and return the exit status."""
     from hugealign.elf import edit
     from hugealign.link.check import shortfall
@@ -261,30 +233,30 @@ def _finish(job: Job, recipe: Recipe, attempt: Attempt, progress: LinkProgress, 
         return attempt.run.status
     image = attempt.output.image
     for note in attempt.notes:
-        console.debug(note)
+        report.debug(note)
     if attempt.complaint:
-        console.warn(attempt.complaint)
+        report.warn(attempt.complaint)
     if linker.wastes(job.machine):
         edit.dig_holes(job.command.output, image, linker.padded, linker.lead_section)
-    progress.shortfall = shortfall(image, linker, job.settings)
+    report.shortfall = shortfall(image, linker, job.settings)
     return 0
 
 
-def _order(job: Job, linker: linkers.Linker, console: Console) -> "OrderedLink | None":
+def _order(job: Job, linker: linkers.Linker, report: LinkReport) -> "OrderedLink | None":
     """Return the profile's order for this link; None if there can be none, with a warning that says why."""
     if not job.settings.profile:
         return None
     from hugealign.link.order import plan
 
     if job.command.ordered:
-        console.warn("linked without the order of HUGEALIGN_PROFILE: the command line has one of its own")
+        report.warn("linked without the order of HUGEALIGN_PROFILE: the command line has one of its own")
     elif not (form := linker.order_form(job.machine)):
-        console.warn(f"linked without an order, which {linker.name} cannot make; use -fuse-ld=lld or -fuse-ld=bfd")
+        report.warn(f"linked without an order, which {linker.name} cannot make; use -fuse-ld=lld or -fuse-ld=bfd")
     else:
         try:
             return plan.read(form, linker, job)
         except HugealignError as error:
-            console.warn(f"linked without an order: {error}; make one: hugealign order PROFILE -b PROGRAM -o FILE")
+            report.warn(f"linked without an order: {error}; make one: hugealign order PROFILE -b PROGRAM -o FILE")
     return None
 
 
@@ -316,20 +288,20 @@ def main(argv: list[str]) -> "NoReturn":
     except HugealignError as error:
         running.say("error", str(error))
         os._exit(125)
-    progress = LinkProgress()
+    report = LinkReport(settings.debug)
     try:
-        status = link(real, arguments, settings, started, progress)
+        status = link(real, arguments, settings, started, report)
     except KeyboardInterrupt:
         running.leave(-2)
     except Exception as error:  # noqa: BLE001  # whatever is wrong with us, the user's link comes first
         what = f"{error.strerror or error}" if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-        done = "linked without a check" if progress.linked else "linked without hugealign"
-        if not progress.linked and settings.check == "error":
+        done = "linked without a check" if report.linked else "linked without hugealign"
+        if not report.linked and settings.check == "error":
             done = "not linked"
-        Console(progress.output, settings.debug).warn(f"{done}, because hugealign failed: {what}")
+        report.warn(f"{done}, because hugealign failed: {what}")
         if started in linkers.KINDS:
             running.drain()  # the linker that was started must not write at the same time as the one that replaces us
-        if not progress.linked and settings.check != "error":
+        if not report.linked and settings.check != "error":
             running.become([real, *arguments])
         status = int(settings.check == "error")  # an unchecked link must not pass
     if started in linkers.KINDS and status < 0:
