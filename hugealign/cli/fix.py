@@ -182,7 +182,6 @@ def _recursive(args: argparse.Namespace, options: "FixOptions") -> int:
 
 
 def _options(args: argparse.Namespace) -> "FixOptions":
-    """Return the options that *args* request.  Raises UsageError."""
     from hugealign.fixing.fix import FixOptions
 
     most = None if args.max_executable is None else parse_size(args.max_executable, "--max-executable")

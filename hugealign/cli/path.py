@@ -7,7 +7,6 @@ from hugealign.io.resources import PACKAGE, directory
 
 
 def _parts() -> dict[str, tuple[str, str]]:
-    """Return the path and the description of each part."""
     return {
         "toolchain": (os.path.join(directory("cmake"), "hugealign-toolchain.cmake"), "the CMake toolchain file"),
         "cmake": (directory("cmake"), "the directory of CMake files"),

@@ -90,6 +90,5 @@ def _pointers(path: str | os.PathLike[str], image: Image, search: Scan) -> dict[
 
 
 def _symbols(fd: int, image: Image) -> bytes:
-    """Return the dynamic symbols."""
     section = next((s for s in image.sections if s.sh_type == SHT_DYNSYM), None)
     return os.pread(fd, min(section.sh_size, _SYMBOLS), section.sh_offset) if section else b""

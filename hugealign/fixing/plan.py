@@ -211,7 +211,6 @@ def _segments(
     pieces: Sequence[Piece],
     page_size: int,
 ) -> tuple[Segment, ...]:
-    """Return the new program headers."""
     places = {segment.index: i for i, segment in enumerate(loads)}
     count = len(image.segments) - sum(span.start == span.end for span in spans)
     segments: list[Segment] = []

@@ -96,13 +96,11 @@ def _refused(done: Fixed) -> Iterator[str]:
 
 
 def _more(done: Fixed) -> Iterator[str]:
-    """Yield what the text would gain if more data became executable."""
     if done.more:
         yield f"  {render.text(done.more)}"
 
 
 def _compared(done: Fixed) -> Iterator[str]:
-    """Yield what each level would make of the file."""
     yield f"  {'--level':<10}{'windows':>8}{'text in them':>14}{'executable':>12}"
     for way in done.tried:
         if way.plan:

@@ -71,7 +71,6 @@ def fix_below(
 
 
 def _names(places: Sequence[Place]) -> dict[tuple[int, int], list[Place]]:
-    """Return the names of each file among *places*, by device and inode."""
     names: dict[tuple[int, int], list[Place]] = {}
     for place in places:
         with contextlib.suppress(OSError):

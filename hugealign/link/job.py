@@ -72,7 +72,6 @@ def understand(real: str, arguments: list[str], settings: "Settings") -> Job | L
 
 
 def _job(real: str, arguments: list[str], words: list[str], command: "Command", settings: "Settings") -> Job | str:
-    """Return the job, or why hugealign leaves it alone."""
     if any("\0" in word for word in words):
         return "a response file holds a NUL byte"
     if words != arguments and any(_is_pipe(word) for word in words):  # sh/shim.sh has looked at the arguments

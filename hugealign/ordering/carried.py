@@ -111,7 +111,6 @@ def _same_functions(before: Functions, touched: Sequence[int], functions: Functi
 
 
 def _alike(functions: Functions, names: Iterable[str]) -> dict[tuple[str, str], list[int]]:
-    """Return the functions of each of *names* by name and file."""
     alike: dict[tuple[str, str], list[int]] = {}
     for name in names:
         for index in dict.fromkeys(functions.having(name)):

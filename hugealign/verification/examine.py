@@ -51,7 +51,6 @@ def _stack(image: Image) -> Iterator[Diagnosis]:
 
 
 def _large(facts: Facts, policy: Policy, text: Segment, windows: int) -> Iterator[Diagnosis]:
-    """Yield the diagnoses that matter only if there is enough text to gain."""
     if windows:
         yield from _loader(facts, text)
         yield from _thp(facts, policy)

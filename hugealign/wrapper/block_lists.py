@@ -140,7 +140,6 @@ def _takes(compiler: str, path: str, target: Sequence[str]) -> bool:
 
 
 def _compiled(compiler: str, target: Sequence[str], *options: str) -> tuple[int, str]:
-    """Compile an empty file, and return the compiler's status and messages."""
     command = [compiler, *target, *options, *"-x c -c /dev/null -o /dev/null".split()]
     try:
         done = finished(command, _SECONDS)

@@ -300,7 +300,6 @@ class _Search(Tables):
                 at += size
 
     def _new_lists(self) -> None:
-        """Read lists of version 5."""
         data = self.whole(self.section)
         for dialect, at, based in self._noted_lists():
             self._pay(self._list(data, at, dialect, based=based) - at)

@@ -70,7 +70,6 @@ def _moved(pieces: tuple[Piece, ...], places: "array[int]") -> "array[int]":
 
 
 def _entries(image: Image, plan: Plan, step: Step, table: list[list[int]]) -> list[list[int]]:
-    """Return the section headers with their new addresses and offsets."""
     for entry, section in zip(table, image.sections, strict=True):
         kept = moved(plan.pieces, section.sh_offset)
         if section.sh_flags & SHF_ALLOC:

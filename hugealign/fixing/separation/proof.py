@@ -263,7 +263,6 @@ class Proof:
         return bool(found and not (found.address + len(found.code) == place + 2 and x86.is_prefixes(found.code[:-2])))
 
     def _dynamic_symbols(self) -> Iterator[int]:
-        """Yield the values of dynamic symbols."""
         for section in self._sections:
             if section.sh_type == SHT_DYNSYM:
                 for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):

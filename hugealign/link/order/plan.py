@@ -182,7 +182,6 @@ class OrderedLink(Record):
         return self._pieces_with({name for name in choices.strange(hot) if not choices.of(name)})
 
     def _pieces_with(self, names: set[bytes]) -> list[UnsplitObject]:
-        """Return the objects in one piece that have some of *names*."""
         if not names:
             return []
         return pieces(in_one_piece(self.job.command) if self.in_one_piece is None else self.in_one_piece, names)
@@ -324,7 +323,6 @@ def read(form: str, linker: linkers.Linker, job: "Job") -> OrderedLink:
 
 
 def _quoted(word: str) -> str:
-    """Return *word* as it is written in a response file."""
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
