@@ -1,4 +1,4 @@
-"""The directory of a store: a tmpfs that is mounted when it is needed, and goes with its last copy.
+"""The directory of a store: a tmpfs that is mounted when it is needed, and is removed after its last copy.
 
 The process that removes the last copy unmounts the store and removes its directory.  The lock lies in the store.  So a
 process that waited for it checks whether the path still leads to what it has locked, and otherwise begins anew: no
