@@ -8,6 +8,7 @@ or ``name/file.c/N``.
 import re
 
 from hugealign.elf.symbols import Functions
+from hugealign.profile.match import Names
 from hugealign.profile.model import Flow, Malformed, Place, Profile, count_of, hex_of
 from hugealign.profile.source import ProfileSource
 
@@ -60,19 +61,22 @@ def _place(kind: bytes, name: bytes, profile: Profile) -> Place | None:
 
 
 class _Inside:
-    """Adds to *flow* what lines say about offsets in *functions* with unique names."""
+    """Adds to *flow* what lines say about offsets in *functions* that their names tell from all others."""
 
     def __init__(self, functions: Functions, flow: Flow) -> None:
         self.functions, self.flow = functions, flow
+        self.names = Names(functions)
+        self.known: dict[Place, int] = {}
 
     def address(self, place: Place | None, offset: int) -> int | None:
-        if place is None or isinstance(place, int):
+        if place is None:
             return None
-        by_name = self.functions.by_name
-        indices = by_name.get(place[0]) or by_name.get(place[0].partition("/")[0]) or []
-        if len(indices) != 1 or offset >= self.functions.sizes[indices[0]]:
+        index = self.known.get(place)
+        if index is None:
+            index = self.known[place] = self.names.exactly(place)
+        if index < 0 or offset >= self.functions.sizes[index]:
             return None
-        return self.functions.starts[indices[0]] + offset
+        return self.functions.starts[index] + offset
 
     def sample(self, place: Place | None, offset: int, count: int) -> int | None:
         """Add a sample; return its address."""

@@ -86,7 +86,7 @@ def placeable(matched: Matched, functions: Functions) -> Matched:
 def match(profile: Profile, functions: Functions) -> Matched:
     """Find the functions of *profile* among *functions*."""
     matched = Matched(foreign=profile.foreign)
-    names = _Names(functions)
+    names = Names(functions)
     missing: Counter[str] = Counter()
     samples = matched.samples
     for place, count in profile.samples.items():
@@ -116,10 +116,10 @@ def match(profile: Profile, functions: Functions) -> Matched:
 
 def indices(places: Iterable[Place], functions: Functions) -> list[int]:
     """Return the index of each of *places* among *functions*, -1 for one that is not there."""
-    return [*map(_Names(functions).index, places)]
+    return [*map(Names(functions).index, places)]
 
 
-class _Names:
+class Names:
     """Finds functions by name: exact, then as BOLT numbers locals, then without the suffixes of clones."""
 
     def __init__(self, functions: Functions) -> None:
@@ -128,6 +128,7 @@ class _Names:
         self.hashes: dict[str, str] | None = None
         self.known: dict[Place, int] = {}  # of names that do not belong to exactly one function
         self.by_file: dict[int, dict[str, list[int]]] = {}  # by the identity of a list, which lives as long
+        self.numbered: dict[int, list[int]] = {}  # likewise
 
     def index(self, place: Place) -> int:
         """Return the index of the function, -1 if there is none."""
@@ -140,6 +141,20 @@ class _Names:
         if index is None:
             index = self.known[place] = self._find(*place)
         return index
+
+    def exactly(self, place: Place) -> int:
+        """Return the index of the only function that can be meant, -1 if it is not there or several can be."""
+        if isinstance(place, int):
+            return place
+        name, file = place
+        found = self.functions.by_name.get(name, [])
+        if not found and (numbered := _numbered(name)):
+            name, file, ordinal = numbered[0], numbered[1] or file, numbered[2]
+            found = self.functions.by_name.get(name, [])
+            if len(found) > 1:
+                found = self._in_order(self._of_file(found, file))[ordinal - 1 : ordinal]
+                found = [index for index in found if not file or self.functions.files[index].endswith(file)]
+        return found[0] if len(found) == 1 else -1
 
     def _find(self, name: str, file: str) -> int:
         by_name = self.functions.by_name
@@ -178,18 +193,32 @@ class _Names:
         return -1 if hashed is None else self._find(hashed, "")
 
     def _choose(self, indices: list[int], file: str, ordinal: int) -> int:
-        """Return one of several functions of the same name: by source file, else by number, else the first.
-
-        BOLT numbers local functions in the order of the symbol table, which may differ in another build.
-        """
+        """Return one of several functions of the same name: by source file, else by BOLT's number, else the first."""
         if len(indices) > 1 and file:
-            by_file = self.by_file.get(id(indices))
-            if by_file is None:
-                by_file = self.by_file[id(indices)] = {}
-                for index in indices:
-                    by_file.setdefault(self.functions.files[index].rpartition("/")[2], []).append(index)
-            indices = by_file.get(file.rpartition("/")[2], indices)
-        return indices[ordinal - 1] if 0 < ordinal <= len(indices) else indices[0]
+            indices = self._of_file(indices, file)
+        numbered = self._in_order(indices) if ordinal else []
+        return numbered[ordinal - 1] if 0 < ordinal <= len(numbered) else indices[0]
+
+    def _of_file(self, indices: list[int], file: str) -> list[int]:
+        """Return those of *indices* that are from the source *file*; all of them if none is, or *file* is unknown."""
+        if not file:
+            return indices
+        by_file = self.by_file.get(id(indices))
+        if by_file is None:
+            by_file = self.by_file[id(indices)] = {}
+            for index in indices:
+                by_file.setdefault(self.functions.files[index].rpartition("/")[2], []).append(index)
+        return by_file.get(file.rpartition("/")[2], indices)
+
+    def _in_order(self, indices: list[int]) -> list[int]:
+        """Return *indices* as BOLT numbers them: local functions, which have files, by address.
+
+        `discoverFileObjects` in bolt/lib/Rewrite/RewriteInstance.cpp; the order may differ in another build.
+        """
+        if id(indices) not in self.numbered:
+            local = [index for index in indices if self.functions.files[index]]
+            self.numbered[id(indices)] = sorted(local or indices)
+        return self.numbered[id(indices)]
 
 
 def _hash(name: str) -> str:

@@ -661,3 +661,51 @@ def test_counts_of_bolts_instrumentation(tmp_path: Path) -> None:
     names = ("tail", "main", "loops", "odd", "even")
     assert [name for name in names if split[name]] == ["main", "loops", "odd", "even"]
     assert "tail" in split
+
+
+#: Functions of one name, whose addresses the linker script puts against the order of the symbol table.
+SAME_NAME = {
+    "a.c": """\
+__attribute__((noinline)) static int f(int x) { if (x > 3) return x * 3; return x + 1; }
+int a(int x) { return f(x) + 1; }
+""",
+    "b.c": """\
+int a(int x);
+__attribute__((noinline)) static int f(int x) {
+    if (x > 5) return x * 7;
+    for (int i = 0; i < x; i++) __asm__ volatile("");
+    return x + 2;
+}
+int main(void) {
+    int sum = 0;
+    for (int i = 0; i < 3000; i++) sum += f(i % 9);
+    for (int i = 0; i < 700; i++) sum += a(i & 1);
+    return sum & 1;
+}
+""",
+    "against.ld": "SECTIONS { .text : { *b.o(.text.f) *(.text .text.*) } } INSERT AFTER .init;\n",
+}
+
+
+def test_counts_of_functions_of_one_name(tmp_path: Path) -> None:
+    """BOLT numbers them by their addresses; each is laid out by its own counts."""
+    need("clang-19")
+    bolt = Path(LLVM["lld19"]) / "llvm-bolt"
+    if not bolt.exists():
+        pytest.skip("bolt-19 is not installed")
+    for name, text in SAME_NAME.items():
+        (tmp_path / name).write_text(text)
+    words = ("clang-19", "-O2", "-g", "-ffunction-sections", MAPS["clang-19"])
+    run(*words, "-c", "a.c", "b.c", cwd=tmp_path, check=True)
+    link = ("-fuse-ld=lld", f"-B{LLVM['lld19']}", "-Wl,-q", "-Wl,-T,against.ld", MAPS["clang-19"])
+    run("clang-19", *link, "a.o", "b.o", "-o", "p", cwd=tmp_path, check=True)
+    functions = read_functions(tmp_path / "p")
+    assert functions.by_name["f"] == sorted(functions.by_name["f"], reverse=True)
+    data = tmp_path / "p.fdata"
+    run(bolt, "p", "--instrument", "-o", "counting", f"--instrumentation-file={data}", cwd=tmp_path, check=True)
+    run(tmp_path / "counting")
+    run(HUGEALIGN, "order", "--blocks", data, "-b", "p", "-o", "p.order", cwd=tmp_path, check=True)
+    entries = orderfile.load(str(tmp_path / "p.order")).entries
+    ran = {entry.file: (entry.samples, len(entry.blocks)) for entry in entries if entry.name == "f"}
+    assert ran["b.c"][0] > 3000 > ran["a.c"][0]
+    assert ran["b.c"][1] > 3

@@ -1,7 +1,7 @@
 """The functions of a profile, by names that several have."""
 
 from hugealign.elf.symbols import Functions
-from hugealign.profile.match import indices
+from hugealign.profile.match import Names, indices
 from tests.support import steps
 
 
@@ -21,6 +21,16 @@ def test_by_file_then_by_number() -> None:
         places = [(name, "b.c"), (name, "/src/b.c"), (name, "a.c"), (name, "c.c"), (name, ""), (f"{name}/b.c/2", "")]
         assert indices(places, known) == [first + place for place in (1, 1, 0, 0, 0, 2)]
     assert indices([("f/3", ""), ("f/9", ""), ("h", "a.c")], known) == [2, 0, -1]
+
+
+def test_numbers_count_local_functions_by_address() -> None:
+    """The symbol table may have them in another order, and a global one of the same name has no number."""
+    known = functions("", "b.c", "a.c")
+    known.by_name["f"] = [2, 1, 0]
+    places = [("f/1", ""), ("f/2", ""), ("f/3", ""), ("f/a.c/1", ""), ("f/c.c/1", "")]
+    assert indices(places, known) == [1, 2, 2, 2, 1]
+    names = Names(known)
+    assert [*map(names.exactly, [*places, ("f", ""), ("f/0", ""), 7])] == [1, 2, -1, 2, -1, -1, -1, 7]
 
 
 def test_hashes_of_names() -> None:
