@@ -1,7 +1,8 @@
 """``make check``: what a person reads has no phrase that CONTRIBUTING.md rules out.
 
-This looks at documents and diagnoses, at the docstrings and comments of Python, and at the comments of other code, but
-not at what is between backticks or quotes.  A row of the table in CONTRIBUTING.md without a pattern here is an error.
+This looks at documents and diagnoses, at the docstrings and comments of Python, at what the product prints, and at the
+comments of other code, but not at what is between backticks or quotes.  A row of the table in CONTRIBUTING.md without
+a pattern here is an error.
 """
 
 import ast
@@ -24,10 +25,10 @@ PATTERNS = {
     "asked, asks for": r"ask(?:s|ed|ing)? for|(?:is|are|was|were|be|not) asked",
     "goes with, belongs to (an option)": r"goes with",
     "for want of": r"for want of",
-    "nobody, somebody": r"nobody|somebody",
+    "nobody, somebody": r"(?<!user\s)nobody|somebody",
     "as without hugealign": r"as without hugealign",
     "is none, is no X": r"(?<!there\s)(?:is|are|was|were) (?:none|no)(?! (?:more|longer|less|[a-z]{3,}er|worse)\b)",
-    "besides, too (at a sentence's end)": r"(?:, too|besides)(?=[.;:)])",
+    "besides, too (at a sentence's end)": r"(?:, too|besides)(?=[.;:)]|\Z)",
     "stands in the way": r"stands? in the way",
     "comes out": r"comes? out",
 }
@@ -42,6 +43,7 @@ _COMMENTS = {
     "/": (".c", ".cc", ".cpp", ".h", ".ld"),
 }
 _PROSE = (".md", ".txt")
+_PRODUCT = ("hugealign/", "lab/src/")  # whose strings are printed
 
 
 def found(text: str) -> Iterator[tuple[int, str, str]]:
@@ -59,7 +61,7 @@ def prose(name: str, text: str) -> Iterator[tuple[int, str]]:
     if suffix in _PROSE:
         yield 1, text
     elif suffix == ".py":
-        yield from _python(text)
+        yield from _python(text, printed=name.startswith(_PRODUCT))
     for sign, suffixes in _COMMENTS.items():
         if suffix in suffixes:
             pattern = r"(?:^|\s)#[^\n]*" if sign == "#" else r"//[^\n]*|/\*.*?\*/"
@@ -67,11 +69,13 @@ def prose(name: str, text: str) -> Iterator[tuple[int, str]]:
                 yield text.count("\n", 0, match.start()) + 1, match[0]
 
 
-def _python(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the docstrings of the module *text*, also those of fields, and its comments."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.lineno, node.value.value
+def _python(text: str, *, printed: bool) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of the module *text*, also those of fields, and its comments; all strings if *printed*."""
+    tree = ast.parse(text)
+    alone = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    for node in ast.walk(tree) if printed else alone:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string

@@ -162,7 +162,7 @@ def _gain(can: Gain, here: bool) -> Iterator[str]:
     if can.saving:
         most = "less than 1" if can.saving.worth is False else f"at most {100 * can.saving.high:.0f}"
         pages = f"{most} % of the time by fewer misses of pages; "
-    yield f"gain     {pages}hugealign measure --vs shows that of cache lines and branches, too"
+    yield f"gain     {pages}hugealign measure --vs also shows that of cache lines and branches"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -147,7 +147,7 @@ class AddressReader:
         # If samples rarely hit inside a call, the chains are not worth a warning.
         if self.stray * 2 > self.callers and self.callers * _WORTH > sum(self.profile.samples.values()):
             self.profile.notes.append(
-                f"{self.stray} of {self.callers} frames above the innermost are no callers, and are left out: compile "
+                f"{self.stray} of {self.callers} frames above the innermost are not callers, and are left out: compile "
                 "with -fno-omit-frame-pointer, or record with --call-graph dwarf"
             )
         if self.program.unplaced and self.processes.moved:

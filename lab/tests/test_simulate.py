@@ -80,7 +80,7 @@ def test_the_same_trace_gives_the_same_digits(trace: Path) -> None:
         (["--windows", "-1"], "--windows: not a number"),
         (["--cpu", "z80"], "unknown CPU z80"),
         (["--cpu", "4k=0,2m=8"], "a first level without entries"),
-        (["--cpu", "4k=99999999,2m=8"], "is no TLB"),
+        (["--cpu", "4k=99999999,2m=8"], "is not a TLB"),
         (["--cpu", "kunpeng920"], "no source gives"),
         (["--layout", "fast"], "--layout: fast: not one of"),
         (["--layout", "order:"], "--layout: order:: not one of"),

@@ -338,7 +338,7 @@ def test_frames_that_no_call_returns_to(prog: Path, functions: Functions, tmp_pa
     (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains.partition("\n\n")[2])
     profile, matched, _ = load(tmp_path / "p", prog)
     assert (named(matched.samples, functions), matched.arcs) == ({"hot": 1}, {})
-    assert "1 of 1 frames above the innermost are no callers" in profile.notes[0]
+    assert "1 of 1 frames above the innermost are not callers" in profile.notes[0]
 
 
 @pytest.mark.parametrize("usual", [True, False], ids=["usual", "beside an event"])

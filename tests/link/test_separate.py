@@ -97,7 +97,7 @@ def assert_stepped(old: Path, new: Path, step: Step) -> None:
                     assert other["r_offset"] == step(one["r_offset"])
                     moved = one["r_info_type"] in relative and not kept
                     assert other["r_addend"] == (step(one["r_addend"]) if moved else one["r_addend"])
-                    if moved and (was := word(a, one["r_offset"])) == one["r_addend"]:  # GNU ld writes it there, too
+                    if moved and (was := word(a, one["r_offset"])) == one["r_addend"]:  # GNU ld also writes it there
                         assert word(b, other["r_offset"]) == step(was)
             elif x.name in (".got", ".got.plt") and x["sh_size"]:
                 dynamic = a.get_section_by_name(".dynamic")["sh_addr"]

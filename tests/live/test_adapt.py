@@ -351,7 +351,7 @@ def test_api_and_undo(arena: Path) -> None:
         # On a busy machine it may get little of a processor.
         (done,) = api.adapt([str(process.pid)], replace(SHORT, seconds=3))
         assert (done.huge, done.met, done.samples > 10) == (2, True, True)
-        change, other = done.changes  # there was room for one that does not run, too
+        change, other = done.changes  # there was also room for one that does not run
         assert (change.state, change.window.heat > done.samples / 2) == (State.HUGE, True)
         assert (other.state, other.window.heat) == (State.HUGE, 0)
         (done,) = undo([str(process.pid)])

@@ -360,7 +360,7 @@ def test_fault_at_each_system_call(place: Path, fault: str, calls: tuple[str, ..
     path = place / "good"
     content = path.read_bytes()
     seen = set()
-    for call, prefix in each(calls, numbers, fault, place / "trace", set()):  # the trial file is synced, too
+    for call, prefix in each(calls, numbers, fault, place / "trace", set()):  # the trial file is also synced
         chill(path)
         old = path.stat()
         words = (*prefix, sys.executable, "-m", "hugealign", "warm", "--replace", str(path))

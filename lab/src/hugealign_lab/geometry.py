@@ -67,7 +67,7 @@ def _table(name: str, tlb: Tlb) -> Table:
         return Table(0, 0)
     ways = tlb.entries if tlb.ways is None else tlb.ways
     if not 0 < tlb.entries <= _ENTRIES_LIMIT or not 0 < ways <= tlb.entries or tlb.entries % ways:
-        raise UsageError(f"{name}: {tlb.entries} entries of {ways} ways is no TLB")
+        raise UsageError(f"{name}: {tlb.entries} entries of {ways} ways is not a TLB")
     return Table(tlb.entries // ways, ways)
 
 

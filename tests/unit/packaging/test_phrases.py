@@ -27,11 +27,12 @@ def phrases(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ("--now goes with --all.", ["goes with"]),
         ("Slow for want of memory.", ["for want of"]),
         ("Nobody maps it, or somebody does.", ["Nobody", "somebody"]),
-        ("The user `nobody` owns it.", []),
+        ("The user `nobody` owns it, or the user nobody.", []),
         ("It links as without hugealign.", ["as without hugealign"]),
         ("A script is no object, and a list is none.", ["is no", "is none"]),
         ("There is no object, and it is no longer there; *x* is None.", []),
         ("Libraries are huge, too. A break besides.", [", too", "besides"]),
+        ("libraries, too", [", too"]),
         ("It is too small, besides those that are not.", []),
         ("A lock stands in the way.", ["stands in the way"]),
         ("The same file comes out.", ["comes out"]),
@@ -45,6 +46,7 @@ def test_phrases(text: str, expected: list[str], phrases: ModuleType) -> None:
 def test_places(phrases: ModuleType) -> None:
     module = '"""One."""\nX = "two"  # three\nclass C:\n    """Four."""\n\n    y: int\n    """Five."""\n'
     assert sorted(phrases.prose("a.py", module)) == [(1, "One."), (2, "# three"), (4, "Four."), (7, "Five.")]
+    assert (2, "two") in phrases.prose("hugealign/a.py", module)
     assert list(phrases.prose("a.sh", "# one\ntwo  # three\n${x#y}\n")) == [(1, "# one"), (2, " # three")]
     assert list(phrases.prose("a.c", "one // two\n/* three\n */\n")) == [(1, "// two"), (2, "/* three\n */")]
     assert list(phrases.prose("a.md", "one")) == [(1, "one")]
