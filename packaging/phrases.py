@@ -26,7 +26,7 @@ PATTERNS = {
     "goes with, belongs to (an option)": r"goes with",
     "for want of": r"for want of",
     "nobody, somebody": r"(?<!user\s)nobody|somebody",
-    "as without hugealign": r"as without hugealign",
+    "as without hugealign": r"(?<!fast\s)as without hugealign",
     "is none, is no X": r"(?<!there\s)(?:is|are|was|were) (?:none|no)(?! (?:more|longer|less|[a-z]{3,}er|worse)\b)",
     "besides, too (at a sentence's end)": r"(?:, too|besides)(?=[.;:)]|\Z)",
     "stands in the way": r"stands? in the way",

@@ -28,7 +28,7 @@ def phrases(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ("Slow for want of memory.", ["for want of"]),
         ("Nobody maps it, or somebody does.", ["Nobody", "somebody"]),
         ("The user `nobody` owns it, or the user nobody.", []),
-        ("It links as without hugealign.", ["as without hugealign"]),
+        ("It links as without hugealign, as fast as without hugealign.", ["as without hugealign"]),
         ("A script is no object, and a list is none.", ["is no", "is none"]),
         ("There is no object, and it is no longer there; *x* is None.", []),
         ("Libraries are huge, too. A break besides.", [", too", "besides"]),
