@@ -156,7 +156,7 @@ def _services() -> Iterator[Change]:
     units |= {os.path.basename(os.path.dirname(path)).removesuffix(".d") for path in drop_ins}
     known = None
     with suppress(HugealignError):
-        known = state.read()  # those of the whole machine are undone with it
+        known = state.read()  # a service of the whole machine is undone with it
     for unit in sorted(units.difference(known.services() if known else ())):
         yield _change("change.service", unit, {}, _run("hugealign", "disable", unit))
 

@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def options(self) -> "set[str]":
-        """Return all options, also those of actions, such as those of `hugealign profile`."""
+        """Return all options, including those of actions, as `hugealign profile` has."""
         below = [action.choices.values() for action in self._actions if isinstance(action.choices, dict)]
         return set(self._option_string_actions).union(*(parser.options() for parsers in below for parser in parsers))
 

@@ -1,4 +1,4 @@
-"""Whether an address can be a return address, of which call chains consist.
+"""Whether an address can be a return address, as the addresses of a call chain are.
 
 A program without frame pointers uses the register for something else, and a profiler that walks frames by it takes
 whatever lies there for callers.  Such an address hardly ever has a call in front of it.  The encodings are those of

@@ -27,7 +27,7 @@ _MEMBERS = 512  # of a table, from where the code refers to it
 _POINTERS = 1 << 21  # in all; the largest programs have half as many
 _USERS = 1 << 20  # of tables
 _SYMBOLS = 1 << 26  # bytes of the symbols to which relocations refer
-_POINTER, _RELA = 8, 24  # bytes of one
+_POINTER, _RELA = 8, 24  # bytes of a pointer, and of a relocation
 #: Relocations that store an address: of a place in the file, and of a symbol (psABI of each processor).
 _TYPES = {EM_X86_64: (8, 1), EM_AARCH64: (1027, 257)}
 _KINDS = {EM_X86_64: (scan.LEA, scan.MOV), EM_AARCH64: (scan.ADRP,)}  # the second in files at fixed addresses

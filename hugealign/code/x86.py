@@ -11,7 +11,7 @@ import functools
 import re
 from collections.abc import Iterable
 
-#: The groups of the pattern, by number: a conditional branch (with a distance of one byte; of four), a jump (likewise),
+#: The groups of the pattern, by number: a conditional branch (distance of one byte; of four), a jump (likewise),
 #: a jump through a register or memory, what control need not go on behind (returns, HLT, INT3, UD0, UD1, UD2),
 #: and a call.
 BRANCH8, BRANCH32, JUMP8, JUMP32, INDIRECT, END, CALL = range(1, 8)
@@ -190,7 +190,7 @@ def block() -> "re.Pattern[bytes]":
 
 #: The bytes of ModRM of an operand that is relative to the next instruction (SDM, volume 2, 2.2.1.6).
 RELATIVE = bytes(range(5, 0x40, 8))
-_IMMEDIATE = (0, 1, 2, 4)  # bytes of one; MOV with one of eight, or an address, has no ModRM
+_IMMEDIATE = (0, 1, 2, 4)  # bytes of an immediate operand; with eight, or an address, MOV has no ModRM
 _PREFIXES = {_OPERAND_SIZE, *_OTHER_PREFIXES}
 
 

@@ -19,7 +19,7 @@ from hugealign.io.units import printable
 
 #: Attributes of the kernel's integrity subsystem (security/integrity/integrity.h).
 _ATTRIBUTES = ("security.ima", "security.evm")
-#: Sections with a digest of the file: libgcrypt's note, and that of Red Hat's libgcrypt and OpenSSL, an HMAC alone.
+#: Sections with a digest of the file: libgcrypt's note; and an HMAC alone in Red Hat's libgcrypt and OpenSSL.
 _NOTE, _HMAC, _HMAC_SIZE = ".note.fdo.integrity", ".rodata1", 32
 _APPENDED = b"~Module signature appended~\n"  # include/linux/module_signature.h
 #: How names of digests and signatures end: NAME.sha256, .NAME.hmac, and NSS's NAME.chk, there without ".so".
@@ -44,7 +44,7 @@ _STRONGSWAN = "libchecksum.so"  # has the digests of all plugins and programs, i
 #: OpenSSL's module for FIPS, whose digest is in the configuration that its administrator made (fips_config(5)).
 _OPENSSL, _CONFIGURATION = ("ossl-modules", "fips.so"), "fipsmodule.cnf"
 _VERSION = re.compile(r"\.\d+\Z")
-_LISTS_LIMIT, _LIST_LIMIT = 64, 1 << 18  # lists of a directory, and bytes of one
+_LISTS_LIMIT, _LIST_LIMIT = 64, 1 << 18  # lists of a directory, and bytes of a list
 
 
 def refuse_checked(fd: int, image: Image) -> None:

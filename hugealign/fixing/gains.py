@@ -44,7 +44,7 @@ class Gain(Record):
 def gather(
     programs: Sequence[Place], options: FixOptions, progress: Callable[[str], None] = silent, *, search: bool = True
 ) -> list[Gain]:
-    """Return those of the files *programs* that would gain windows: running ones first, then by text in them.
+    """Return the files among *programs* that would gain windows: running ones first, then by text in them.
 
     Without *search* only their headers are read, and a few files then gain less than they promise.  A file with several
     names counts once.  Files that cannot be read or fixed, or that a program has unpacked into a cache, are left out.

@@ -85,7 +85,7 @@ def _lists(site: Directory) -> Iterator[Place]:
 def _update(place: Place, listed: str, made: int) -> None:
     """Change the line of the file *listed* in the RECORD at *place* to the open file *made*.
 
-    A RECORD behind a link would be that of another environment.  Raises OSError, HugealignError.
+    A RECORD behind a link would be another environment's.  Raises OSError, HugealignError.
     """
     try:
         if not stat.S_ISREG(place.status().st_mode):

@@ -43,7 +43,7 @@ def machine_of(command: "Command") -> Machine | None:
 
 
 def abi_flags(command: "Command", machine: Machine) -> int:
-    """Return the ``e_flags`` of the first object for *machine* among the inputs, those of its row if there is none.
+    """Return the ``e_flags`` of the first object for *machine* among the inputs; without one, those in its row.
 
     The C library's start files come first in a usual link.
     """

@@ -53,7 +53,7 @@ class WindowHeat:
 
     @property
     def samples(self) -> float:
-        """Its samples; those of a function are spread over its bytes."""
+        """Its samples; the samples of a function are spread over its bytes."""
         return _samples(sum(self.row.heat))
 
     @property

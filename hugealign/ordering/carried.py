@@ -75,7 +75,7 @@ class BlockPair:
 
 
 def carried(old: Ran, binary: str, functions: Functions, flow: Flow | None = None) -> tuple[Ran, Carried]:
-    """Return what *old* says about *functions*, those of another build at *binary*; with *flow*, about their blocks.
+    """Return what *old* says about *functions*, of another build at *binary*; with *flow*, about their blocks.
 
     Raises MismatchError if no function is there again, HugealignError if one of the builds has no map of blocks that
     can be read, or no code.

@@ -30,7 +30,7 @@ class Drift:
     current: float
     """The share of the heat that they hold, 0 to 1."""
     new: float
-    """The share that those of a new order would hold."""
+    """The share that the leading windows of a new order would hold."""
 
     @property
     def lost(self) -> float:

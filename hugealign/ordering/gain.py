@@ -49,7 +49,7 @@ def gain(order: Order) -> Gain:
 
 
 def _pages(order: Order) -> Iterator[tuple[int, Collection[int]]]:
-    """Yield each function that ran, and the pages that it, or those of its blocks that stay, are in as linked."""
+    """Yield each function that ran, and its pages as linked, or those of its blocks that stay."""
     functions = order.ran.functions
     for placed in order.plan.placed:
         if placed.kind != FILL:

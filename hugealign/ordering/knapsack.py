@@ -74,7 +74,7 @@ def smallest(functions: Functions, parts: Iterable[int], room: int) -> set[int]:
     """Return the smallest of *parts*, which leave functions that ran: as many as fit into *room* bytes.
 
     Per byte they are the likeliest to run: in the second run of docs/measured/peers.md's backends, over ten times as
-    many per kilobyte ran of the parts of at most 64 bytes as of those of a kilobyte and more.
+    many parts ran per kilobyte of parts of at most 64 bytes as of parts of a kilobyte and more.
     """
     chosen = set()
     for part in sorted(parts, key=functions.sizes.__getitem__):

@@ -32,7 +32,7 @@ from hugealign.system.budget import Budget, budget_of, elsewhere
 #: most 4 %, and 82 % where pages happen to share a set; with a huge window none missed more (docs/measured/orders.md,
 #: lab/bench/thin.py).
 FEW = 100
-#: On small pages, one for so many functions of the program: with some 100,000, orders from 100 samples missed up to
+#: On small pages, one sample for this many functions: with some 100,000 functions, orders from 100 samples missed up to
 #: 32 % more than the linker's, from 300 up to 21 %, from 1,000 at most 3 %.
 _FUNCTIONS_PER_SAMPLE = 100
 #: If a larger share of the samples found is in functions without a name, there is no order.

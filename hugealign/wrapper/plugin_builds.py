@@ -121,7 +121,7 @@ def _version(path: str) -> tuple[str, str]:
 
 
 def installations() -> list[Llvm]:
-    """Return the LLVMs whose headers are installed, and those of the clang and ld.lld on PATH, oldest first."""
+    """Return the LLVMs with installed headers, and the ones of the clang and ld.lld on PATH, oldest first."""
     places = {os.path.realpath(path) for pattern in _PREFIXES for path in glob(pattern)}
     llvms = {llvm for place in places for llvm in _at(place)}
     for tool in ("clang", "ld.lld"):

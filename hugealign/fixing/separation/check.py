@@ -246,7 +246,7 @@ def _check_relocations(old: _File, new: _File, step: Step) -> None:
 
 
 def _check_all(was: "array[int]", now: "array[int]", step: Step) -> None:
-    """Fail unless each address of *now* is what *step* makes of that of *was*."""
+    """Fail unless *step* makes each address of *now* from the one of *was*."""
     expected = map(step.delta.__add__ if min(was, default=0) >= step.start else step, was)
     if any(map(ne, expected, now)):
         _fail("relocation", next(x for x, y in zip(was, now, strict=True) if y != step(x)))

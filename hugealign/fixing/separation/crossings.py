@@ -52,8 +52,8 @@ _BEHIND = 4  # bytes at most of an instruction behind its distance: an immediate
 _BEFORE_IMAGE = 1 << 16
 #: How far from the beginning of a table of distances one may be, in bytes.
 _TABLE = 1 << 14
-#: A large code model's distance of eight bytes from the global offset table, of which the last four have been read:
-#: REX.W, MOV with an immediate operand.
+#: REX.W, MOV with an immediate operand of eight bytes, whose last four have been read: in the large code model, a
+#: distance from the global offset table.
 _MOVABS = re.compile(rb"\xff\xff\xff\xff(?<=[\x48\x49][\xb8-\xbf]........)", re.DOTALL)
 _WITHOUT_ADDRESS = (STT_SECTION, STT_FILE, STT_TLS)
 #: The C library's start-up code has the first in its note, and nothing refers to it; by the others, assemblers for Arm
@@ -280,7 +280,7 @@ def _unknown(data: bytes, order: str, alignment: int) -> Iterator[tuple[int, int
 
 
 def _reached(word: int, at: int) -> tuple[int, bool]:
-    """Return the address that an instruction of aarch64 at *at* refers to, and whether it is that of a whole page."""
+    """Return the address that an instruction of aarch64 at *at* refers to, and whether it stands for a whole page."""
     if word & 0x1F000000 == 0x10000000:  # ADR, ADRP
         distance = _signed((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)
         return ((at & ~0xFFF) + (distance << 12), True) if word >> 31 else (at + distance, False)

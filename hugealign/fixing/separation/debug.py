@@ -178,7 +178,7 @@ def _plain(section: Section) -> str:
 
 
 def _moving(contents: dwarf_tables.Contents, places: "array[int]", step: Step, last: int) -> dict[int, "array[int]"]:
-    """Return those of the ascending *places* whose words change, by distance.  Raises RefusalError if two overlap."""
+    """Return the ascending *places* whose words change, by distance.  Raises RefusalError if two overlap."""
     moving: dict[int, array[int]] = {}
     distance, get, before, i = step.distance, _WORD.unpack_from, -8, 0
     while i < len(places):

@@ -27,7 +27,7 @@ _E_ENTRY, _E_SHOFF, _VADDR, _PADDR, _SH_ADDR = 4, 6, 3, 4, 3
 
 
 def move_debug_file(path: str, program: str, output: str) -> str:
-    """Write the debug file at *path* to *output* as that of the separated *program*; return the build ID of both.
+    """Write to *output* the debug file at *path*, moved to match the separated *program*; return the build ID of both.
 
     Raises RefusalError, HugealignError.
     """

@@ -13,7 +13,7 @@ SIZES = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I"),
 LONG = 0xFFFFFFFF  # instead of a length: offsets have eight bytes
 ADDRESS_SIZE, PAIR, HIGHEST = 8, struct.Struct("<QQ"), (1 << 64) - 1
 
-#: The size of each form: a number of bytes, that of an offset, a LEB128 number, or a length and its bytes.
+#: What each form takes: a number of bytes, an offset, a LEB128 number, or a length and that many bytes.
 _FIXED = {
     **dict.fromkeys((0x0B, 0x0C, 0x11, 0x25, 0x29), 1),  # data1, flag, ref1, strx1, addrx1
     **dict.fromkeys((0x05, 0x12, 0x26, 0x2A), 2),  # data2, ref2, strx2, addrx2
@@ -32,7 +32,7 @@ AT_LOW_PC, _AT_LOCLISTS_BASE, _AT_RNGLISTS_BASE, AT_ADDR_BASE = 0x11, 0x8C, 0x74
 AT_GNU_RANGES_BASE, AT_GNU_ADDR_BASE = 0x2132, 0x2133
 BASES = {_AT_LOCLISTS_BASE: ".debug_loclists", _AT_RNGLISTS_BASE: ".debug_rnglists"}
 
-#: Attributes whose offset is that of a list of ranges (start_scope, ranges), or of a list of locations.
+#: Attributes whose offset leads to a list of ranges (start_scope, ranges), or to a list of locations.
 RANGES, _LOCATIONS = frozenset((0x2C, 0x55)), frozenset((0x02, 0x19, 0x2A, 0x38, 0x40, 0x46, 0x48, 0x4A, 0x4D))
 LISTED = RANGES | _LOCATIONS
 _CONSTANTS = frozenset((0x1C, 0x3D))  # const_value, discr_list: attributes whose block is not an expression

@@ -87,7 +87,7 @@ class Tables:
         return self.wholes[section]
 
     def dialect(self, version: int, offset_size: int) -> Dialect:
-        """Return what is known of units of such a *version* and such a size of offsets."""
+        """Return the dialect of units with this *version* and this size of offsets."""
         if (version, offset_size) not in self.dialects:
             self.dialects[version, offset_size] = Dialect(version, offset_size)
         return self.dialects[version, offset_size]

@@ -1,4 +1,4 @@
-"""The contents of the separated file, and those of the original one: pieces, words that change by a distance, headers.
+"""The contents of the separated file, and of the original: pieces, words that change by a distance, headers.
 
 The new section headers go behind everything else; the old table stays where its piece goes, unused.
 """

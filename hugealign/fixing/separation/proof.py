@@ -392,7 +392,7 @@ class _Function:
         return self._blocks[i] if i >= 0 and offset < self._ends[i] else -1
 
     def add(self, addresses: Iterable[int]) -> None:
-        """Note that control arrives at those of *addresses* that are in this function."""
+        """Note that control arrives at the *addresses* within this function."""
         for address in addresses:
             if self.start <= address < self.end:
                 self._arrive(address - self.start)
@@ -528,7 +528,7 @@ class _Function:
         return taken
 
     def followed(self, addresses: Iterable[int]) -> Iterator[int]:
-        """Yield those of *addresses* that are in this function, up to one at which no instruction begins."""
+        """Yield the *addresses* within this function, up to one at which no instruction begins."""
         begins = self._blocks_in_a_row
         for address in addresses:
             if self.start <= address < self.end:
@@ -539,7 +539,7 @@ class _Function:
 
 
 def _from(places: Sequence[int], low: int, high: int) -> Sequence[int]:
-    """Return those of the ascending *places* from *low* up to *high*."""
+    """Return the ascending *places* from *low* up to *high*."""
     return places[bisect_left(places, low) : bisect_left(places, high)]
 
 

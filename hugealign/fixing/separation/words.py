@@ -342,7 +342,7 @@ class _Search:
     def _symbols(self, table: Section) -> None:
         """Look at a symbol table: a value moves with its section, since the end of one can be the beginning of another.
 
-        Offsets in thread-local storage, absolute values and those of sections that are not loaded stay.
+        Offsets in thread-local storage, absolute values and values in sections that are not loaded stay.
         """
         ranges = {
             i: (s.sh_addr, s.sh_addr + s.sh_size, self._step.distance(s.sh_addr))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FIRST = 128  # section headers; GNU as puts one for each COMDAT group before that of .text
 _START_FILES = ("crt", "Scrt", "rcrt", "gcrt", "Mcrt", "grcrt")
 _SUFFIXES = tuple(b".c .cc .cpp .cxx .c++ .C .s .S .m .mm .f .f90 .d .rs".split())
-#: Prefixes of the section of one function; the second kind is that of its cold part if it has a section of the first.
+#: Prefixes of a function's own section; the second kind holds its cold part if it also has a section of the first.
 _PREFIXES = ((b".text.", b".text.hot.", b".text.startup.", b".text.exit."), (b".text.unlikely.", b".text.split."))
 
 

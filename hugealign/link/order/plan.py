@@ -187,7 +187,7 @@ class OrderedLink(Record):
         return pieces(in_one_piece(self.job.command) if self.in_one_piece is None else self.in_one_piece, names)
 
     def _placed_whole(self, objects: list[UnsplitObject]) -> dict[bytes, list[UnsplitObject]]:
-        """Return those of *objects* that can be placed, each under its first function in the order."""
+        """Return the *objects* that can be placed, each under its first function in the order."""
         placed: dict[bytes, list[UnsplitObject]] = {}
         rank = {name: number for number, name in reversed(list(enumerate(self.order.names)))} if objects else {}
         for piece in objects:

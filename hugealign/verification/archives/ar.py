@@ -12,7 +12,7 @@ _NAME_LIMIT = 1 << 12
 
 
 def members(source: ByteSource, budget: Budget) -> Iterator[Member]:
-    """Yield the members except the symbol tables; those of a thin archive, which lie elsewhere, are empty."""
+    """Yield the members except the symbol tables; members of a thin archive lie elsewhere, and are empty."""
     thin = source.exactly(len(ar.MAGIC)) == ar.THIN
     names = b""
     while source.peek(ar.HEADER):

@@ -34,7 +34,7 @@ class Layers:
 
 
 class _Document:
-    """What a JSON document of an image refers to: the names of other documents, and those of layers."""
+    """What a JSON document of an image refers to: the names of other documents, and of layers."""
 
     __slots__ = ("layers", "manifests")
 
