@@ -19,6 +19,7 @@ _SIGNS = {State.HUGE: "#", State.SMALL: ".", State.WRITTEN: "w", State.UNTOUCHED
 _ROW = 64  # windows in a row of the strip
 _NARROWEST = 16  # columns of a name
 _SHOWN = 8  # PIDs in a line
+_FEW = 4  # other parts without anything missing that get a line each
 _ROWS = 64  # rows of strip or list per mapping; JSON has them all
 
 
@@ -137,8 +138,14 @@ def _why(verdict: Verdict) -> list[str]:
         windows = int(diagnosis.facts.get("windows", 0))
         count = f"{counted(windows, 'window')}: " if several and windows else ""
         result += _indented(diagnosis, of + count, 2, shown)
+    huge = [other for other in verdict.others if other.windows == other.possible > 0 and not other.diagnoses]
+    many = len(huge) > _FEW
     for other in verdict.others:
-        result += _other_lines(other, shown)
+        if not many or other not in huge:
+            result += _other_lines(other, shown)
+    if many:
+        size, windows = sum(other.part.text for other in huge), sum(other.windows for other in huge)
+        result.append(f"  also: {len(huge)} others, {format_size(size)}: all {windows} windows huge; --all lists them")
     return result
 
 

@@ -267,6 +267,20 @@ def test_large_parts_besides_the_program_count_for_nothing() -> None:
     assert shown["diagnoses"][0]["code"] == "text.no-window"
 
 
+def test_many_parts_that_are_huge_take_one_line() -> None:
+    """As of the libraries of wheels; what is missing has its own line."""
+    small = judge_part(CodePart(CodeKind.LIBRARY, "/small.so", (LIBRARY,)), WINDOW, EXE)
+    others = [judge_part(CodePart(CodeKind.LIBRARY, f"/{n}.so", (APP,)), WINDOW, EXE) for n in range(5)]
+    verdict = judge(process(APP), (APP,), WINDOW)
+    assert len(lines(verdict.changed(others=tuple(others[:4])))) == 5
+    shown = lines(verdict.changed(others=(*others[:2], small, *others[2:])))
+    assert shown[1:] == [
+        "  also: small.so, 3.0 MiB: 0 of 1 windows huge",
+        "    not touched yet",
+        "  also: 5 others, 30.0 MiB: all 15 windows huge; --all lists them",
+    ]
+
+
 def test_what_processes_share_is_shown_once() -> None:
     """A summary, each mapping, a line for each process, and each reason with what helps."""
     cold = APP.changed(rss=6 * M, file_pmd=4 * M)
