@@ -1,6 +1,6 @@
 """Before and after, for people and for programs.  Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from hugealign.diagnosis import render
 from hugealign.elf.coverage import Coverage
@@ -49,28 +49,22 @@ def _table(new: FileReport, old: FileReport) -> "Iterator[str]":
     after, before = new.coverage, old.coverage
     assert after is not None  # noqa: S101  # the caller has looked
     assert before is not None  # noqa: S101
-    yield f"  {'':10}  {'OLD':>10}  {'NEW':>10}  {'CHANGE':>12}"
-    yield f"  {'coverage':10}  {percent(before):>10}  {percent(after):>10}  {_points(after, before):>12}"
-    yield f"  {'windows':10}  {before.windows:>10}  {after.windows:>10}  {_sign(after.windows - before.windows):>12}"
-    for name, first, second in (
-        ("text", before.text, after.text),
-        ("pad", before.pad, after.pad),
-        ("file", old.file_size, new.file_size),
+    sizes = {"text": (before.text, after.text), "pad": (before.pad, after.pad), "file": (old.file_size, new.file_size)}
+    for row in (
+        ("", "OLD", "NEW", "CHANGE"),
+        ("coverage", percent(before), percent(after), _points(after, before)),
+        ("windows", before.windows, after.windows, _change(after.windows - before.windows, str)),
+        *((name, format_size(a), format_size(b), _change(b - a, format_size)) for name, (a, b) in sizes.items()),
     ):
-        yield f"  {name:10}  {format_size(first):>10}  {format_size(second):>10}  {_change(second - first):>12}"
+        yield "  {:10}  {:>10}  {:>10}  {:>12}".format(*row)
 
 
 def _points(after: Coverage, before: Coverage) -> str:
     """Return the change of coverage in percentage points, of the figures as they are printed."""
     if not after.text or not before.text:
         return "--"
-    tenths = after.huge * 1000 // after.text - before.huge * 1000 // before.text
-    return f"{'-' if tenths < 0 else '+'}{abs(tenths) // 10}.{abs(tenths) % 10} pp" if tenths else "--"
+    return _change(after.huge * 1000 // after.text - before.huge * 1000 // before.text, lambda n: f"{n / 10:.1f} pp")
 
 
-def _sign(number: int) -> str:
-    return f"{number:+}" if number else "--"
-
-
-def _change(size: int) -> str:
-    return f"{'-' if size < 0 else '+'}{format_size(abs(size))}" if size else "--"
+def _change(number: int, form: Callable[[int], str]) -> str:
+    return f"{'-' if number < 0 else '+'}{form(abs(number))}" if number else "--"
