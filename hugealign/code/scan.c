@@ -18,7 +18,7 @@ static uint32_t word(const uint8_t *at) { return at[0] | at[1] << 8 | at[2] << 1
 
 static uint64_t number(const uint8_t *at) { return word(at) | (uint64_t)word(at + 4) << 32; }
 
-/* The last place that is not behind the address; 0 if all are. */
+/* Return the last place at or before the address; 0 if there is none. */
 static uint64_t before(struct places places, uint64_t address) {
     uint64_t low = 0, count = places.count;
     if (!count || address < places.addresses[0] || address > places.addresses[count - 1])
@@ -31,13 +31,13 @@ static uint64_t before(struct places places, uint64_t address) {
     return low;
 }
 
-/* The index of the place at the address, or the number of places. */
+/* Return the index of the place at the address, or the number of places. */
 static uint64_t find(struct places places, uint64_t address) {
     uint64_t at = before(places, address);
     return at < places.count && places.addresses[at] == address ? at : places.count;
 }
 
-/* Whether the instruction at *at* can be one of the *kind*, with the address that it then takes; *site* is its own. */
+/* Return whether the instruction at *at*, with the address *site*, can be of the *kind*, and the address it takes. */
 static inline __attribute__((always_inline)) int taken(enum kind kind, const uint8_t *at, size_t left,
                                                        uint64_t site, uint64_t *address) {
     switch (kind) {
@@ -78,7 +78,7 @@ static inline __attribute__((always_inline)) int taken(enum kind kind, const uin
     return 0;
 }
 
-/* What `scan` does for a *kind* that the compiler knows: without the choice for each byte it takes half the time. */
+/* Do what `scan` does, for a *kind* that the compiler knows: without a choice for each byte it takes half the time. */
 static inline __attribute__((always_inline)) uint64_t
 scan_for(enum kind kind, const uint8_t *code, uint64_t size, uint64_t start, struct places owners,
          const uint64_t *sizes, struct places places, uint64_t *pairs, uint64_t room) {
@@ -99,8 +99,8 @@ scan_for(enum kind kind, const uint8_t *code, uint64_t size, uint64_t start, str
     return made;
 }
 
-/* Write the pairs of a function and a place of which the function's code takes the address: the function in the upper
-   half, the place in the lower.  Return how many.  No function is paired with its own start. */
+/* Write the pairs of a function, in the upper half, and a place whose address its code takes, in the lower.  Return how
+   many.  No function is paired with its own start. */
 __attribute__((visibility("default"))) uint64_t scan(uint32_t kind, const uint8_t *code, uint64_t size,
                                                      uint64_t start, const uint64_t *starts,
                                                      const uint64_t *sizes, uint64_t functions,
@@ -122,7 +122,7 @@ __attribute__((visibility("default"))) uint64_t scan(uint32_t kind, const uint8_
     return 0;
 }
 
-/* A pointer at *place* to the start of a function, if the address is one: write both, and return how many there are. */
+/* If the address at *place* is the start of a function, write both; return how many are written. */
 static uint64_t noted(struct places functions, uint64_t address, uint64_t place, uint64_t made,
                       uint64_t *places, uint32_t *indices) {
     uint64_t index = find(functions, address);
@@ -168,7 +168,7 @@ static int ascending(const void *first, const void *second) {
     return (a > b) - (a < b);
 }
 
-/* Sort numbers and leave each once; return how many are left. */
+/* Sort numbers, drop duplicates, and return how many are left. */
 __attribute__((visibility("default"))) uint64_t arrange(uint64_t *numbers, uint64_t count) {
     qsort(numbers, count, sizeof *numbers, ascending);
     uint64_t kept = 0;
@@ -178,9 +178,9 @@ __attribute__((visibility("default"))) uint64_t arrange(uint64_t *numbers, uint6
     return kept;
 }
 
-/* Of each function that is the upper half of sorted *pairs*, write all functions that the table holds to which the lower
-   half points, a place of a pointer: the table ends before a place that is not the next one, or after *members*.  Return
-   how many pairs of functions were written. */
+/* Write the pairs of each function, the upper half of sorted *pairs*, with all functions in its table, which begins at
+   the lower half, the place of a pointer.  The table ends where the next pointer does not follow at once, or after
+   *members*.  Return how many pairs were written. */
 __attribute__((visibility("default"))) uint64_t members(const uint64_t *pairs, uint64_t count,
                                                         const uint64_t *places, const uint32_t *indices,
                                                         uint64_t pointers, uint64_t most, uint64_t *written,
@@ -198,9 +198,9 @@ __attribute__((visibility("default"))) uint64_t members(const uint64_t *pairs, u
     return made;
 }
 
-/* Write where the pairs of each function begin among *others*, and all lower halves there: *forth*; and the same for
-   pairs turned round: *back*.  *pairs* are sorted; the tables of beginnings have a word more than there are functions,
-   and are zero. */
+/* Write to *forth* where the pairs of each function begin among *others*, and their lower halves there; and to *back*
+   the same for the reversed pairs.  *pairs* are sorted; the tables of beginnings have a word more than there are
+   functions, and are zero. */
 __attribute__((visibility("default"))) void tabulate(const uint64_t *pairs, uint64_t count,
                                                      uint64_t functions, uint64_t *forth, uint32_t *others,
                                                      uint64_t *back, uint32_t *turned) {
