@@ -20,7 +20,7 @@ def text(shown: Map, shades: str = BLOCKS) -> str:
 def _lines(shown: Map, shades: str) -> Iterator[str]:
     yield from heading(shown)
     cells = [cell for layout in shown.layouts for row in layout.rows for cell in _merged(row.heat)]
-    steps = scale(cells, shown.ran.matched.hits * PARTS, len(shades) - 1, halves=False)
+    steps = scale(cells, shown.ran.matched.hits * PARTS, len(shades) - 1)
     for layout in shown.layouts:
         yield ""
         yield from _strip(layout, [[steps.step(cell) for cell in _merged(row.heat)] for row in layout.rows], shades)

@@ -1,7 +1,7 @@
 """Turn samples into steps of a logarithmic scale.  Pure."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 NONE = -1  # the step of no samples
@@ -9,9 +9,9 @@ NONE = -1  # the step of no samples
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Steps at 1 and 3 in each power of ten of the *total*, or at powers of ten only.
+    """Steps by shares of the *total*.
 
-    Step 0 is for at least ``limits[0]`` of the total, the last step for anything below the other limits.
+    Step 0 is for at least ``limits[0]``, the last step for anything below the other limits.
     """
 
     total: int
@@ -32,8 +32,13 @@ class Scale:
         return [*percent, "less"]
 
 
-def scale(cells: Iterable[int], total: int, steps: int, halves: bool) -> Scale:
-    """Return a scale of *steps* that begins with the hottest of *cells*; with *halves*, two steps per power of ten.
+def tenth(share: int, of: int) -> tuple[int, int]:
+    """Return the limit below *share* / *of* on a scale of powers of ten."""
+    return share, of * 10
+
+
+def scale(cells: Iterable[int], total: int, steps: int, below: Callable[[int, int], tuple[int, int]] = tenth) -> Scale:
+    """Return a scale of *steps* that begins with the hottest of *cells*; *below* returns the limit below a limit.
 
     The hottest hundredth of the cells does not count: one cell with a whole loop would leave one step for the others.
     """
@@ -41,17 +46,11 @@ def scale(cells: Iterable[int], total: int, steps: int, halves: bool) -> Scale:
     hottest = ranked[len(ranked) // 100] if ranked else 0
     limits = [(1, 1)]
     while total and hottest and limits[-1][0] * total > hottest * limits[-1][1]:
-        limits.append(_below(*limits[-1], halves))
+        limits.append(below(*limits[-1]))
     limits = limits[-1:]
     while len(limits) < steps - 1:
-        limits.append(_below(*limits[-1], halves))
+        limits.append(below(*limits[-1]))
     return Scale(total, tuple(limits))
-
-
-def _below(share: int, of: int, halves: bool) -> tuple[int, int]:
-    if not halves:
-        return 1, of * 10
-    return (3, of * 10) if share == 1 else (1, of)
 
 
 def plain(number: float) -> str:

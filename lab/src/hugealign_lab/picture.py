@@ -33,6 +33,11 @@ def svg(shown: Map) -> str:
     return ET.tostring(_drawn(shown), encoding="unicode", xml_declaration=False) + "\n"
 
 
+def _third(share: int, of: int) -> tuple[int, int]:
+    """Return the limit below *share* / *of* on a scale with two steps in each power of ten."""
+    return (3, of * 10) if share == 1 else (1, of)
+
+
 def _drawn(shown: Map) -> ET.Element:
     root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img", "font-family": "sans-serif"})
     title = f"Heat of {_short(shown.ran.binary)} by window of {format_size(shown.plan.page_size)}"
@@ -44,7 +49,7 @@ def _drawn(shown: Map) -> ET.Element:
         _words(root, 16, y, line[:_TITLE_SHOWN] + ("…" if len(line) > _TITLE_SHOWN else ""), fill="#4a4a4a")
         y += 17
     cells = (cell for layout in shown.layouts for row in layout.rows for cell in row.heat)
-    steps = scale(cells, shown.ran.matched.hits * PARTS, len(HEAT), halves=True)
+    steps = scale(cells, shown.ran.matched.hits * PARTS, len(HEAT), _third)
     y = _legend(root, y + 8, steps, shown)
     rows = max(len(layout.rows) for layout in shown.layouts)
     height = max(2, min(16, 480 // max(rows, 1)))

@@ -130,15 +130,15 @@ def test_more_text_than_can_be_shown(size: int) -> None:
 
 
 def test_steps_of_the_scale() -> None:
-    steps = scale([2900, 40, 0, 1], 10000, 5, halves=True)
+    steps = scale([2900, 40, 0, 1], 10000, 5, lambda share, of: (3, of * 10) if share == 1 else (1, of))
     assert steps.labels() == ["10 %", "3 %", "1 %", "0.3 %", "less"]
     assert [steps.step(cell) for cell in (10000, 1000, 999, 300, 100, 30, 29, 1, 0)] == [0, 0, 1, 1, 2, 3, 4, 4, NONE]
-    assert scale([500], 1000, 4, halves=False).labels() == ["10 %", "1 %", "0.1 %", "less"]
-    assert scale([], 0, 3, halves=False).step(0) == NONE
+    assert scale([500], 1000, 4).labels() == ["10 %", "1 %", "0.1 %", "less"]
+    assert scale([], 0, 3).step(0) == NONE
 
 
 def test_one_hot_cell_does_not_decide_the_scale() -> None:
-    assert scale([10**9] + [1000] * 199, 10**9, 3, halves=False).labels() == ["0.0001 %", "0.00001 %", "less"]
+    assert scale([10**9] + [1000] * 199, 10**9, 3).labels() == ["0.0001 %", "0.00001 %", "less"]
 
 
 @pytest.mark.parametrize(
