@@ -35,12 +35,16 @@ def missed(pid: int) -> Diagnosis | None:
 
 
 def unhooked() -> Iterator[Diagnosis]:
-    """Yield a diagnosis for each container that requests our hook, and whose engine has not started it."""
+    """Yield a diagnosis for each container that requests our hook, and whose engine has not started it.
+
+    None without /proc.
+    """
     bundles: dict[str, None] = {}
-    for pid in processes.pids():
-        with suppress(OSError):
-            if _is_engine(pid):
-                bundles |= dict.fromkeys(_bundles(pid))
+    with suppress(processes.ProcessError):
+        for pid in processes.pids():
+            with suppress(OSError):
+                if _is_engine(pid):
+                    bundles |= dict.fromkeys(_bundles(pid))
     for diagnosis in map(_judged, bundles):
         if diagnosis and diagnosis.code == "container.no-hook":
             yield diagnosis

@@ -269,9 +269,9 @@ def test_large_parts_besides_the_program_count_for_nothing() -> None:
 
 def test_many_parts_that_are_huge_take_one_line() -> None:
     """As of the libraries of wheels; what is missing has its own line."""
-    small = judge_part(CodePart(CodeKind.LIBRARY, "/small.so", (LIBRARY,)), WINDOW, EXE)
-    others = [judge_part(CodePart(CodeKind.LIBRARY, f"/{n}.so", (APP,)), WINDOW, EXE) for n in range(5)]
-    verdict = judge(process(APP), (APP,), WINDOW)
+    small = judge_part(CodePart(CodeKind.LIBRARY, "/small.so", (LIBRARY,)), EXE)
+    others = [judge_part(CodePart(CodeKind.LIBRARY, f"/{n}.so", (APP,)), EXE) for n in range(5)]
+    verdict = judge(process(APP), (APP,))
     assert len(lines(verdict.changed(others=tuple(others[:4])))) == 5
     shown = lines(verdict.changed(others=(*others[:2], small, *others[2:])))
     assert shown[1:] == [
