@@ -69,10 +69,15 @@ def measured(name: str, rounds: int) -> dict[str, Any]:
     return {"about": sources.about, "rows": rows, "rounds": rounds, "day": day, "load": load, "machine": machine()}
 
 
-def _unshown(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the builds whose interval includes 1, with what they learned from."""
+def _unshown(rows: list[dict[str, Any]]) -> str:
+    """Return a sentence that names the builds whose interval includes 1, with what they learned from."""
     same = [row for row in rows if row["ratio"] and row["ratio"]["low"] <= 1 <= row["ratio"]["high"]]
-    return [f"*{row['title']}*{' (' + row['learned'] + ')' if row['learned'] else ''}" for row in same] or ["no build"]
+    named = [f"*{row['title']}*{' (' + row['learned'] + ')' if row['learned'] else ''}" for row in same]
+    return (
+        f"no difference from the plain build is shown for {', '.join(named)}"
+        if same
+        else "each differs from the plain build"
+    )
 
 
 def _ahead(rows: list[dict[str, Any]]) -> list[str]:
@@ -104,7 +109,7 @@ def page(documents: dict[str, dict[str, Any]]) -> str:
     for name, document in documents.items():
         lines += [f"{name}: {'; '.join(_ahead(document['rows']))}.\n"]
     for name, document in documents.items():
-        lines += [f"{name}: no difference from the plain build is shown for {', '.join(_unshown(document['rows']))}.\n"]
+        lines += [f"{name}: {_unshown(document['rows'])}.\n"]
     for name, document in documents.items():
         when = f"{document['day']}, {document['machine']}, load {document['load']:.1f} at the start"
         lines += [
