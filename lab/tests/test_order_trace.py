@@ -185,7 +185,7 @@ def test_without_a_processor_nothing_is_simulated(program: Path, tmp_path: Path)
     [
         (["absent"], 3, "absent: No such file"),
         (["empty"], 3, "empty: is not a trace: it is empty"),
-        (["t", "--windows=x"], 2, "--windows: not a number"),
+        (["t", "--windows=x"], 2, "--windows: x: not a number from 0"),
         (["t", "--cpu=nosuch"], 2, "unknown CPU"),
         (["t", "--cpu=kunpeng920"], 2, "no source gives"),
         (["t", "--cpu=4k=3"], 2, "needs 4k= and 2m="),
