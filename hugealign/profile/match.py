@@ -152,8 +152,8 @@ class Names:
             name, file, ordinal = numbered[0], numbered[1] or file, numbered[2]
             found = self.functions.by_name.get(name, [])
             if len(found) > 1:
-                found = self._in_order(self._of_file(found, file))[ordinal - 1 : ordinal]
-                found = [index for index in found if not file or self.functions.files[index].endswith(file)]
+                found = self._of_file(found, file) if file else found
+                found = self._in_order(found)[ordinal - 1 : ordinal] if found else []
         return found[0] if len(found) == 1 else -1
 
     def _find(self, name: str, file: str) -> int:
@@ -195,20 +195,18 @@ class Names:
     def _choose(self, indices: list[int], file: str, ordinal: int) -> int:
         """Return one of several functions of the same name: by source file, else by BOLT's number, else the first."""
         if len(indices) > 1 and file:
-            indices = self._of_file(indices, file)
+            indices = self._of_file(indices, file) or indices
         numbered = self._in_order(indices) if ordinal else []
         return numbered[ordinal - 1] if 0 < ordinal <= len(numbered) else indices[0]
 
     def _of_file(self, indices: list[int], file: str) -> list[int]:
-        """Return those of *indices* that are from the source *file*; all of them if none is, or *file* is unknown."""
-        if not file:
-            return indices
+        """Return those of *indices* that are from the source *file*; empty if none is."""
         by_file = self.by_file.get(id(indices))
         if by_file is None:
             by_file = self.by_file[id(indices)] = {}
             for index in indices:
                 by_file.setdefault(self.functions.files[index].rpartition("/")[2], []).append(index)
-        return by_file.get(file.rpartition("/")[2], indices)
+        return by_file.get(file.rpartition("/")[2], [])
 
     def _in_order(self, indices: list[int]) -> list[int]:
         """Return *indices* as BOLT numbers them: local functions, which have files, by address.

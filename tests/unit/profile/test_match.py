@@ -30,8 +30,8 @@ def test_numbers_count_local_functions_by_address() -> None:
     known.by_name["f"] = [2, 1, 0]
     places = [("f/1", ""), ("f/2", ""), ("f/3", ""), ("f/a.c/1", ""), ("f/c.c/1", "")]
     assert indices(places, known) == [1, 2, 2, 2, 1]
-    several: list[Place] = [*places, ("f", ""), ("f/0", ""), 7]
-    assert [*map(Names(known).exactly, several)] == [1, 2, -1, 2, -1, -1, -1, 7]
+    several: list[Place] = [*places, ("f/c/1", ""), ("f", ""), ("f/0", ""), 7]
+    assert [*map(Names(known).exactly, several)] == [1, 2, -1, 2, -1, -1, -1, -1, 7]
 
 
 def test_hashes_of_names() -> None:
