@@ -254,3 +254,11 @@ def diagnosis(fd: int) -> "Diagnosis":
     with measure.huge_pages_allowed():
         warmth = warming.warm(fd, measure.text_windows(fd))
     return diagnose.after_copying(warmth, hits)
+
+
+def uncopied(error: OSError | HugealignError) -> HugealignError:
+    """Return what *error* says of the copy that was being made: an error of the system is not about the file.
+
+    AppArmor, for example, can deny even fstat of the file that is copied.
+    """
+    return RefusalError("copy.failed", error=error_name(error)) if isinstance(error, OSError) else error

@@ -16,7 +16,7 @@ from hugealign.io.execution import binary, which
 from hugealign.io.regular import FileError, opened
 from hugealign.pagecache import measure
 from hugealign.records import Record
-from hugealign.run import copies, memory_copies, store
+from hugealign.run import copies, store
 from hugealign.run.tunable import has_tunable
 from hugealign.system import children, confinement, kernel, namespace
 
@@ -336,7 +336,7 @@ def _staged(
             for origin in origins:
                 path = origin.file.path
                 if path in texts and results[path].how == IN_PLACE:
-                    results[path] = _failed(results[path], memory_copies.uncopied(error), origin.file.windows)
+                    results[path] = _failed(results[path], copies.uncopied(error), origin.file.windows)
     return results, copy
 
 
@@ -424,7 +424,7 @@ def _bound_own(entered: namespace.Namespace, origin: copies.StagedFile, mounted:
     except (OSError, HugealignError) as error:
         with suppress(OSError):
             os.unlink(path)  # frees its memory
-        return _failed(TextResult(origin.path, IN_PLACE), memory_copies.uncopied(error), origin.windows)
+        return _failed(TextResult(origin.path, IN_PLACE), copies.uncopied(error), origin.windows)
 
 
 def _bound(origin: copies.StagedFile, copy: int) -> TextResult:
@@ -455,6 +455,8 @@ def _copied(
     Return what came of it, and the path to execute.  Without --how=copy, only a program that a copy without a path does
     as well is copied.
     """
+    from hugealign.run import memory_copies  # most starts do without
+
     text = TextResult(origin.path, IN_PLACE, origin.windows)
     try:
         if options.how == STAGE or not _is_itself(command, origin.path):

@@ -3,7 +3,6 @@
 import os
 from contextlib import suppress
 
-from hugealign.diagnosis.refusal import RefusalError, error_name
 from hugealign.environment import as_given
 from hugealign.errors import HugealignError
 from hugealign.io import resources
@@ -60,15 +59,7 @@ def make(origin: copies.StagedFile) -> int:
             # The command does not get the descriptor: the kernel opens the file before closing it.
             return os.open(f"/proc/self/fd/{target}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise uncopied(error) from error
-
-
-def uncopied(error: OSError | HugealignError) -> HugealignError:
-    """Return what *error* says of the copy that was being made: an error of the system is not about the file.
-
-    AppArmor, for example, can deny even fstat of the file that is copied.
-    """
-    return RefusalError("copy.failed", error=error_name(error)) if isinstance(error, OSError) else error
+        raise copies.uncopied(error) from error
 
 
 def _memory_file(name: str) -> int:
