@@ -22,7 +22,7 @@ def libc() -> ctypes.CDLL:
     library.munmap.argtypes = library.mlock.argtypes = (pointer, size)
     library.madvise.argtypes = (pointer, size, number)
     library.mincore.argtypes = (pointer, size, text)
-    library.fallocate.argtypes = (number, number, ctypes.c_int64, ctypes.c_int64)
+    library.fallocate.argtypes = (number, number, ctypes.c_long, ctypes.c_long)  # off_t
     library.mount.argtypes = (text, text, text, ctypes.c_ulong, text)
     return library
 
