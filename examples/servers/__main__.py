@@ -128,6 +128,7 @@ def run(example: Example) -> None:
         tests = {name: example.test(name, sockets) for name in server.test["variants"] if example.check}
         others = example.verify_others()
         coverage = {variant: example.verify(variant) for variant in VARIANTS}
+        example.place()
         measured = live(example, sockets)
     with short_directory(steps, server.name) as home:
         traced = trace(example, home, {name: example.order(name) for name in orders})

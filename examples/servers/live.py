@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from examples.servers.server import VARIANTS, Example, Instance, running, start_anew
+from examples.servers.server import PLACEMENTS, VARIANTS, Example, Instance, running, start_anew
 from examples.servers.steps import ANY, Steps
 from examples.servers.text import WINDOW, Samples, Text, counts, perf_rights, samples
 from hugealign import orderfile
@@ -178,7 +178,7 @@ def live(example: Example, sockets: Path) -> Live:
             while (load := os.getloadavg()[0]) >= BUSY and time.monotonic() < end:
                 time.sleep(1)
             steps.say(f"round {number} of {example.rounds}: {', '.join(names)}; load average {load:.1f}")
-            start_anew(servers)
+            start_anew(servers, PLACEMENTS[number % len(PLACEMENTS)])
             look(result, servers, number)
             by_name = {item.variant: item for item in servers}
             turns = [(name, by_name[variant]) for name in example.server.loads for variant in names]

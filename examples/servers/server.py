@@ -25,6 +25,8 @@ from hugealign import orderfile
 #: plain: by the compiler alone.  hugealign: with hugealign.  ordered, leading: in orders that a profile of hugealign
 #: gave, the second for a processor with two entries, of which one is left to others.
 VARIANTS = ("plain", "hugealign", "ordered", "leading")
+#: Bytes in front of the first function, of four links of each.
+PLACEMENTS = (0, 16, 32, 48)
 _PATIENCE = 120  # seconds until a server answers, or ends
 
 
@@ -54,6 +56,7 @@ class Server:
     places: Mapping[str, str]  # further names for templates
     builds: Sequence[Mapping[str, Any]]  # *steps* in *directory* for each of *variants*, by compiler
     links: Sequence[Mapping[str, Any]]  # the same, when there are orders
+    placed: Mapping[str, Any]  # the *steps* that link {object} in front of each of *variants*, by compiler, to {place}
     promises: Mapping[str, str]  # commands that are to succeed after the builds
     test: Mapping[str, Any]  # its own tests
     serve: Mapping[str, Any]  # how it is created, filled, started, queried; what its loads print
@@ -134,6 +137,10 @@ class Example:
         """Return a server's file."""
         return Path(*self.words("{program}", variant=variant))
 
+    def placed(self, variant: str, bytes_: int) -> Path:
+        """Return the link of a server with that many bytes in front of its first function."""
+        return self.steps.build / "placed" / f"{variant}.{bytes_}"
+
     # ---- builds and proofs -------------------------------------------------------------------------------------------
 
     def make(self, builds: Sequence[Mapping[str, Any]]) -> None:
@@ -152,6 +159,35 @@ class Example:
                     text = self.steps.log(log).read_text(errors="replace")
                     output = [line for line in text.splitlines() if "hugealign: " in line]
                     self.steps.promise(not output, f"the wrapper printed something: {output[:1]} (log: {log})")
+
+    def place(self) -> None:
+        """Link each server once for each of PLACEMENTS."""
+        beside = self.steps.directory("placed")
+        for variant, compiler in self.server.placed["variants"].items():
+            order = self.order(variant)
+            if order.exists():
+                lines = order.read_text(encoding="utf-8").splitlines(keepends=True)
+                lines.insert(next(at for at, line in enumerate(lines) if line[0] != "#"), "pad\tkind=fill\n")
+                self.order(f"{variant}-placed").write_text("".join(lines), encoding="utf-8")
+            tree = self.server.placed.get("trees", {}).get(variant, variant)
+            for bytes_ in PLACEMENTS:
+                pad = beside / f"pad{bytes_}.o"
+                names: dict[str, Any] = {"variant": variant, "order": self.order(f"{variant}-placed"), "object": pad}
+                names |= {"place": self.placed(variant, bytes_), "tree_of": tree}
+                names["compiler"] = shlex.join(self.words(compiler, **names))
+                make = partial(self._place, pad, bytes_, names)
+                self.steps.step(f"{variant}-placed-{bytes_}", f"{variant}: linked behind {bytes_} bytes", make)
+
+    def _place(self, pad: Path, bytes_: int, names: Mapping[str, Any]) -> None:
+        source = pad.with_suffix(".s")
+        if not source.exists():
+            source.write_text(
+                '.section .text.pad,"ax",@progbits\n.globl pad\n.type pad,@function\n'
+                f"pad: .fill {bytes_},1,0x90\n.size pad,{bytes_}\n"
+                '.section .note.GNU-stack,"",@progbits\n',
+                encoding="ascii",
+            )
+        self.do([f"gcc -c {source} -o {pad}", *self.server.placed["steps"]], f"{names['variant']}-placed", **names)
 
     def verify(self, variant: str) -> dict[str, Any]:
         """Return what ``hugealign verify`` says of a server's coverage; promise that all but ``plain`` are clean."""
@@ -205,35 +241,51 @@ def _elf(path: Path) -> bool:
 
 @dataclass(slots=True)
 class Instance:
-    """A *variant* of a server on its *data*, with its *socket*."""
+    """A *variant* of a server on its *data*, with its *socket*; *placement*: a new copy of one of PLACEMENTS."""
 
     example: Example
     variant: str
     data: Path
     socket: Path
     process: subprocess.Popen[bytes] | None = None
+    placement: int | None = None
+
+    @property
+    def program(self) -> Path:
+        """Its file."""
+        path = self.example.program(self.variant)
+        return path if self.placement is None else path.with_name(f"{path.name}.placed")
 
     @property
     def names(self) -> dict[str, Any]:
         """What templates may name of it."""
-        return {"variant": self.variant, "data": self.data, "socket": self.socket}
+        names = {"variant": self.variant, "data": self.data, "socket": self.socket}
+        return names if self.placement is None else {**names, "program": self.program}
 
     def words(self, template: str, **more: object) -> list[str]:
         """Return the command that *template* means for it."""
         return self.example.words(template, **self.names, **more)
 
-    def start(self) -> None:
-        """Warm its text, start it and wait until it answers; raises Failed.
+    def bring(self) -> None:
+        """Make its copy if it has a placement, and warm its text.
 
         Before each start: text that no process runs may have been evicted, and comes back small
-        (docs/measured/staying-huge.md).  It ends with this process, however that ends.
+        (docs/measured/staying-huge.md).
         """
-        steps, server = self.example.steps, self.example.server
+        steps = self.example.steps
+        if self.placement is not None:
+            steps.output(["rm", "-f", self.program])
+            steps.output(["cp", "--reflink=never", self.example.placed(self.variant, self.placement), self.program])
         if self.variant in VARIANTS[1:]:
-            command = ["hugealign", "warm", self.example.program(self.variant)]
+            command = ["hugealign", "warm", self.program]
             status = steps.run(command, log=f"{self.variant}-warm", accept=ANY)
             output = steps.log(f"{self.variant}-warm").read_text(errors="replace").strip()
             steps.promise(not status, f"hugealign warm {self.variant}: {output}")
+
+    def start(self) -> None:
+        """Start it and wait until it answers; raises Failed.  It ends with this process, however that ends."""
+        steps, server = self.example.steps, self.example.server
+        self.bring()
         steps.output(["mkdir", "-p", self.socket])
         words = [*steps.as_user("--pdeathsig", server.ending), *self.words(server.serve["start"])]
         with Path(f"{self.data}.log").open("ab") as log:
@@ -273,7 +325,7 @@ class Instance:
 
     def text(self) -> Text:
         """Return what the kernel maps its text with."""
-        return mapped(self.pid, self.example.program(self.variant))
+        return mapped(self.pid, self.program)
 
     def work(self, load: str, seconds: int, seed: int) -> dict[str, float]:
         """Do a load for some *seconds*; return transactions per second, and processor time where it is known."""
@@ -308,15 +360,15 @@ def running(instances: Sequence[Instance]) -> Iterator[Sequence[Instance]]:
             entry.stop()
 
 
-def start_anew(instances: Sequence[Instance]) -> None:
-    """Stop all, and start each on the data of the next.
+def start_anew(instances: Sequence[Instance], placement: int) -> None:
+    """Stop all, and start each on the data of the next, from a new copy of its link with that *placement*.
 
-    Where memory and files happen to lie can make more of a difference than what is compared (Mytkowicz et al.,
+    Where memory, files and code happen to lie can make more of a difference than what is compared (Mytkowicz et al.,
     "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009); so none keeps its place.
     """
     for entry in instances:
         entry.stop()
     data = [entry.data for entry in instances]
     for entry, of_next in zip(instances, [*data[1:], data[0]], strict=True):
-        entry.data = of_next
+        entry.data, entry.placement = of_next, placement
         entry.start()

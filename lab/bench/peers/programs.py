@@ -48,8 +48,8 @@ def _generated() -> Program:
     )
 
 
-def _clang() -> Program:
-    """Clang, from the archives of Debian's packages, except code that ran."""
+def clang_of_debian() -> Program:
+    """Return clang, from the archives of Debian's packages."""
     directory = WORK / "clang"
     directory.mkdir(parents=True, exist_ok=True)
     root = unpacked(directory, _DEBS, "usr/lib/llvm-19/lib/libPolly.a") / "usr/lib/llvm-19"
@@ -68,7 +68,7 @@ def _clang() -> Program:
         *("compiler.o", "-Wl,--start-group", *archives, "-Wl,--end-group"),
         *(f"-L{_LLVM}/lib", f"-L{os.path.relpath(root / 'lib', directory)}", *libraries, *system),
     )
-    program = Program(
+    return Program(
         "clang",
         f"Clang 19, {llvm.ABOUT}. The builds learn from compiling `lab/bench/peers/containers.cc` at -O2 and are "
         "judged by `variant.cc`.",
@@ -81,7 +81,11 @@ def _clang() -> Program:
         (0, 1, 2, 4, 6, 8, 12, 16),
         large=True,
     )
-    return llvm.compiled_again(program, llvm.LLVM_19)
+
+
+def _clang() -> Program:
+    """Return clang with code that ran compiled here."""
+    return llvm.compiled_again(clang_of_debian(), llvm.LLVM_19)
 
 
 PROGRAMS: dict[str, Callable[[], Program]] = {"generated": _generated, "clang": _clang, **heldout.PROGRAMS}

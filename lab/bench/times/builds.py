@@ -27,7 +27,10 @@ _LLD = (*LLD, "-pie", "-Wl,--no-warn-symbol-ordering")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sources:
-    """A program that clang compiles at -O2 from *files* with *flags*, in *directory*, and links with *libraries*."""
+    """A program that clang compiles at -O2 from *files* with *flags*, in *directory*, and links with *libraries*.
+
+    Without files it is linked as others have compiled it.
+    """
 
     name: str
     about: str
@@ -79,6 +82,8 @@ class Builder:
         yield self._build("huge, in the linker's order", "", lambda pad, path: self._ours(path, pad, plain))
         yield from self._ordered("", plain)
         yield from self._bolted("", plain)
+        if not self.sources.files:
+            return
         trained = self._objects("pgo", self._pgo())
         first = self._symbols("pgo", trained)
         yield self._build("PGO", "PGO", lambda pad, path: self._link(path, pad, trained, *self._listed(path, first)))
@@ -191,13 +196,14 @@ class Builder:
             self._run(HUGEALIGN, "order", profile.name, "-b", before.name, "-o", order.name)
             link = partial(self._linked_in_order, objects, order)
             yield self._build(f"{prefix}hugealign, order", learned, link)
-        order = before.with_suffix(".blocks.order")
-        self._run(HUGEALIGN, "order", "--blocks", full.name, "-b", before.name, "-o", order.name)
-        trained = (self._pgo(),) if prefix else ()
-        wrapper = (str(HUGEALIGN), f"--profile={order}")
-        divided = self._objects(f"{before.stem}-divided", *trained, wrapper=wrapper, reads=(order,))
-        link = partial(self._linked_in_order, divided, order)
-        yield self._build(f"{prefix}hugealign, blocks", "full", link)
+        if self.sources.files:
+            order = before.with_suffix(".blocks.order")
+            self._run(HUGEALIGN, "order", "--blocks", full.name, "-b", before.name, "-o", order.name)
+            trained = (self._pgo(),) if prefix else ()
+            wrapper = (str(HUGEALIGN), f"--profile={order}")
+            divided = self._objects(f"{before.stem}-divided", *trained, wrapper=wrapper, reads=(order,))
+            link = partial(self._linked_in_order, divided, order)
+            yield self._build(f"{prefix}hugealign, blocks", "full", link)
         if not prefix:
             graph = _call_graph(full, before.with_suffix(".graph"))
             words = (f"-Wl,--call-graph-ordering-file={graph.name}", "-Wl,--call-graph-profile-sort=cdsort")

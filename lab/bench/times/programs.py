@@ -1,10 +1,19 @@
 """The programs whose builds are timed, with the run that all learn from and the one that judges."""
 
+import os
+import shlex
+import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
+from lab.bench.peers import programs
 from lab.bench.peers.heldout import RUST, script_units, sqlite_units
 from lab.bench.peers.program import WORK
+from lab.bench.sources import sources
 from lab.bench.times.builds import Sources
+
+_HERE = Path(__file__).parent
 
 
 def _sqlite() -> Sources:
@@ -33,4 +42,56 @@ def _script() -> Sources:
     return Sources("script", about, directory, files, flags, ("rest.a", "-lm"), train, test, test[:1])
 
 
-PROGRAMS: dict[str, Callable[[], Sources]] = {"sqlite": _sqlite, "script": _script}
+def _ruby() -> Sources:
+    directory = WORK / "ruby"
+    directory.mkdir(parents=True, exist_ok=True)
+    files, flags, libraries = _ruby_units(directory)
+    for name in ("train", "test"):
+        shutil.copyfile(_HERE / f"ruby-{name}.rb", directory / f"{name}.rb")
+    about = (
+        "The interpreter of Ruby 3.1, without its extensions (`miniruby` of Debian's source package, C). The builds "
+        "learn from text, hashes and methods, and are judged by numbers, structures, patterns and exceptions "
+        "(`lab/bench/times/ruby-*.rb`)"
+    )
+    return Sources(
+        "ruby", about, directory, files, flags, libraries, ("train.rb", "300"), ("test.rb", "40"), ("test.rb", "4")
+    )
+
+
+def _ruby_units(directory: Path) -> tuple[list[Path], tuple[str, ...], tuple[str, ...]]:
+    """Return the sources of miniruby, fetched and built once, and the flags and libraries that they need."""
+    sources(directory, ["ruby3.1"])
+    tree = directory / "ruby3.1" / "tree"
+    if not (tree / "miniruby").exists():
+        words = ("CC=clang-19", "--disable-install-doc", "--disable-yjit", "--disable-shared", "--without-gmp")
+        subprocess.run(["./configure", *words], cwd=tree, check=True, capture_output=True)
+        subprocess.run(["make", "-j", str(os.cpu_count()), "miniruby"], cwd=tree, check=True, capture_output=True)
+    shown = ("make", "-n", "-B", "V=1", "miniruby")
+    commands = subprocess.run(shown, cwd=tree, check=True, capture_output=True, text=True).stdout
+    lines = [shlex.split(line) for line in commands.splitlines() if " -c " in line and "clang-19" in line]
+    files = [tree / word for words in lines for word in words if word.endswith((".c", ".S"))]
+    flags = [word for word in lines[0] if word.startswith(("-D", "-I", "-f", "-std"))]
+    places = [f"-I{tree / word[2:]}" if word.startswith("-I") else word for word in flags]
+    return files, tuple(places), ("-lm", "-lz", "-lpthread", "-lcrypt", "-lrt", "-ldl")
+
+
+def _clang() -> Sources:
+    program = programs.clang_of_debian()
+    words = tuple(map(_absolute, program.words))
+    about = (
+        "Clang 19 (C++), linked from Debian's archives: nothing of it is compiled here, so no build has PGO "
+        "and no blocks are moved. The builds learn from compiling `lab/bench/peers/containers.cc` at -O2, and "
+        "are judged by `variant.cc`"
+    )
+    return Sources(
+        "clang", about, program.directory, [], (), (*words, "-lstdc++"), program.train, program.test, program.test
+    )
+
+
+def _absolute(word: str) -> str:
+    """Return a linker's *word* with an absolute path where it has a relative one, from the directory of clang."""
+    option, path = ("-L", word[2:]) if word.startswith("-L") else ("", word)
+    return f"{option}{os.path.join(WORK / 'clang', path)}" if option or path.endswith((".a", ".o")) else word
+
+
+PROGRAMS: dict[str, Callable[[], Sources]] = {"sqlite": _sqlite, "script": _script, "ruby": _ruby, "clang": _clang}

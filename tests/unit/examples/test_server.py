@@ -1,10 +1,11 @@
 """What a server.toml means, what its test suite said, and servers that are started anew."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from examples.servers.server import Example, Instance, read, start_anew
+from examples.servers.server import PLACEMENTS, Example, Instance, read, start_anew
 from examples.servers.steps import Failed, Steps
 
 
@@ -29,6 +30,10 @@ def test_every_template_has_what_it_names(tmp_path: Path, name: str) -> None:
             names = {"variant": variant, "compiler": " ".join(result.words(compiler, variant=variant))}
             assert "{" not in build["directory"].format(**names)
             commands += [result.words(words, **names) for step in build["steps"].values() for words in step]
+    for variant, compiler in server.placed["variants"].items():
+        names = {"variant": variant, "place": "/placed", "object": "/pad.o", "tree_of": variant}
+        names["compiler"] = " ".join(result.words(compiler, **names))
+        commands += [result.words(words, **names) for words in server.placed["steps"]]
     trace = server.trace
     for words in (*trace["prepare"], *trace["bring"], *trace["fill"], trace["start"]):
         commands.append(result.words(words, home="/tmp/h", bare="env -i", preloaded="/tmp/x.so", variant="leading"))
@@ -95,17 +100,39 @@ def test_verdicts_are_counted(
     assert len(result.steps.broken) == 1
 
 
+def test_a_placed_server_runs_from_a_new_copy_of_its_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own program, which is traced later, stays as it is; the start command names the copy."""
+    result = example("mysql", tmp_path)
+    for name in ("logs", "links/plain", "placed"):
+        (tmp_path / name).mkdir(parents=True)
+    result.program("plain").write_text("itself")
+    result.placed("plain", 16).write_text("behind 16 bytes")
+    one = Instance(result, "plain", tmp_path / "data", tmp_path / "socket")
+    monkeypatch.setattr(Steps, "run", lambda *_, **__: 0)
+    monkeypatch.setattr(Steps, "as_user", lambda *_: [])
+    assert one.program == result.program("plain")
+    one.placement = 16
+    one.bring()
+    assert str(one.program) in one.words("{program}")
+    with one.program.open("rb") as first:
+        assert first.read() == b"behind 16 bytes"
+        one.bring()
+        assert one.program.stat().st_ino != os.fstat(first.fileno()).st_ino
+    assert result.program("plain").read_text() == "itself"
+
+
 def test_no_server_keeps_its_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each gets that of every other in turn, and none starts before all have stopped."""
+    """Each gets that of every other in turn, all with the same placement; none starts before all have stopped."""
     done: list[tuple[str, str]] = []
     monkeypatch.setattr(Instance, "stop", lambda self: done.append(("stop", self.data.name)))
     monkeypatch.setattr(Instance, "start", lambda self: done.append((self.variant, self.data.name)))
     result = example("postgres", tmp_path)
     servers = [Instance(result, name, tmp_path / name.upper(), tmp_path) for name in "abcd"]
     seen: dict[str, list[str]] = {name: [] for name in "abcd"}
-    for _ in range(4):
+    for placement in PLACEMENTS:
         done.clear()
-        start_anew(servers)
+        start_anew(servers, placement)
+        assert {item.placement for item in servers} == {placement}
         assert [word for word, _ in done] == ["stop"] * 4 + list("abcd")
         assert sorted(data for _, data in done[:4]) == list("ABCD")
         for name, data in done[4:]:
