@@ -27,7 +27,8 @@ from lab.bench.sources import sources
 from tests.support import made_here
 
 LOOK = 30.0  # seconds of a build
-C, CXX = "gawk", "ninja-build"
+C, CXX = "less", "libjsoncpp"
+SECONDS = 300.0  # of each measurement: a build takes some ten
 VITE = ("vite@7", "react@19", "react-dom@19", "@vitejs/plugin-react@5")
 
 HEAD = """\
@@ -70,8 +71,8 @@ class Row:
 def builds(work: Path, place: Path) -> Iterator[Program]:
     """Yield the builds, each in a directory of its own for each run, which it removes at its end."""
     scripts = {
-        f"configure and make of {C}": f"{place / C / 'tree'}/configure -q && make -s -C support && make -s gawk",
-        f"CMake and make of {CXX}": f"cmake {place / CXX / 'tree'} -DBUILD_TESTING=OFF && make -s -j2",
+        f"configure and make of {C}": f"{place / C / 'tree'}/configure -q && make -s",
+        f"CMake and make of {CXX}": f"cmake {place / CXX / 'tree'} -DJSONCPP_WITH_TESTS=OFF && make -s -j2",
         "a page by Node (vite build)": f"cp -r {work}/page/. . && node node_modules/vite/bin/vite.js build",
     }
     _page(work / "page")
@@ -118,7 +119,7 @@ def rows(program: Program, outcome: Outcome) -> Iterator[Row]:
     for name, listed, fix in (("as they are", files, False), ("fixed", [*files, *more], True)):
         if listed:
             options = LaunchOptions(fix=fix, files=listed)
-            result = measure(program.words, MeasureOptions(options, copies=3, rounds=1))
+            result = measure(program.words, MeasureOptions(options, copies=3, seconds=SECONDS))
             yield Row(f"{program.name}, {name}", listed, result)
 
 
