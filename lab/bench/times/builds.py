@@ -26,6 +26,18 @@ _LLD = (*LLD, "-pie", "-Wl,--no-warn-symbol-ordering")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """A run of a program with *arguments*; *front* are the words of a command in front of it."""
+
+    arguments: tuple[str, ...]
+    front: tuple[str, ...] = ()
+
+    def words(self, *program: str) -> list[str]:
+        """Return the command that does it with *program*."""
+        return [*self.front, *program, *self.arguments]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Sources:
     """A program that clang compiles at -O2 from *files* with *flags*, in *directory*, and links with *libraries*.
 
@@ -38,9 +50,9 @@ class Sources:
     files: list[Path]
     flags: tuple[str, ...]
     libraries: tuple[str, ...]
-    train: tuple[str, ...]  #: the arguments of the run that all builds learn from
-    test: tuple[str, ...]  #: those of the run that judges them
-    once: tuple[str, ...]  #: a short run of the same work as the judge's
+    train: Run  #: what all builds learn from
+    test: Run  #: what judges them
+    once: Run  #: a short run of the same work as the judge's
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -165,7 +177,7 @@ class Builder:
         return [str(self.sources.directory / word) if word.endswith(".a") else word for word in words]
 
     def _train(self, path: Path, *front: str) -> None:
-        argv = [*front, str(path), *self.sources.train]
+        argv = [*front, *self.sources.train.words(str(path))]
         done = subprocess.run(argv, cwd=self.sources.directory, capture_output=True, check=False)
         if done.returncode:
             raise SystemExit(f"{' '.join(argv)}\n{done.stderr.decode(errors='replace')[-2000:]}")

@@ -8,6 +8,7 @@ from hugealign_lab.files import find
 from hugealign_lab.replay import ELSEWHERE, FUNCTION, Replay
 from hugealign_lab.tracefile import open_trace
 from lab.bench import timing
+from lab.bench.times.builds import Run
 from tests.support import HUGEALIGN
 
 _LINE, _PAGE = 64, 4096
@@ -30,10 +31,10 @@ class Explained:
     pages: int
 
 
-def explain(path: Path, arguments: tuple[str, ...], directory: Path) -> Explained:
-    """Record a run of *path* in *directory* and count."""
+def explain(path: Path, run: Run, directory: Path) -> Explained:
+    """Record the *run* with *path* in *directory*, and count."""
     record = directory / "explained.trace"
-    timing.cost([str(HUGEALIGN), "trace", "-o", record.name, "--", str(path), *arguments], directory)
+    timing.cost(run.words(str(HUGEALIGN), "trace", "-o", record.name, "--", str(path)), directory)
     trace = open_trace(str(record))
     file = find(trace.description.files, str(path))
     rows = list(trace.block_rows())

@@ -11,7 +11,8 @@ from lab.bench.peers import programs
 from lab.bench.peers.heldout import RUST, script_units, sqlite_units
 from lab.bench.peers.program import WORK
 from lab.bench.sources import sources
-from lab.bench.times.builds import Sources
+from lab.bench.times import postgres
+from lab.bench.times.builds import Run, Sources
 
 _HERE = Path(__file__).parent
 
@@ -27,7 +28,7 @@ def _sqlite() -> Sources:
         "SQLite's shell of Debian's source package (C). The builds learn from inserts, an index and aggregates, and "
         "are judged by joins, windows, triggers and a vacuum (`lab/bench/peers/sqlite-*.sql`)"
     )
-    return Sources("sqlite", about, directory, files, flags, ("-lm", "-lz"), train, test, test[:2])
+    return Sources("sqlite", about, directory, files, flags, ("-lm", "-lz"), Run(train), Run(test), Run(test[:2]))
 
 
 def _script() -> Sources:
@@ -39,7 +40,8 @@ def _script() -> Sources:
         f"Rhai 1.22, a scripting language (Rust {RUST}, by its bitcode). The builds learn from loops over numbers and "
         "arrays, and are judged by strings, maps, closures and exceptions (`lab/bench/peers/script-*.rhai`)"
     )
-    return Sources("script", about, directory, files, flags, ("rest.a", "-lm"), train, test, test[:1])
+    libraries = ("rest.a", "-lm")
+    return Sources("script", about, directory, files, flags, libraries, Run(train), Run(test), Run(test[:1]))
 
 
 def _ruby() -> Sources:
@@ -53,9 +55,10 @@ def _ruby() -> Sources:
         "learn from text, hashes and methods, and are judged by numbers, structures, patterns and exceptions "
         "(`lab/bench/times/ruby-*.rb`)"
     )
-    return Sources(
-        "ruby", about, directory, files, flags, libraries, ("train.rb", "300"), ("test.rb", "40"), ("test.rb", "4")
+    train, test, once = (
+        Run((f"{name}.rb", times)) for name, times in (("train", "300"), ("test", "40"), ("test", "4"))
     )
+    return Sources("ruby", about, directory, files, flags, libraries, train, test, once)
 
 
 def _ruby_units(directory: Path) -> tuple[list[Path], tuple[str, ...], tuple[str, ...]]:
@@ -75,6 +78,19 @@ def _ruby_units(directory: Path) -> tuple[list[Path], tuple[str, ...], tuple[str
     return files, tuple(places), ("-lm", "-lz", "-lpthread", "-lcrypt", "-lrt", "-ldl")
 
 
+def _postgres() -> Sources:
+    directory = WORK / "postgres"
+    directory.mkdir(parents=True, exist_ok=True)
+    files, flags, libraries = postgres.units(directory)
+    train, test, once = postgres.runs(directory)
+    about = (
+        "PostgreSQL 15 (C), without clients: `postgres --single`, start and end included. The builds learn from "
+        "selects by key, joins and aggregates, and are judged by windows, texts, JSON, arrays and recursion "
+        "(`lab/bench/times/postgres.py`)"
+    )
+    return Sources("postgres", about, directory, files, flags, libraries, train, test, once)
+
+
 def _clang() -> Sources:
     program = programs.clang_of_debian()
     words = tuple(map(_absolute, program.words))
@@ -83,9 +99,8 @@ def _clang() -> Sources:
         "and no blocks are moved. The builds learn from compiling `lab/bench/peers/containers.cc` at -O2, and "
         "are judged by `variant.cc`"
     )
-    return Sources(
-        "clang", about, program.directory, [], (), (*words, "-lstdc++"), program.train, program.test, program.test
-    )
+    train, test = Run(program.train), Run(program.test)
+    return Sources("clang", about, program.directory, [], (), (*words, "-lstdc++"), train, test, test)
 
 
 def _absolute(word: str) -> str:
@@ -94,4 +109,10 @@ def _absolute(word: str) -> str:
     return f"{option}{os.path.join(WORK / 'clang', path)}" if option or path.endswith((".a", ".o")) else word
 
 
-PROGRAMS: dict[str, Callable[[], Sources]] = {"sqlite": _sqlite, "script": _script, "ruby": _ruby, "clang": _clang}
+PROGRAMS: dict[str, Callable[[], Sources]] = {
+    "sqlite": _sqlite,
+    "script": _script,
+    "ruby": _ruby,
+    "postgres": _postgres,
+    "clang": _clang,
+}

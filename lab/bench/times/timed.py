@@ -12,7 +12,7 @@ from hugealign.io.regular import opened
 from hugealign.measuring.interval import Ratio, effects, of_copies
 from hugealign.measuring.runner import Overlay, Runner, Work
 from hugealign.run.copies import StagedFile
-from lab.bench.times.builds import Build
+from lab.bench.times.builds import Build, Run
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,14 +25,16 @@ class Timed:
 
 
 def time_all(
-    built: Sequence[Build], arguments: Sequence[str], directory: Path, rounds: int, say: Callable[[str], object]
+    built: Sequence[Build], test: Run, directory: Path, rounds: int, say: Callable[[str], object]
 ) -> list[Timed]:
-    """Run all of *built* in *directory*, in random order, *rounds* times; the first on small pages, others on huge.
+    """Do the run *test* with all of *built* in *directory*, in random order, *rounds* times.
+
+    The first runs on small pages, the others on huge ones.
 
     Each placement of a build is a copy.  All lie over the first one's path, so that their processes are alike.
     """
     place = str(built[0].files[0])
-    work = Work([place, *arguments], as_given(), ())
+    work = Work(test.words(place), as_given(), ())
     with ExitStack() as stack, chdir(directory):
         runners = [
             stack.enter_context(Runner(work, [Overlay(place, _staged(stack, path))], huge=build is not built[0]))
