@@ -30,11 +30,15 @@ _HOT, _REST = PREFIX + "hot.", PREFIX + "rest."
 GROUPS = 64
 
 
-def group(index: int, hot: int, count: int) -> bytes:
-    """Return the output section for the function *index* in an order of *count*; the first *hot* of these ran."""
-    if index < hot:
-        return b"%b%02d" % (_HOT.encode(), index * GROUPS // max(hot, GROUPS))
-    return b"%b%02d" % (_REST.encode(), (index - hot) * GROUPS // max(count - hot, GROUPS))
+def groups(hot: int, count: int) -> list[bytes]:
+    """Return the output section for each function of an order of *count*; the first *hot* of these ran."""
+    return [*_groups(_HOT, hot), *_groups(_REST, count - hot)]
+
+
+def _groups(prefix: str, count: int) -> list[bytes]:
+    sections = [f"{prefix}{number:02}".encode() for number in range(GROUPS)]
+    share = max(count, GROUPS)
+    return [sections[index * GROUPS // share] for index in range(count)]
 
 
 def names() -> list[str]:
@@ -129,21 +133,26 @@ def _edits(fd: int, base: int, size: int, names: "Sequence[Mapping[bytes, bytes]
         return []
     headers, order = bytearray(section_table(fd, header)), header.byte_order
     kind, flags = (4, 8) if order == "little" else (7, 15)  # the lowest bytes of sh_type and sh_flags
+    code = [
+        number
+        for number, (of_kind, of_flags) in enumerate(zip(headers[kind::SHDR], headers[flags::SHDR], strict=False))
+        if of_kind == SHT_PROGBITS and of_flags & SHF_EXECINSTR
+    ]
     at = header.e_shstrndx * SHDR
     table = relocatable.contents(fd, base, size, relocatable.section(bytes(headers), header.e_shstrndx), order)
-    added: dict[bytes, int] = {}
+    added: dict[bytes, bytes] = {}
     more = b""
-    for place in range(0, len(headers) - SHDR + 1, SHDR):
-        if headers[place + kind] != SHT_PROGBITS or not headers[place + flags] & SHF_EXECINSTR:
-            continue
+    for place in [number * SHDR for number in code]:
         name = int.from_bytes(headers[place : place + 4], order)
         section = table[name : table.find(b"\0", name)]
-        renamed = next((each[section] for each in names if section in each), None)
-        if renamed is not None:
-            if renamed not in added:
-                added[renamed] = len(table) + len(more)
-                more += renamed + b"\0"
-            headers[place : place + 4] = added[renamed].to_bytes(4, order)
+        for each in names:
+            renamed = each.get(section)
+            if renamed is not None:
+                if renamed not in added:
+                    added[renamed] = (len(table) + len(more)).to_bytes(4, order)
+                    more += renamed + b"\0"
+                headers[place : place + 4] = added[renamed]
+                break
     if not added:
         return []
     headers[at + 24 : at + 40] = size.to_bytes(8, order) + (len(table) + len(more)).to_bytes(8, order)

@@ -118,7 +118,7 @@ class OrderedLink(Record):
         placed: dict[bytes, list[UnsplitObject]],
     ) -> Words:
         """Return the user's words with copies for inputs; in a file in memory if the user had response files."""
-        from hugealign.link.order.copies import Copies, group
+        from hugealign.link.order.copies import Copies, groups
 
         command = self.job.command
         copies = Copies(os.path.dirname(command.output) or ".")
@@ -127,8 +127,11 @@ class OrderedLink(Record):
         by_name: dict[str, dict[bytes, bytes]] = {}
         by_path: dict[str, dict[bytes, bytes]] = {}
         strange = choices.strange(order.names)
-        for index, name in enumerate(order.names):
-            section = group(index, order.hot, len(order.names))
+        placed_in = groups(order.hot, len(order.names))
+        for index, (name, section) in enumerate(zip(order.names, placed_in, strict=True)):
+            if name not in strange and index not in order.sources:  # most of them, by the ten thousand
+                anywhere.setdefault(b".text." + name, section)
+                continue
             own = choices.of(name) if name in strange else [b".text." + name]
             places = objects.get((name, order.sources[index]), ()) if own and index in order.sources else ()
             for file, source_section in places:
@@ -137,10 +140,10 @@ class OrderedLink(Record):
                 anywhere.setdefault(source_section, section)
         for name, pieces_with_it in placed.items():
             for piece in pieces_with_it:
-                by_path[piece.path] = {b".text": group(order.names.index(name), order.hot, len(order.names))}
+                by_path[piece.path] = {b".text": placed_in[order.names.index(name)]}
 
         def names(path: str, base: str) -> list[dict[bytes, bytes]]:
-            return [by_path.get(path, {}), by_name.get(base, {}), anywhere]
+            return [table for table in (by_path.get(path), by_name.get(base), anywhere) if table]
 
         words = copies.substitute(self.job.words, command, names)
         if any(word[:1] == "@" for word in self.job.arguments):
