@@ -16,8 +16,7 @@ import os
 import sys
 from binascii import a2b_base64, b2a_base64, crc32
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice, pairwise
-from operator import sub
+from itertools import accumulate, pairwise
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.image import PT_LOAD, SHF_ALLOC, SHT_PROGBITS, HeaderFormat, Image, Segment, segments_of
@@ -165,15 +164,16 @@ def pack_words(places: "Mapping[int, array[int]]") -> tuple[bytes, tuple[tuple[i
     import zlib
     from array import array
 
-    steps = array("I")
-    try:
-        for offsets in places.values():
-            steps.extend(iter(offsets[:1]))
-            steps.extend(map(sub, islice(offsets, 1, None), offsets))
-    except OverflowError as error:  # more than 4 GiB without an address
-        raise RefusalError("fix.many-addresses") from error
-    _as_in_file(steps)
-    return zlib.compress(steps.tobytes(), 1), tuple((distance, len(offsets)) for distance, offsets in places.items())
+    from hugealign.elf.wordarrays import steps
+
+    packed = array("I")
+    for offsets in places.values():
+        distances = steps(array("Q", [0]) + offsets)
+        if distances is None:  # more than 4 GiB without an address
+            raise RefusalError("fix.many-addresses")
+        packed += distances
+    _as_in_file(packed)
+    return zlib.compress(packed.tobytes(), 1), tuple((distance, len(offsets)) for distance, offsets in places.items())
 
 
 def unpack_words(data: bytes, counts: Sequence[tuple[int, int]]) -> "dict[int, array[int]]":

@@ -10,7 +10,6 @@ import os
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from hugealign.elf.contents import Contents
@@ -27,15 +26,13 @@ _OMIT, _LEB = 0xFF, (1, 9)  # DW_EH_PE_omit; DW_EH_PE_uleb128, DW_EH_PE_sleb128
 _SORTED_FRAMES = b"\x01\x1b\x03\x3b"
 
 
-@dataclass(slots=True)
 class _Cursor:
-    """Reads numbers of *data*, never beyond *end*.  Raises struct.error there."""
+    """Reads numbers of *data* from *at* on, never beyond *end*.  Raises struct.error there."""
 
-    data: mmap.mmap | bytes
-    at: int
-    end: int
-    order: str
-    wide: bool
+    __slots__ = ("at", "data", "end", "order", "wide")
+
+    def __init__(self, data: mmap.mmap | bytes, at: int, end: int, order: str, wide: bool) -> None:
+        self.data, self.at, self.end, self.order, self.wide = data, at, end, order, wide
 
     def take(self, form: str) -> int:
         size = struct.calcsize("<" + form)

@@ -164,22 +164,6 @@ def _all_symbols(image: Image, fd: int) -> tuple[str, list[_Symbol]]:
     return ".dynsym", dynamic
 
 
-def function_ranges(image: Image, fd: int) -> dict[int, int]:
-    """Return where functions end, by where they begin, as the symbols of the file behind *fd* say.
-
-    Functions without a size are left out.  *image* is one of 64 bits, little-endian.  Raises MalformedElfError,
-    OSError.
-    """
-    ranges: dict[int, int] = {}
-    for section in image.sections:
-        if section.sh_type in (SHT_SYMTAB, SHT_DYNSYM):
-            for _, part in filled(fd, section.sh_offset, section.sh_size, 24):
-                for first, value, size in struct.iter_unpack("<QQQ", part):
-                    if first >> 32 & 15 in (STT_FUNC, STT_GNU_IFUNC) and value and size:
-                        ranges[value] = max(ranges.get(value, 0), value + size)
-    return ranges
-
-
 def _symbols(image: Image, fd: int, table: Section) -> list[_Symbol]:
     """Return the functions in a symbol table, in its order."""
     layout = struct.Struct(image.order + ("IBBHQQ" if image.is64 else "IIIBBH"))

@@ -4,20 +4,16 @@ import io
 import os
 import struct
 import sys
+from array import array
 from bisect import bisect_left
-from functools import reduce
-from operator import or_
 
+from hugealign.elf.wordarrays import added, aligned
 from hugealign.errors import TRUNCATED, MalformedElfError
 from hugealign.fixing.output import Output
 from hugealign.io.copying import CHANGED, ReplaceError, copy_range
 from hugealign.io.descriptors import write_all
 from hugealign.io.places import Place
 from hugealign.io.replacing import created, replace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from array import array
 
 #: Contents that move are first copied up to a multiple of this in the new file: the page cache takes larger folios for
 #: writes that begin on a boundary (fgf_set_order in include/linux/pagemap.h), and `copy_range` keeps to it afterwards.
@@ -102,28 +98,34 @@ def add(fd: int, number: int, places: "array[int]") -> None:
         low = places[i] & -8
         stop = bisect_left(places, low + _BLOCK, i)
         size = places[stop - 1] + 8 - low
-        block = bytearray(os.pread(fd, size, low))
+        block = os.pread(fd, size, low)
         if len(block) < size:
             raise MalformedElfError(code=TRUNCATED)
-        here = places[i:stop]
         try:
-            _add_within(block, number, here, low)
+            block = _added(block, number, places[i:stop], low)
         except (OverflowError, ValueError, struct.error) as error:
             raise MalformedElfError("address") from error
-        write_all(fd, bytes(block), low)
+        write_all(fd, block, low)
         i = stop
 
 
-def _add_within(block: bytearray, number: int, places: "array[int]", low: int) -> None:
-    """Add *number* to the words at *places* in *block*, whose first byte is at *low*, a multiple of eight."""
-    if sys.byteorder == "little" and not reduce(or_, places) & 7:
-        with memoryview(block) as view, view.cast("Q") as words:
+def _added(block: bytes, number: int, places: "array[int]", low: int) -> bytes:
+    """Return *block* with *number* added to the words at *places*; its first byte is at *low*, a multiple of eight."""
+    if sys.byteorder == "little" and not len(block) % 8 and aligned(places):
+        words = array("Q", block)
+        entry = places[2] - places[0] if len(places) > 2 else 0
+        if entry and places[2:] == added(places[:-2], entry):  # one or two columns of a table
+            for column in (places[::2], places[1::2]):
+                cells = slice(column[0] - low >> 3, (column[-1] - low >> 3) + 1, entry >> 3)
+                words[cells] = added(words[cells], number)
+        else:
             for place in places:
                 words[place - low >> 3] += number
-        return
-    word = struct.Struct("<Q")
+        return words.tobytes()
+    word, changed = struct.Struct("<Q"), bytearray(block)
     for place in places:
-        word.pack_into(block, place - low, word.unpack_from(block, place - low)[0] + number)
+        word.pack_into(changed, place - low, word.unpack_from(changed, place - low)[0] + number)
+    return bytes(changed)
 
 
 def state(fd: int) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf.fixrecord import SEPARATE, Step
 from hugealign.elf.frames import FrameTable
 from hugealign.elf.image import read_image
-from hugealign.elf.symbols import function_ranges
+from hugealign.elf.ranges import function_ranges
 from hugealign.errors import MalformedElfError
 from hugealign.fixing.fix import FIX, NOTHING, FixOptions, fix
 from hugealign.fixing.separation import check

@@ -15,7 +15,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from operator import ne
+from operator import sub
 from typing import NoReturn, TypeVar
 
 from hugealign.diagnosis.refusal import RefusalError
@@ -247,9 +247,10 @@ def _check_relocations(old: _File, new: _File, step: Step) -> None:
 
 def _check_all(was: "array[int]", now: "array[int]", step: Step) -> None:
     """Fail unless *step* makes each address of *now* from the one of *was*."""
-    expected = map(step.delta.__add__ if min(was, default=0) >= step.start else step, was)
-    if any(map(ne, expected, now)):
-        _fail("relocation", next(x for x, y in zip(was, now, strict=True) if y != step(x)))
+    if min(was, default=0) < step.start or not {step.delta}.issuperset(map(sub, now, was)):
+        for x, y in zip(was, now, strict=True):
+            if y != step(x):
+                _fail("relocation", x)
 
 
 def _near(places: list[int], segments: list[int]) -> Iterator[list[int]]:
@@ -327,9 +328,10 @@ def _differences(a: bytes, b: bytes, skew: int, step: Step) -> Iterator[int]:
     end = len(a) - (len(a) - skew) % 8
     yield from (i for i in range(skew) if a[i] != b[i])
     start, delta = step.start, step.delta
-    for word, (was, now) in enumerate(zip(_words(a[skew:end]), _words(b[skew:end]), strict=True)):
-        if was != now and (now - was != delta or was < start) and now != step(was):
-            yield from (i for i in range(skew + 8 * word, skew + 8 * word + 8) if a[i] != b[i])
+    words = zip(range(skew, end, 8), _words(a[skew:end]), _words(b[skew:end]), strict=True)
+    odd = [(at, was, now) for at, was, now in words if was != now and (now - was != delta or was < start)]
+    for at in [at for at, was, now in odd if now != step(was)]:
+        yield from (i for i in range(at, at + 8) if a[i] != b[i])
     yield from (i for i in range(end, len(a)) if a[i] != b[i])
 
 

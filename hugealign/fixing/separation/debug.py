@@ -17,6 +17,7 @@ from hugealign.elf.constants import ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, SHF_COMP
 from hugealign.elf.fixrecord import Step, exactly, reader
 from hugealign.elf.image import PT_TLS, SHF_ALLOC, Image, Section
 from hugealign.elf.windows import align_up
+from hugealign.elf.wordarrays import added
 from hugealign.fixing.separation import dwarf, dwarf_tables
 from hugealign.fixing.separation.places import Words, ascending
 from hugealign.fixing.writing import add
@@ -92,7 +93,7 @@ def find_words(fd: int, image: Image, sections: Sequence[Section], step: Step, w
             if debug.unpacked:
                 add(debug.unpacked.fileno(), distance, offsets)
             else:
-                words.add(distance, (debug.contents.offset + place for place in offsets))
+                words.add(distance, added(offsets, debug.contents.offset))
         if debug.unpacked and moving:
             words.replaced[debug.name] = packed(debug.unpacked, zlib.compressobj(1), debug.header)
 

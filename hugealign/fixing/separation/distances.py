@@ -29,10 +29,9 @@ def leading(
     before them, and *exactly_before* one of more bytes, which also has to match.  Raises MalformedElfError, OSError.
     """
     get = _DISTANCE.unpack_from
-    front = b"(?<=" + before + b"....)" if before else b""
     for begin, end, address, data in pieces(fd, section):
         base = address + origin
-        for pattern in _patterns(low - base - end, high - 1 - base - begin, front):
+        for pattern in _patterns(low - base - end, high - 1 - base - begin, before):
             # Most hits are calls of what lies just behind the range: the procedure linkage table.
             places = [match.start() - 3 for match in pattern.finditer(data, 3)]
             for at in [at for at in places if low <= base + at + get(data, at)[0] < high]:
@@ -48,19 +47,18 @@ def pieces(fd: int, section: Section) -> Iterator[tuple[int, int, int, bytes]]:
         yield at - low, min(section.sh_size, at + _PIECE) - low, section.sh_addr + low, data
 
 
-def _patterns(least: int, most: int, front: bytes) -> Iterator["re.Pattern[bytes]"]:
-    """Yield patterns that find the last byte of each distance from *least* to *most* behind *front*, and some more."""
+def _patterns(least: int, most: int, before: bytes) -> Iterator["re.Pattern[bytes]"]:
+    """Yield patterns that find the last byte of each distance from *least* to *most* behind *before*, and some more."""
     least = max(least, -1 << 31)
     most = min(most, (1 << 31) - 1)
     for top in range(least >> 24, (most >> 24) + 1):
         low = (max(least, top << 24) >> 16) & 0xFF
         high = (min(most, (top << 24) + 0xFFFFFF) >> 16) & 0xFF
-        yield _pattern(top & 0xFF, low & -_THIRDS, high | _THIRDS - 1, front)
+        yield _pattern(top & 0xFF, low & -_THIRDS, high | _THIRDS - 1, before)
 
 
 @functools.cache
-def _pattern(last: int, low: int, high: int, front: bytes) -> "re.Pattern[bytes]":
-    """Return the pattern of the *last* byte behind one from *low* to *high* and two others, all behind *front*."""
+def _pattern(last: int, low: int, high: int, before: bytes) -> "re.Pattern[bytes]":
+    """Return the pattern of the *last* byte behind one from *low* to *high* and two others, all behind *before*."""
     byte = re.escape(bytes([last]))
-    thirds = b"" if high - low == 0xFF else b"(?<=[\\x%02x-\\x%02x]" % (low, high) + byte + b")"
-    return re.compile(byte + thirds + front, re.DOTALL)
+    return re.compile(byte + b"(?<=%b..[\\x%02x-\\x%02x]%b)" % (before, low, high, byte), re.DOTALL)

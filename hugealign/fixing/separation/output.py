@@ -13,6 +13,7 @@ from hugealign.elf.image import SHF_ALLOC, SHT_NOBITS, Image
 from hugealign.elf.machines import MACHINES
 from hugealign.elf.objectfile import EHDR, SHDR
 from hugealign.elf.windows import align_up
+from hugealign.elf.wordarrays import added
 from hugealign.fixing.moves import moved, place
 from hugealign.fixing.output import ALIGNMENT, Output, finished, old_headers
 from hugealign.fixing.plan import Plan
@@ -62,8 +63,7 @@ def _moved(pieces: tuple[Piece, ...], places: "array[int]") -> "array[int]":
     there = array("Q")
     for piece in pieces:
         first, last = bisect_left(places, piece.source), bisect_left(places, piece.source + piece.size)
-        distance = piece.target - piece.source
-        there.extend(map(distance.__add__, places[first:last]))
+        there += added(places[first:last], piece.target - piece.source)
     if len(there) != len(places):
         raise RefusalError("fix.address-tables")
     return there

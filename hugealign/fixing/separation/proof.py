@@ -23,7 +23,7 @@ from hugealign.elf.constants import SHT_DYNAMIC, SHT_DYNSYM, SHT_FINI_ARRAY, SHT
 from hugealign.elf.contents import filled
 from hugealign.elf.frames import Frame, FrameTable
 from hugealign.elf.image import SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_RELA, Image, Section
-from hugealign.elf.symbols import function_ranges
+from hugealign.elf.ranges import function_ranges
 from hugealign.fixing.separation.distances import leading, pieces
 
 _DECODED_LIMIT = 1 << 26  # bytes, in addition to eight times the code
@@ -282,46 +282,49 @@ class Proof:
     @functools.cached_property
     def _entries(self) -> list[int]:
         """Where a program starts, and what a loader calls, ascending."""
-        return sorted({self._image.e_entry, *self._called})
+        return sorted({self._image.e_entry, *self._leads[0]})
 
     @functools.cached_property
     def _pointers(self) -> list[int]:
         """Where relocated pointers lead, ascending: to code or to data in it."""
-        low, high = self._code[0].sh_addr, self._code[-1].sh_addr + self._code[-1].sh_size
-        return sorted(address for address in self._relocated if low <= address < high)
+        return sorted(self._leads[1])
 
     @functools.cached_property
-    def _called(self) -> set[int]:
-        """What the loader calls: resolvers, and functions of its arrays."""
+    def _leads(self) -> tuple[set[int], set[int]]:
+        """What the loader calls: resolvers, and functions of its arrays; and where pointers to code or in it lead."""
         called: set[int] = set()
+        pointers: set[int] = set()
+        low, high = self._code[0].sh_addr, self._code[-1].sh_addr + self._code[-1].sh_size
         arrays = [s for s in self._sections if s.sh_type in _ARRAYS and s.sh_size < _ARRAY_LIMIT]
         for section in arrays:
             for _, part in filled(self._fd, section.sh_offset, section.sh_size, 8):
                 called.update(array("Q", part))
         slots = {place for s in arrays for place in range(s.sh_addr, s.sh_addr + s.sh_size, 8)}
-        for infos, places, addends in self._relocations():
+        for kinds, infos, places, addends in self._relocations():
             if not slots.isdisjoint(places):
                 called.update(compress(addends, map(slots.__contains__, places)))
-            if _IRELATIVE in infos:
+            if _IRELATIVE in kinds:
                 called.update(compress(addends, map(_IRELATIVE.__eq__, infos)))
-        return called
+            relative = addends if kinds <= _RELATIVE else compress(addends, map(_RELATIVE.__contains__, infos))
+            pointers.update([address for address in relative if low <= address < high])
+        return called, pointers
 
     @functools.cached_property
     def _relocated(self) -> set[int]:
         """Where relocated pointers lead."""
         pointers: set[int] = set()
-        for infos, _, addends in self._relocations():
-            same = _RELATIVE.issuperset(infos)
-            pointers.update(addends if same else compress(addends, map(_RELATIVE.__contains__, infos)))
+        for kinds, infos, _, addends in self._relocations():
+            pointers.update(addends if kinds <= _RELATIVE else compress(addends, map(_RELATIVE.__contains__, infos)))
         return pointers
 
-    def _relocations(self) -> Iterator[tuple["array[int]", "array[int]", "array[int]"]]:
-        """Yield the types, the places and the addends of relocations, many at once."""
+    def _relocations(self) -> Iterator[tuple[set[int], "array[int]", "array[int]", "array[int]"]]:
+        """Yield relocations, many at once: which types they have, and the types, the places and the addends."""
         for section in self._sections:
             if section.sh_type == SHT_RELA:
                 for _, part in filled(self._fd, section.sh_offset, section.sh_size, 24):
                     words = array("Q", part)
-                    yield words[1::3], words[0::3], words[2::3]
+                    infos = words[1::3]
+                    yield set(infos), infos, words[0::3], words[2::3]
 
     def _section(self, address: int) -> Section | None:
         """Return the section with contents that holds *address*."""
@@ -413,10 +416,13 @@ class _Function:
 
     def _reached(self, offset: int) -> bool:
         """Return whether a block has *offset*, at which control arrives: an instruction has to begin there."""
-        block = self._block(offset)
-        if block >= 0 and block != offset and not self._begins(block, offset):
+        i = bisect_right(self._blocks, offset) - 1
+        if i < 0 or offset >= self._ends[i]:
+            return False
+        block = self._blocks[i]
+        if block != offset and not self._begins(block, offset):
             self._broken = True
-        return block >= 0
+        return True
 
     def _beginning(self, block: int, offset: int) -> int:
         """Return where the instruction begins that has *offset*, of those in a row from *block* on."""
@@ -462,9 +468,9 @@ class _Function:
         if end > following:
             self._broken |= not self._begins(block, following)
             return -1
-        self._through_register |= kind == x86.INDIRECT
-        if kind in _DISTANCES:
-            size = _DISTANCES[kind]
+        if kind == x86.INDIRECT:
+            self._through_register = True
+        elif size := _DISTANCES.get(kind):
             target = end + _distance(code[end - size : end])
             if 0 <= target < len(code):
                 self._arrive(target)

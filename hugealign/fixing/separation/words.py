@@ -10,9 +10,8 @@ import sys
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from functools import reduce
 from itertools import compress
-from operator import eq, or_
+from operator import eq
 
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.elf import constants as elf
@@ -34,6 +33,7 @@ from hugealign.elf.image import (
     dynamic_entries,
     notes_in,
 )
+from hugealign.elf.wordarrays import added, aligned
 from hugealign.fixing.separation import debug
 from hugealign.fixing.separation.places import Words
 
@@ -180,7 +180,13 @@ class _Search:
             raise RefusalError("fix.unknown-relocations", number=min(odd))
         if any(info >> 32 for info in distinct if info & _TYPE in _VALUES[machine][:2]):
             raise RefusalError("fix.unknown-relocations", number=_VALUES[machine][0])
-        if min(offsets) >= start:
+        values = frozenset(_VALUES[machine])  # whole r_info: without a symbol
+        valued = values.issuperset(distinct)
+        if moving := valued and min(offsets) >= start and self._move(addends):
+            fields = array("Q", range(at, at + size, 8))
+            del fields[1::3]  # r_info
+            self._words.add(step.delta, fields)
+        elif min(offsets) >= start:
             self._words.add(step.delta, range(at, at + size, _RELA))
         else:
             if any(o < start for o, i in zip(offsets, infos, strict=True) if i):
@@ -188,22 +194,26 @@ class _Search:
             self._words.add(step.delta, (at + k * _RELA for k, o in enumerate(offsets) if o >= start))
         places: Sequence[int] = range(at + 16, at + size + 16, _RELA)
         slots: list[int] = []
-        values = frozenset(_VALUES[machine])  # whole r_info: without a symbol
-        if not values.issuperset(distinct):
-            valued = list(map(values.__contains__, infos))
+        if not valued:
+            chosen = list(map(values.__contains__, infos))
             called = frozenset(_SLOTS[machine])
             slots = [o for o, i in zip(offsets, infos, strict=True) if i & _TYPE in called]
-            places = list(compress(places, valued))
-            offsets, addends = (array("Q", compress(column, valued)) for column in (offsets, addends))
+            places = list(compress(places, chosen))
+            offsets, addends = (array("Q", list(compress(column, chosen))) for column in (offsets, addends))
         elif not kinds.isdisjoint(_SLOTS[machine]):
             slots = [o for o, i in zip(offsets, infos, strict=True) if i in _SLOTS[machine]]
-        self._places(list(offsets), list(addends), slots)
-        self._addresses(places, list(addends))
+        self._places(offsets, addends, slots)
+        if not moving:
+            self._addresses(places, addends)
 
-    def _addresses(self, places: Sequence[int], addresses: Sequence[int]) -> None:
+    def _move(self, addresses: "array[int]") -> bool:
+        """Return whether all *addresses* lie behind the break."""
+        return min(addresses, default=self._step.start) >= self._step.start and max(addresses, default=0) < _NEGATIVE
+
+    def _addresses(self, places: Sequence[int], addresses: "array[int]") -> None:
         """Note that the words at *places*, which hold *addresses*, move."""
         step = self._step
-        if min(addresses, default=step.start) >= step.start and max(addresses, default=0) < _NEGATIVE:
+        if self._move(addresses):
             self._words.add(step.delta, places)
             return
         self._known_early([a for a in addresses if not step.start <= a < _NEGATIVE])
@@ -216,37 +226,38 @@ class _Search:
             if address != self._loads[0].p_vaddr and not any(a <= address < b for a, b in self._known):
                 raise RefusalError("fix.crosses", place="", address=f"{address:#x}")
 
-    def _places(self, offsets: Sequence[int], addends: Sequence[int], slots: Sequence[int]) -> None:
+    def _places(self, offsets: "array[int]", addends: "array[int]", slots: Sequence[int]) -> None:
         """Look at the words at the places of relocations.
 
         GNU ld also writes addends there.  A loader ignores them, other readers may not.
         """
         if not offsets and not slots:
             return
-        low, high = min((*offsets, *slots)), max((*offsets, *slots)) + 8
+        ends = [end(part) for part in (offsets, slots) if part for end in (min, max)]
+        low, high = min(ends), max(ends) + 8
         load = self._load(low)
         if load and high - low <= _SPAN and high <= load.p_vaddr + load.p_filesz:
             base = load.p_offset - load.p_vaddr
             block = self._read(low + base, high - low)
             get = _WORD.unpack_from
-            if reduce(or_, offsets, low) & 7 == low & 7 == 0 and not high & 7:
+            if low % 8 == high % 8 == 0 and aligned(offsets):
                 words = _words(block)
-                values = list(map(words.__getitem__, [o - low >> 3 for o in offsets]))
+                values = array("Q", list(map(words.__getitem__, [o - low >> 3 for o in offsets])))
             else:
-                values = [get(block, o - low)[0] for o in offsets]
+                values = array("Q", [get(block, o - low)[0] for o in offsets])
             if values == addends:
-                self._addresses([o + base for o in offsets], addends)
+                self._addresses(added(offsets, base), addends)
             elif any(values):
                 same = list(map(eq, values, addends))
-                self._addresses([o + base for o in compress(offsets, same)], list(compress(addends, same)))
+                self._addresses([o + base for o in compress(offsets, same)], array("Q", list(compress(addends, same))))
             first, last = max(self._text.p_vaddr, self._step.start), self._text.p_vaddr + self._text.p_memsz
             self._words.add(self._step.delta, [o + base for o in slots if first <= get(block, o - low)[0] < last])
             return
         if len(offsets) + len(slots) > 1:
             for o, a in zip(offsets, addends, strict=True):
-                self._places([o], [a], [])
+                self._places(array("Q", [o]), array("Q", [a]), [])
             for o in slots:
-                self._places([], [], [o])
+                self._places(array("Q"), array("Q"), [o])
 
     def _relr(self, address: int, size: int) -> None:
         """Look at packed relative relocations: the addresses in the table, and the words at all places.
@@ -295,7 +306,7 @@ class _Search:
                     self._relative([place])
                 continue
             data = self._read(at, high - low)
-            values = [_WORD.unpack_from(data, place - low)[0] for place in block]
+            values = array("Q", [_WORD.unpack_from(data, place - low)[0] for place in block])
             self._addresses([at + place - low for place in block], values)
 
     def _first_words(self, addresses: list[int]) -> None:
