@@ -139,7 +139,7 @@ def parse(words: list[str], linker: str = "") -> Command:
             written = f"{word} {value}"
         else:
             written = word
-        if (reason := _apply(command, name, value)) and linker not in options.DEFAULTS.get(name, ()):
+        if (reason := _apply(command, name, value)) and linker not in options.REDUNDANT.get(name, ()):
             command.hands_off = command.hands_off or f"{written}: {reason}"
     return command
 

@@ -168,26 +168,6 @@ class Gold(Linker):
     form = SECTIONS
 
 
-def identify(path: str, version: str | None = None) -> Linker | None:
-    """Return the linker at *path*, or None: judge by the file name behind its links, else by *version*.
-
-    *version* is the first line of its ``--version``, None if not known yet.
-    """
-    name = os.path.basename(os.path.realpath(path))
-    for kind, known in KINDS.items():
-        if name in known.names or name.startswith(known.begins) or name.endswith(known.ends):
-            return known(kind)
-    if version is None:
-        return None
-    claimed = version.partition("(")[0]  # the rest may name another linker that it is compatible with
-    return next((known(kind) for kind, known in KINDS.items() if known.mark in claimed), Linker("unknown"))
-
-
-def named(kind: str) -> Linker:
-    """Return the linker that the recipes call *kind*: bfd, lld, mold, gold or wild."""
-    return KINDS[kind](kind)
-
-
 class Wild(Linker):
     """wild packs its segments as lld does by default, and knows neither ``-z separate-code`` nor scripts that insert.
 
@@ -210,3 +190,23 @@ class Wild(Linker):
 
 #: The linkers that have recipes, by their names there.
 KINDS: "dict[str, type[Linker]]" = {"bfd": Bfd, "lld": Lld, "mold": Mold, "gold": Gold, "wild": Wild}
+
+
+def identify(path: str, version: str | None = None) -> Linker | None:
+    """Return the linker at *path*, or None: judge by the file name behind its links, else by *version*.
+
+    *version* is the first line of its ``--version``, None if not known yet.
+    """
+    name = os.path.basename(os.path.realpath(path))
+    for kind, known in KINDS.items():
+        if name in known.names or name.startswith(known.begins) or name.endswith(known.ends):
+            return known(kind)
+    if version is None:
+        return None
+    claimed = version.partition("(")[0]  # the rest may name another linker that it is compatible with
+    return next((known(kind) for kind, known in KINDS.items() if known.mark in claimed), Linker("unknown"))
+
+
+def named(kind: str) -> Linker:
+    """Return the linker that the recipes call *kind*: bfd, lld, mold, gold or wild."""
+    return KINDS[kind](kind)

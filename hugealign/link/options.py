@@ -97,8 +97,8 @@ _PLACES = """
     zero-to-bss
     """
 
-#: Options among them that request what these linkers do in each laid-out link anyway.
-DEFAULTS = {"rosegment": ("lld", "mold"), "no-rosegment": ("bfd", "gold")}
+#: Options among them that request what these linkers do in each laid-out link anyway, so are harmless there.
+REDUNDANT = {"rosegment": ("lld", "mold"), "no-rosegment": ("bfd", "gold")}
 
 #: Options that make no program or library, or more than one file, or print what our layout changes.
 _OTHER = """
@@ -157,13 +157,13 @@ USUAL = """
 UNUSUAL = ["-o-", "-o/dev/*", "-o/proc/*"]
 EARLY = 4 << 20
 
-
+_ORDER_OPTIONS = frozenset(_ORDERS.split())
 #: The table: words, and why an option among them keeps a link from being laid out, empty if it does not.  Sets of words
 #: as they are written: a link has no time to take them apart.
 _EFFECTS = (
     (frozenset(_READ.split()), ""),
     (frozenset(_HARMLESS.split()), ""),
-    (frozenset(_ORDERS.split()), ""),
+    (_ORDER_OPTIONS, ""),
     (frozenset(_PLACES.split()), PLACES),
     (frozenset(_OTHER.split()), OTHER),
     (frozenset(_RELOCATABLE.split()), RELOCATABLE),
@@ -195,7 +195,7 @@ def takes_argument(name: str) -> bool:
 
 def gives_order(name: str) -> bool:
     """Return whether the option *name* gives an order of the user's own."""
-    return name in _EFFECTS[2][0] or f"{name}=" in _EFFECTS[2][0]
+    return name in _ORDER_OPTIONS or f"{name}=" in _ORDER_OPTIONS
 
 
 def z_effect(keyword: str) -> str:

@@ -71,7 +71,7 @@ LAYOUTS = {
     "rosegment": f"{_MAX} -Wl,--rosegment",
     "merged": f"{_MAX} -Wl,-z,noseparate-code",
 }
-_NONE = {  # gold has no -z separate-code and no static PIE; --rosegment is gold's, and mold has no such option
+_NONE = {  # gold has no -z separate-code, no static PIE, GNU ld no --rosegment; a linker's default needs no row
     *(("gold", kind, layout) for kind in KINDS for layout in ("separate", "merged")),
     *(("gold", "static-pie", layout) for layout in LAYOUTS),
     *((linker, kind, "rosegment") for linker in LINKERS if linker != "gold" for kind in KINDS),
