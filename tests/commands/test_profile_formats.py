@@ -17,6 +17,7 @@ from hugealign.profile.formats import FORMATS, detect
 from hugealign.profile.model import Profile, ProfileError
 from tests.commands import bounded
 from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
+from tests.fuzz.profiles import WITHOUT_TOOLS, corpus
 from tests.support import HUGEALIGN, ROOT, environment, run
 
 ODD = r"odd name\(x)"
@@ -659,6 +660,10 @@ def test_missing_files(prog: Path, tmp_path: Path) -> None:
         load(tmp_path / "absent", prog)
     with pytest.raises(ProfileError, match="directory"):
         load(tmp_path, prog)
+
+
+def test_the_fuzzers_have_a_sample_of_each_format_that_we_read(functions: Functions) -> None:
+    assert {detect(sample) for sample in corpus(functions).values()} >= {*WITHOUT_TOOLS}
 
 
 def test_nothing_is_detected_in_noise() -> None:

@@ -44,6 +44,12 @@ _EVIL = (
 )
 #: Formats whose readers start a tool are left out: that tool is not ours.
 WITHOUT_TOOLS = tuple(name for name, form in FORMATS.items() if not form.tool)
+#: The samples that are text, by name.
+SAMPLED = {
+    path.name: path.read_bytes()[:6000]
+    for path in sorted(SAMPLES.iterdir())
+    if path.suffix in (".txt", ".fdata", ".yaml")
+}
 #: Of `corpus`, protocol buffers.
 BINARY = ("proto", "otlp")
 
@@ -54,9 +60,6 @@ def corpus(functions: Functions) -> dict[str, bytes]:
     base = 0x555500000000
     main, hot_at = at["main"], at["hot"]
     mapped = f" 7 PERF_RECORD_MMAP2 7/7: [{base + 0x1000:#x}(0x1000) @ 0x1000 fe:00 1 2]: r-xp /srv/prog\n"
-    made = {
-        path.name: path.read_bytes()[:6000] for path in SAMPLES.iterdir() if path.suffix in (".txt", ".fdata", ".yaml")
-    }
     texts = {
         "folded": "# c\nprog;main;hot;helper 7\nprog;main;hot;do_syscall_[k] 3\nhot 1\n[unknown] 4\n",
         "symbols": "# c\nmain\nhot\nhelper\n",
@@ -83,7 +86,7 @@ def corpus(functions: Functions) -> dict[str, bytes]:
     elsewhere = {counts.function(None, "work", "", b"0" * 16): 2, counts.call(b"work\t", None, b"hot\tmain.c"): 1}
     added = {same: ran | calls, other: elsewhere, counts.head("", "libc.so.6"): {counts.FOREIGN: 5}}
     return (
-        made
+        SAMPLED
         | {name: text.encode() for name, text in texts.items()}
         | {
             "counts": counts.write(added),

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from hugealign.profile.formats import detect
 from hugealign_lab import tracefile
 from hugealign_lab.files import describe
 from hugealign_lab.tracefile import BLOCK, LAST, Description
@@ -20,8 +21,8 @@ from tests.fuzz import files, profiles
 
 Words = tuple[tuple[str, ...], ...]
 _FORMS = (
-    *("flat.txt", "folded.txt", "no_lbr.fdata", "prog.fdata"),
-    *("prog.yaml", "stacks.txt", "symbols.txt", "folded", "symbols", "order", "callgrind"),
+    *(name for name, text in profiles.SAMPLED.items() if detect(text) in profiles.WITHOUT_TOOLS),
+    *("folded", "symbols", "order", "callgrind"),
     *("addresses", "chains", "branch-files", "branches", "pprof", "proto", "otlp", "gcov", "profdata"),
 )
 _TYPES = profiles.WITHOUT_TOOLS
