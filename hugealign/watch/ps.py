@@ -70,7 +70,7 @@ def processes(targets: Sequence[str], options: PsOptions | None = None, wait: fl
     options = options or PsOptions()
     end = time.monotonic() + wait
     while True:
-        seen, errors, coming, little = _look(targets, options)
+        seen, errors, coming, little = _find(targets, options)
         left = end - time.monotonic()
         # Waiting helps with windows, and with names that no process has yet; with nothing else.
         hopeless = left <= 0 or (errors and not coming)
@@ -96,12 +96,12 @@ def watch(targets: Sequence[str], interval: float, options: PsOptions | None = N
     """Yield the state of *targets* every *interval* seconds until they have ended; at least once."""
     options = options or PsOptions()
     known: dict[int, float] = {}
-    seen, errors, _, little = _look(targets, options)
+    seen, errors, _, little = _find(targets, options)
     yield _explained(options, seen, errors, little)
     while seen:
         known |= {process.pid: process.started for process in seen}
         time.sleep(interval)
-        processes, _, _, little = _look(targets, options)
+        processes, _, _, little = _find(targets, options)
         # A PID in *targets* means the process that had it first.
         seen = [p for p in processes if known.get(p.pid, p.started) == p.started or str(p.pid) not in targets]
         if seen:
@@ -113,6 +113,48 @@ def watch_command(words: Sequence[str], interval: float, options: PsOptions | No
     options = options or PsOptions()
     for process in running.look_every(words, interval, options.look):
         yield _explained(options, [process])
+
+
+def _find(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool, list[Process]]:
+    """Return the processes, the errors, whether all errors are names that no process has yet, and what does not count.
+
+    A service also has helpers, scripts mostly, whose interpreter has little text: they do not count beside its server.
+    """
+    seen: dict[int, Process] = {}
+    little: dict[int, Process] = {}
+    errors: list[tuple[str, HugealignError]] = []
+    coming = True
+    for target in targets:
+        try:
+            pids = naming.find(target)
+        except HugealignError as error:
+            errors.append((target, error))
+            coming &= isinstance(error, proc.GoneError)
+            continue
+        named = [str(pid) for pid in pids] != [target]
+        failed: list[tuple[str, HugealignError]] = []
+        for pid in pids:
+            try:
+                seen[pid] = options.look(pid)
+            except proc.GoneError as error:
+                # Some processes of a name may end meanwhile.  If all do, the last one reports it.
+                if not named or (pid == pids[-1] and not failed and not seen.keys() & set(pids)):
+                    failed.append((target, error))
+            except HugealignError as error:
+                failed.append((target, error))
+        coming &= not failed
+        errors += failed
+        if named:
+            of_service = [seen[pid] for pid in naming.of_service(target, pids) if pid in seen]
+            small = [process for process in of_service if _has_little(process, options)]
+            if len(small) < len(of_service):
+                little |= {process.pid: seen.pop(process.pid) for process in small}
+    return list(seen.values()), tuple(errors), coming, list(little.values())
+
+
+def _has_little(process: Process, options: PsOptions) -> bool:
+    text, window = process.text(options.all, options.all), kernel.huge_page_size()
+    return sum(m.size for m in text) < window and not any(m.windows_possible for m in text)
 
 
 def _explained(
@@ -197,45 +239,3 @@ def _remedied(verdict: Verdict) -> Verdict:
         for diagnosis in verdict.general
     )
     return verdict.changed(parts=tuple(parts[:count]), others=tuple(parts[count:]), general=general)
-
-
-def _look(targets: Sequence[str], options: PsOptions) -> tuple[list[Process], Errors, bool, list[Process]]:
-    """Return the processes, the errors, whether all errors are names that no process has yet, and what does not count.
-
-    A service also has helpers, scripts mostly, whose interpreter has little text: they do not count beside its server.
-    """
-    seen: dict[int, Process] = {}
-    little: dict[int, Process] = {}
-    errors: list[tuple[str, HugealignError]] = []
-    coming = True
-    for target in targets:
-        try:
-            pids = naming.find(target)
-        except HugealignError as error:
-            errors.append((target, error))
-            coming &= isinstance(error, proc.GoneError)
-            continue
-        named = [str(pid) for pid in pids] != [target]
-        failed: list[tuple[str, HugealignError]] = []
-        for pid in pids:
-            try:
-                seen[pid] = options.look(pid)
-            except proc.GoneError as error:
-                # Some processes of a name may end meanwhile.  If all do, the last one reports it.
-                if not named or (pid == pids[-1] and not failed and not seen.keys() & set(pids)):
-                    failed.append((target, error))
-            except HugealignError as error:
-                failed.append((target, error))
-        coming &= not failed
-        errors += failed
-        if named:
-            of_service = [seen[pid] for pid in naming.of_service(target, pids) if pid in seen]
-            small = [process for process in of_service if _has_little(process, options)]
-            if len(small) < len(of_service):
-                little |= {process.pid: seen.pop(process.pid) for process in small}
-    return list(seen.values()), tuple(errors), coming, list(little.values())
-
-
-def _has_little(process: Process, options: PsOptions) -> bool:
-    text, window = process.text(options.all, options.all), kernel.huge_page_size()
-    return sum(m.size for m in text) < window and not any(m.windows_possible for m in text)
