@@ -31,7 +31,8 @@ _LIVE = "tests/live/"
 #: One in so many cases of a test, rounded up, and at most so many.
 _SHARE, _MOST = 7, 3
 #: All cases of these: the first two start few processes, and take a minute together; the corpus takes its own share;
-#: then what is refused, and races, of the modules that `make mutants` changes, in so far as tests/unit has it not.
+#: then what is refused, and races, of the modules that `make mutants` changes, in so far as tests/unit has it not; and
+#: tables whose rows start nothing.
 _WHOLE = (
     "tests/unit/",
     "tests/properties/",
@@ -41,6 +42,7 @@ _WHOLE = (
     "tests/live/test_races.py",
     "tests/live/test_replace.py",
     "tests/live/test_store.py",
+    "tests/commands/test_profile_formats.py::test_what_is_read",
 )
 _SLOW = "tests/unit/profile/test_read.py"  # but not of this: it takes as long as all other unit tests
 

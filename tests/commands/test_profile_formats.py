@@ -7,161 +7,21 @@ import site
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hugealign.elf.symbols import Functions
 from hugealign.profile import read
 from hugealign.profile.formats import FORMATS, detect
 from hugealign.profile.model import Profile, ProfileError
 from tests.commands import bounded
-from tests.commands.profiles import SAMPLES, arcs, field, functions_of, load, named, pprof
+from tests.commands.profiles import SAMPLES, arcs, field, functions_of, label, load, named, pprof
 from tests.fuzz.profiles import WITHOUT_TOOLS, corpus
 from tests.support import HUGEALIGN, ROOT, environment, run
 
 ODD = r"odd name\(x)"
-
-
-@pytest.fixture
-def functions(prog: Path) -> Functions:
-    return functions_of(prog)
-
-
-def test_fdata(prog: Path, functions: Functions) -> None:
-    """Exact counts of an instrumented run of 20 000 rounds; BOLT's numbers tell the two helpers apart."""
-    _, matched, form = load(SAMPLES / "prog.fdata", prog)
-    assert form == "fdata"
-    calls = arcs(matched, functions)
-    assert calls["hot", "helper@main.c"] == 20000
-    assert calls["work", "helper@other.c"] == 5000 + 625
-    assert calls["hot", ODD] == 313
-    assert calls["main", "hot"] == 1
-    assert matched.foreign == 6
-    assert matched.rate > 0.99
-
-
-def test_fdata_fall_through_is_no_call(prog: Path, tmp_path: Path) -> None:
-    """Instrumented profiles have the edges inside of a function too."""
-    (tmp_path / "p").write_text("1 hot/1 e 1 hot/1 12 0 5\n1 hot/1 20 1 hot/1 0 0 7\n1 main 3 1 hot/1 4 0 2\n")
-    _, matched, _ = load(tmp_path / "p", prog)
-    assert matched.arcs == {}
-    assert sum(matched.samples.values()) == 14
-
-
-def test_fdata_without_branches(prog: Path, functions: Functions) -> None:
-    _, matched, form = load(SAMPLES / "no_lbr.fdata", prog)
-    samples = named(matched.samples, functions)
-    assert form == "fdata"
-    assert samples["hot"] > samples["helper@main.c"] > samples[ODD] > 0
-    assert matched.arcs == {}
-
-
-def test_bolt_yaml(prog: Path, functions: Functions) -> None:
-    pytest.importorskip("yaml", reason="no PyYAML")
-    _, matched, form = load(SAMPLES / "prog.yaml", prog)
-    assert form == "bolt-yaml"
-    assert arcs(matched, functions)["hot", "helper@main.c"] == 20000
-    assert arcs(matched, functions)["main", "hot"] == 1
-
-
-def test_perf_script_flat(prog: Path, functions: Functions) -> None:
-    _, matched, form = load(SAMPLES / "flat.txt", prog)
-    assert form == "perf-text"
-    assert set(named(matched.samples, functions)) >= {"hot", "helper@main.c"}
-    assert matched.hits == matched.total
-    assert matched.total + matched.foreign == 60
-
-
-def test_perf_script_stacks(prog: Path, functions: Functions) -> None:
-    """A return address lies in the caller; every frame is touched, the innermost is sampled."""
-    _, matched, form = load(SAMPLES / "stacks.txt", prog)
-    samples = named(matched.samples, functions)
-    assert form == "perf-text"
-    assert samples["main"] == 0
-    assert arcs(matched, functions)["main", "hot"] == samples["hot"] > 0
-    assert matched.total + matched.foreign == 40
-
-
-def test_perf_script_branch_symbols(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """Written by hand after perf's sample__fprintf_brstacksym: there is no branch recorder here."""
-    (tmp_path / "p").write_text(
-        "prog 1 2.0: 1 cycles:u: 401000 hot+0x1 (/srv/prog)  main+0x40/hot+0x0/P/-/-/0  hot+0x9/hot+0x3/M/-/-/1\n" * 3
-    )
-    _, matched, form = load(tmp_path / "p", prog)
-    assert form == "perf-text"
-    assert arcs(matched, functions) == {("main", "hot"): 3}
-    assert next(iter(matched.arcs))[2] == 0x40
-
-
-@pytest.mark.parametrize("space", ["", " "])
-def test_perf_script_branch_symbols_with_files(prog: Path, functions: Functions, tmp_path: Path, space: str) -> None:
-    """As perf 6.1 prints `-F +brstacksym,+dso` for real branch records; the space, N and COND came later."""
-    branches = (
-        "main+0x40(/srv/prog (deleted))/hot+0x0(/srv/prog (deleted))/P/-/-/0/ "
-        "hot+0x7(/srv/prog)/hot+0x3(/srv/prog)/MN/-/-/1/COND/- "
-        "[unknown](/lib/libc.so.6)/main+0x45(/srv/prog)/P/X/A/12/ [unknown](/srv/prog)/[unknown](/srv/prog)/P/-/-/1\n"
-    ).replace("(/", f"{space}(/")
-    (tmp_path / "p").write_text(f"prog 1 2.0: 1 cycles:u: 401000 hot+0x1 (/srv/prog (deleted)){branches}" * 3)
-    profile, matched, form = load(tmp_path / "p", prog, "perf-text")
-    assert form == "perf-text"
-    assert arcs(matched, functions) == {("main", "hot"): 3}
-    assert named(matched.samples, functions) == {"hot": 6, "main": 3}
-    assert profile.foreign == 3
-    assert matched.missing == [("[unknown]", 3)]
-    assert not profile.bad
-    (tmp_path / "p").write_text((tmp_path / "p").read_text().replace("/srv/prog", str(tmp_path / "prog")))
-    assert load(tmp_path / "p", prog)[2] == form
-
-
-def test_folded(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    (tmp_path / "p").write_text(
-        f"# comment\nprog;main;hot;{ODD} 7\nprog;main;hot;inlined_[i] 5\nprog;main;hot;do_syscall_64_[k] 3\nhot 1\n"
-    )
-    _, matched, form = load(tmp_path / "p", prog)
-    assert form == "folded"
-    assert named(matched.samples, functions) == {"main": 0, "hot": 6, ODD: 7}
-    assert (matched.foreign, matched.total) == (3, 13)
-    assert arcs(matched, functions) == {("hot", ODD): 7, ("main", "hot"): 5}
-
-
-def test_folded_by_perf(prog: Path, functions: Functions) -> None:
-    """By perf's stackcollapse.py; what lies in other files has no mark there, and is not found."""
-    _, matched, form = load(SAMPLES / "folded.txt", prog)
-    assert form == "folded"
-    assert named(matched.samples, functions)["hot"] == 2113
-    assert arcs(matched, functions)["main", ODD] == 3
-    assert matched.rate > 0.99
-
-
-def test_callgrind(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """Names are compressed; the costs after calls= are the callee's; other objects are not ours."""
-    (tmp_path / "p").write_text(
-        "# callgrind format\nversion: 1\npositions: line\nevents: Ir\n\n"
-        "ob=(1) /srv/prog\nfl=(1) /src/other.c\nfn=(1) work\n0 10\ncfn=(2) helper\ncalls=5 0 \n0 500\n0 2\n\n"
-        "fl=(2) main.c\nfn=(3) main\n3 1\ncob=(2) /lib/libc.so\ncfi=(3) x.c\ncfn=(4) work\ncalls=9 0\n0 1000\n"
-        "cfn=(1)\ncalls=4 0\n* 77\n\nfn=(2)\n+1 40\nob=(2)\nfl=(3)\nfn=(4)\n0 999\n"
-    )
-    _, matched, form = load(tmp_path / "p", prog)
-    assert form == "callgrind"
-    assert named(matched.samples, functions) == {"work": 12, "helper@other.c": 0, "main": 1, "helper@main.c": 40}
-    assert arcs(matched, functions) == {("work", "helper@other.c"): 5, ("main", "work"): 4}
-    assert matched.foreign == 999
-
-
-def test_symbols(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    (tmp_path / "p").write_text(f"# first\nmain\n\n{ODD}\nmain\nabsent\n")
-    _, matched, form = load(tmp_path / "p", prog)
-    assert form == "symbols"
-    assert named(matched.samples, functions) == {"main": 1, ODD: 1}
-    assert matched.missing == [("absent", 1)]
-
-
-def test_order_of_llvm_profdata(prog: Path, functions: Functions) -> None:
-    _, matched, form = load(SAMPLES / "symbols.txt", prog)
-    assert form == "symbols"
-    assert set(named(matched.samples, functions)) == {"main", "hot", "helper@main.c", "work", "other"}
-    assert matched.missing == [("odd", 1)]
 
 
 def pprof_of(types: str, *samples: tuple[str, int], path: str = "/srv/prog", program: str = "/srv/prog") -> bytes:
@@ -191,46 +51,322 @@ def pprof_of(types: str, *samples: tuple[str, int], path: str = "/srv/prog", pro
     return data + b"".join(field(6, word.encode()) for word in strings)
 
 
-@pytest.mark.parametrize(
-    ("types", "sample", "hot"),
-    [
-        ("samples/count cpu/nanoseconds", "12 1", 12),
-        ("cpu/nanoseconds samples/count", "1 12", 12),
-        ("cpu/nanoseconds", "120000000", 12),
-        ("cpu/nanoseconds", "3", 1),
-        ("wall/nanoseconds", "12", 12),  # the period is another type's
-        ("inuse_space/bytes alloc-samples/count cpu-samples/count", "1 2 12", 12),
-    ],
+#: Where two processes have the program.
+BASES = {"@": 0x5555_0000_0000, "&": 0x5666_0000_0000}
+
+
+def mapped(pid: int = 7, base: str = "@", path: str = "/srv/prog") -> str:
+    at = BASES[base] + 0x1000
+    return f" {pid} PERF_RECORD_MMAP2 {pid}/{pid}: [{at:#x}(0x1000) @ 0x1000 fe:00 1 2]: r-xp {path}\n"
+
+
+def placed(text: str, binary: Path) -> str:
+    """Return *text* with the addresses that it names: ``%hot+4`` in the file, ``@hot+4`` and ``&hot+4`` in processes.
+
+    ``%hot.end`` is behind the function, ``%hot.called`` behind its first call; ``<text>`` says where the text is mapped
+    of a program that is not moved, and ``<elsewhere>`` says so of a library.
+    """
+    functions = functions_of(binary)
+    segment = functions.image.text_segments[0]
+
+    def address(match: re.Match[str]) -> str:
+        start = functions.starts[functions.by_name[match["name"]][0]]
+        if match["place"] == ".end":
+            start += functions.sizes[functions.at(start)]
+        elif match["place"]:
+            code = binary.read_bytes()[segment.p_offset : segment.p_offset + segment.p_filesz]
+            start = segment.p_vaddr + code.index(b"\xe8", start - segment.p_vaddr) + 5
+        return f"{BASES.get(match['base'], 0) + start + int(match['plus'] or 0):x}"
+
+    first, size = segment.p_vaddr & -4096, (segment.p_vaddr % 4096 + segment.p_memsz + 4095) & -4096
+    place = f"({size:#x}) @ {segment.p_offset & -4096:#x} fe:00 1 2]: r-xp"
+    text = text.replace("<text>", f"[{first:#x}{place}").replace("<elsewhere>", f"[0x7f0000000000{place}")
+    pattern = r"(?P<base>[%@&])(?P<name>hot|helper|main|work|other)(?P<place>\.end|\.called)?(?P<plus>[+-]\d+)?"
+    return re.sub(pattern, address, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A profile, a file or what is in one, and what is *expected* of it: its format, and keys of `what_is_read`.
+
+    Of a program of another name than ``prog``; with callers that are made up, if *any_caller*.
+    """
+
+    form: str
+    data: Path | bytes | str
+    expected: dict[str, Any]
+    program: str
+    any_caller: bool
+
+
+def row(
+    form: str, data: Path | bytes | str, *, program: str = "prog", any_caller: bool = False, **expected: Any
+) -> Row:
+    return Row(form, data, expected, program, any_caller)
+
+
+def chain(*frames: str, file: str = "/srv/prog", event: str = "e:") -> str:
+    return f" 7 {event} \n" + "".join(f"\t {at} ({file})\n" for at in frames) + "\n"
+
+
+def branches(space: str, file: str = "/srv/prog") -> str:
+    """As perf 6.1 prints `-F +brstacksym,+dso` for real branch records; the space, N and COND came later."""
+    words = (
+        f"main+0x40({file} (deleted))/hot+0x0({file} (deleted))/P/-/-/0/ "
+        f"hot+0x7({file})/hot+0x3({file})/MN/-/-/1/COND/- "
+        f"[unknown](/lib/libc.so.6)/main+0x45({file})/P/X/A/12/ [unknown]({file})/[unknown]({file})/P/-/-/1\n"
+    ).replace("(/", f"{space}(/")
+    return f"prog 1 2.0: 1 cycles:u: 401000 hot+0x1 ({file} (deleted)){words}" * 3
+
+
+_KERNEL = "\tffffffff8158c5e7 ([kernel.kallsyms])\n\tffffffff81000c82 ([kernel.kallsyms])\n"
+_FRAMES = "\t          %hot+1 (/srv/prog)\n\t          %main.called (/srv/prog)\n"
+_IN_KERNEL = f" 7 e: \n{_KERNEL}{_FRAMES}\n 7 e: \n{_KERNEL}\n"
+_ENTERED: dict[str, Any] = {
+    "samples": {"hot": 0, "main": 0},
+    "arcs": {},
+    "good": 2,
+    "foreign": 2,
+    "bad": 0,
+    "notes": [],
+}
+_UNCALLED = chain("%hot+1", "%main+10")
+_STACKS = (
+    chain("%hot+5")  # by which the process of those that follow is known
+    + " 7 e: \n\t %hot+5 (/lib/libc.so.6)\n\t %work+5 (/srv/prog)\n\n"
+    + chain("%hot+5", "%hot+5")
+    + " 7 e: \n\t %hot+5 (/srv/prog)\n\t 1 (/lib/libc.so.6)\n\t %main+5 (/srv/prog)\n\t %other+5 (/srv/prog)\n\n"
 )
-def test_the_types_of_pprof(
-    prog: Path, functions: Functions, tmp_path: Path, types: str, sample: str, hot: int
-) -> None:
-    """Samples count, else time in periods; memory does not."""
-    (tmp_path / "p").write_bytes(pprof_of(types, (sample, 1)))
-    assert named(load(tmp_path / "p", prog)[1].samples, functions) == {"hot": hot}
+_OURS_AND_ANOTHERS = (
+    " 8 PERF_RECORD_MMAP2 8/8: <text> /usr/bin/py\n" + " 8 cpu-clock:u:      %hot+1\n" * 3
+    + " 7 PERF_RECORD_MMAP2 7/7: <text> /srv/fixed\n 7 PERF_RECORD_MMAP2 7/7: <elsewhere> /lib/libc.so.6\n"
+    + " 7 cpu-clock:u:      %hot+1\n" * 2 + " 8 PERF_RECORD_FORK(9:9):(8:8)\n 9 cpu-clock:u:      %hot+1\n"
+    + " 7 PERF_RECORD_FORK(6:6):(7:7)\n 6 PERF_RECORD_MMAP2 6/6: <elsewhere> /lib/libc.so.6\n"
+    + " 6 cpu-clock:u:      %hot+1\n" * 4
+    + " 7 PERF_RECORD_COMM exec: py:7/7\n 7 PERF_RECORD_MMAP2 7/7: <text> /usr/bin/py\n 7 cpu-clock:u:      %hot+1\n"
+    + " 8 PERF_RECORD_COMM exec: fixed:8/8\n 8 PERF_RECORD_MMAP2 8/8: <text> /srv/fixed\n"
+    + " 8 cpu-clock:u:      %hot+1\n" * 5
+)  # fmt: skip
+_BEFORE_AND_AFTER = " 9 e:  @hot\n" * 3 + " 8 e:  @hot\n" * 3
+#: Of inlined frames, that of the function itself is last.
+_INLINED = [("hot+9", " within", 0), ("hot+9", " hot+0x9", 1), ("main+9", " around+0x2", 0), ("main+9", " main+0x9", 1)]
 
 
-@pytest.mark.parametrize(
-    "types", ["alloc_objects/count inuse_space/bytes", "contentions/count delay/nanoseconds", "off_cpu/nanoseconds"]
-)
-def test_a_pprof_that_does_not_say_what_ran(prog: Path, tmp_path: Path, types: str) -> None:
-    (tmp_path / "p").write_bytes(pprof_of(types, ("5 5", 1)))
-    with pytest.raises(ProfileError, match=r"^does not say what ran, but: (alloc_objects|contentions|off_cpu)"):
-        load(tmp_path / "p", prog)
+def inlined(*, symbols: bool) -> str:
+    """As perf prints code with debug information, unless told --no-inline."""
+    lines = (f"\t @{at}{name * symbols} ({'/srv/prog' if whole else 'inlined'})\n" for at, name, whole in _INLINED)
+    return mapped() + (" 7 cpu-clock:u: \n" + "".join(lines) + "\n") * 3
 
 
-def test_names_in_another_file_of_a_pprof(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """They are not the program's, unless it ran under another name."""
-    samples, path = (("5", 1), ("7", 2)), "/lib/libc.so.6"
-    (tmp_path / "p").write_bytes(pprof_of("samples/count", *samples, path=path))
-    _, matched, _ = load(tmp_path / "p", prog)
-    assert (named(matched.samples, functions), matched.foreign) == ({"hot": 5}, 7)
-    (tmp_path / "p").write_bytes(pprof_of("samples/count", *samples, path=path, program="/srv/renamed"))
-    assert named(load(tmp_path / "p", prog)[1].samples, functions) == {"hot": 5, "main": 7}
+_WITHIN: dict[str, Any] = {
+    "arcs": {("main", "hot"): 3},
+    "samples": {"hot": 3, "main": 0},
+    "good": 3,
+    "foreign": 0,
+    "bad": 0,
+}
+#: A pprof of two files, `hot` of one and `main` of the other.
+_TWO_FILES = ("samples/count", ("5", 1), ("7", 2))
+READ = {
+    # Exact counts of an instrumented run of 20 000 rounds; BOLT's numbers tell the two helpers apart.
+    "fdata": row(
+        "fdata", SAMPLES / "prog.fdata", foreign=6, rate=0.99,
+        some_arcs={("hot", "helper@main.c"): 20000, ("work", "helper@other.c"): 5625, ("hot", ODD): 313,
+                   ("main", "hot"): 1},
+    ),
+    # Instrumented profiles have the edges inside of a function too.
+    "a fall-through is no call": row(
+        "fdata", "1 hot/1 e 1 hot/1 12 0 5\n1 hot/1 20 1 hot/1 0 0 7\n1 main 3 1 hot/1 4 0 2\n",
+        samples={"hot": 12, "main": 2}, arcs={},
+    ),
+    "fdata without branches": row(
+        "fdata", SAMPLES / "no_lbr.fdata", arcs={}, samples={
+            "hot": 250, "helper@main.c": 132, "helper@other.c": 107, "work": 9, ODD: 8},
+    ),
+    "bolt-yaml": row(
+        "bolt-yaml", SAMPLES / "prog.yaml", some_arcs={("hot", "helper@main.c"): 20000, ("main", "hot"): 1}
+    ),
+    "perf script, flat": row(
+        "perf-text", SAMPLES / "flat.txt", samples={"hot": 34, "helper@main.c": 22, ODD: 3}, total=59, hits=59,
+        foreign=1,
+    ),
+    # A return address lies in the caller; every frame is touched, the innermost is sampled.
+    "perf script, stacks": row(
+        "perf-text", SAMPLES / "stacks.txt", samples={"hot": 25, "main": 0, "helper@main.c": 12, ODD: 2},
+        some_arcs={("main", "hot"): 25}, total=39, foreign=1,
+    ),
+    # Written by hand after perf's sample__fprintf_brstacksym: there is no branch recorder here.
+    "perf script, branches": row(
+        "perf-text",
+        "prog 1 2.0: 1 cycles:u: 401000 hot+0x1 (/srv/prog)  main+0x40/hot+0x0/P/-/-/0  hot+0x9/hot+0x3/M/-/-/1\n" * 3,
+        calls={("main", "hot", 0x40): 3},
+    ),
+    **{
+        f"perf script, branches with files{' later' * len(space)}, {Path(file).parent.name}": row(
+            "perf-text", branches(space, file), arcs={("main", "hot"): 3}, samples={"hot": 6, "main": 3}, foreign=3,
+            missing=[("[unknown]", 3)], bad=0,
+        )
+        for space in ("", " ") for file in ("/srv/prog", "/tmp/of/an/odd-name_0/prog")
+    },
+    "folded": row(
+        "folded",
+        f"# comment\nprog;main;hot;{ODD} 7\nprog;main;hot;inlined_[i] 5\nprog;main;hot;do_syscall_64_[k] 3\nhot 1\n",
+        samples={"main": 0, "hot": 6, ODD: 7}, foreign=3, total=13, arcs={("hot", ODD): 7, ("main", "hot"): 5},
+    ),
+    # By perf's stackcollapse.py; what lies in other files has no mark there, and is not found.
+    "folded by perf": row(
+        "folded", SAMPLES / "folded.txt", some_samples={"hot": 2113}, some_arcs={("main", ODD): 3}, rate=0.99
+    ),
+    # Names are compressed; the costs after calls= are the callee's; other objects are not ours.
+    "callgrind": row(
+        "callgrind",
+        "# callgrind format\nversion: 1\npositions: line\nevents: Ir\n\n"
+        "ob=(1) /srv/prog\nfl=(1) /src/other.c\nfn=(1) work\n0 10\ncfn=(2) helper\ncalls=5 0 \n0 500\n0 2\n\n"
+        "fl=(2) main.c\nfn=(3) main\n3 1\ncob=(2) /lib/libc.so\ncfi=(3) x.c\ncfn=(4) work\ncalls=9 0\n0 1000\n"
+        "cfn=(1)\ncalls=4 0\n* 77\n\nfn=(2)\n+1 40\nob=(2)\nfl=(3)\nfn=(4)\n0 999\n",
+        samples={"work": 12, "helper@other.c": 0, "main": 1, "helper@main.c": 40}, foreign=999,
+        arcs={("work", "helper@other.c"): 5, ("main", "work"): 4},
+    ),
+    "symbols": row(
+        "symbols", f"# first\nmain\n\n{ODD}\nmain\nabsent\n", samples={"main": 1, ODD: 1}, missing=[("absent", 1)]
+    ),
+    "the order of llvm-profdata": row(
+        "symbols", SAMPLES / "symbols.txt", missing=[("odd", 1)],
+        samples=dict.fromkeys(("main", "hot", "helper@main.c", "work", "other"), 1),
+    ),
+    # Samples count, else time in periods; memory does not.
+    **{
+        f"pprof, {types} {sample}": row("pprof", pprof_of(types, (sample, 1)), samples={"hot": hot})
+        for types, sample, hot in (
+            ("samples/count cpu/nanoseconds", "12 1", 12), ("cpu/nanoseconds samples/count", "1 12", 12),
+            ("cpu/nanoseconds", "120000000", 12), ("cpu/nanoseconds", "3", 1),
+            ("wall/nanoseconds", "12", 12),  # the period is another type's
+            ("inuse_space/bytes alloc-samples/count cpu-samples/count", "1 2 12", 12),
+        )
+    },
+    # Names in another file are not the program's, unless it ran under another name.
+    "pprof, two files": row("pprof", pprof_of(*_TWO_FILES, path="/lib/libc.so.6"), samples={"hot": 5}, foreign=7),
+    "pprof, two files, renamed": row(
+        "pprof", pprof_of(*_TWO_FILES, path="/lib/libc.so.6", program="/srv/renamed"), samples={"hot": 5, "main": 7}
+    ),
+    # perf's two kinds of addresses.
+    "flat addresses are the process's": row(
+        "perf-addresses", mapped() + " 7 cpu-clock:u:      @hot+4\n" * 2, samples={"hot": 2}
+    ),
+    # Programs that are not moved lie at the same addresses, as Python's does: a mapping tells whose they are.
+    "other programs at the same addresses": row(
+        "perf-addresses", _OURS_AND_ANOTHERS, program="fixed", samples={"hot": 11}, foreign=5
+    ),
+    # A program that is not moved, such as Python's, has low addresses, at which this file has functions.
+    "flat addresses of others are no offsets": row(
+        "perf-addresses", mapped() + " 7 cpu-clock:u:      @hot+4\n" + " 8 cpu-clock:u:      %hot+4\n" * 3,
+        samples={"hot": 1}, foreign=3,
+    ),
+    # And those of callers are where the callee returns to: the last byte of a caller may be the call.
+    "chain addresses are offsets": row(
+        "perf-addresses",
+        mapped() + " 7 cpu-clock:u: \n\t %helper (/srv/prog)\n\t %hot.end (/srv/prog)\n\t %hot (/lib/libc.so.6)\n\n",
+        any_caller=True, samples={"helper@main.c": 1, "hot": 0}, arcs={("hot", "helper@main.c"): 1},
+    ),
+    # As without frame pointers: left out, and said so if they are most.
+    "some frames that no call returns to": row(
+        "perf-addresses", mapped() + chain("%hot+1", "%main.called") + _UNCALLED, arcs={("main", "hot"): 1}, notes=[]
+    ),
+    "most frames that no call returns to": row(
+        "perf-addresses", mapped() + _UNCALLED, samples={"hot": 1}, arcs={},
+        notes=["1 of 1 frames above the innermost are not callers"],
+    ),
+    # At a page fault, say: in a function that has made no call there, and all the same ran.
+    "where the program entered the kernel": row("perf-addresses", mapped() + _IN_KERNEL, **_ENTERED),
+    "where it entered the kernel, beside an event": row(
+        "perf-addresses", _IN_KERNEL.replace(" 7 e: \n", f"{mapped()} 7 e: \n"), **_ENTERED
+    ),
+    # Linux 3.11 and before tells no device with what is mapped.
+    "old mappings": row(
+        "perf-addresses",
+        " 7 PERF_RECORD_MMAP 7/7: [0x555500001000(0x1000) @ 0x1000]: x /srv/prog\n 7 e:  @hot+1\n", samples={"hot": 1},
+    ),
+    "chain addresses are told by their range": row(
+        "perf-addresses", mapped() + chain("@hot+9", "@main+9"), any_caller=True, arcs={("main", "hot"): 1}
+    ),
+    "inlined frames are none, with symbols": row("perf-text", inlined(symbols=True), any_caller=True, **_WITHIN),
+    "inlined frames are none": row("perf-addresses", inlined(symbols=False), any_caller=True, **_WITHIN),
+    # Told as such also where the file of the frame is known from others.
+    "frames without an address": row(
+        "perf-addresses", mapped() + "".join(map(chain, ("%hot", "zz", "12345678901234567", "1_1", "", "%hot"))),
+        bad=4, foreign=4, samples={"hot": 2},
+    ),
+    # They ran whoever they call: a library, or itself; and those that call callers, of each stack.
+    "callers": row(
+        "perf-addresses", mapped() + _STACKS, any_caller=True, samples={"hot": 3, "work": 0, "main": 0, "other": 0},
+        arcs={}, foreign=1, bad=0,
+    ),
+    "callers, where branches stand below": row(
+        "perf-addresses",
+        mapped() + _STACKS + " 7 cpu-clock:u: \n\t %hot+5 (/srv/prog)\n 0x@main+5/0x@hot/P/-/-/1\n\n",
+        any_caller=True, arcs={("main", "hot"): 1}, bad=0,
+    ),
+    # Two runs, one forked, then a new program in the first.
+    "each process has its own addresses": row(
+        "perf-addresses",
+        mapped() + mapped(8, "&") + " 7 e:  @hot\n 8 e:  &main\n 8 e:  @hot\n 9 PERF_RECORD_FORK(9:9):(7:7)\n"
+        " 9 e:  @hot\n 7 PERF_RECORD_COMM exec: other:7/7\n 7 e:  @hot\n",
+        samples={"hot": 2, "main": 1}, foreign=2,
+    ),
+    # What a sample meant is forgotten when its process comes to have the program, by a fork or by itself.
+    "a number that another process had": row(
+        "perf-addresses",
+        mapped() + _BEFORE_AND_AFTER + " 7 PERF_RECORD_FORK(9:9):(7:7)\n" + _BEFORE_AND_AFTER + mapped(8)
+        + _BEFORE_AND_AFTER,
+        samples={"hot": 9}, foreign=9,
+    ),
+    # Written by hand after perf's sample__fprintf_brstack: there is no branch recorder here.
+    "branch addresses": row(
+        "perf-addresses",
+        mapped() + " 7 cycles:u:  @hot  0x@main+5/0x@hot/P/-/-/12  0x@hot+9/0x@hot+2/M/-/-/0\n" * 4,
+        samples={"main": 4, "hot": 4}, calls={("main", "hot", 5): 4},
+    ),
+    "addresses without a mapping, if it is not moved": row(
+        "perf-addresses", " 7 cpu-clock:u:      %hot+1\n", program="fixed", samples={"hot": 1}
+    ),
+}  # fmt: skip
 
 
-def test_pprof_of_a_copy_with_other_addresses(prog: Path, functions: Functions, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", READ)
+def test_what_is_read(prog: Path, tmp_path: Path, request: pytest.FixtureRequest, name: str) -> None:
+    row = READ[name]
+    binary, path = prog.with_name(row.program), tmp_path / "p"
+    functions = functions_of(binary)
+    if row.any_caller:
+        request.getfixturevalue("any_caller")
+    if row.form == "bolt-yaml":
+        pytest.importorskip("yaml", reason="no PyYAML")
+    if isinstance(row.data, Path):
+        path = row.data
+    else:
+        path.write_bytes(row.data if isinstance(row.data, bytes) else placed(row.data, binary).encode())
+    profile, matched, form = load(path, binary)
+    samples, calls = named(matched.samples, functions), arcs(matched, functions)
+    assert form == row.form
+    for key, value in row.expected.items():
+        if key == "rate":
+            assert matched.rate > value
+        elif key == "notes":
+            assert [part for part, note in zip(value, profile.notes, strict=True) if part not in note] == []
+        elif key in ("some_samples", "some_arcs"):
+            assert value.items() <= (samples if key == "some_samples" else calls).items()
+        else:
+            by_name = {
+                (label(source, functions), label(target, functions), offset): count
+                for (source, target, offset), count in matched.arcs.items()
+            }
+            seen = {"samples": samples, "arcs": calls, "calls": by_name, "bad": profile.bad, "good": profile.good}
+            assert (seen[key] if key in seen else getattr(matched, key)) == value, key
+
+
+def test_a_copy_with_other_addresses(prog: Path, tmp_path: Path) -> None:
     """Text that is mapped from within a segment and ends behind it is another file's, whatever the build-id."""
+    functions = functions_of(prog)
     offset = functions.image.text_segments[0].p_offset + 0x100
     (tmp_path / "p").write_bytes(pprof(functions, (0x1000, 0x3000, offset)))
     profile, matched, _ = load(tmp_path / "p", prog)
@@ -238,252 +374,16 @@ def test_pprof_of_a_copy_with_other_addresses(prog: Path, functions: Functions, 
     assert ["where this file has none" in note for note in profile.notes] == [True]
 
 
-# perf's two kinds of addresses.
-
-
-def _mapped(start: int, pid: int = 7) -> str:
-    return f" {pid} PERF_RECORD_MMAP2 {pid}/{pid}: [{start:#x}(0x1000) @ 0x1000 fe:00 1 2]: r-xp /srv/prog\n"
-
-
-def test_flat_addresses_are_those_of_the_process(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    hot = functions.starts[functions.by_name["hot"][0]]
-    (tmp_path / "p").write_text(
-        _mapped(0x5555_0000_1000) + f" 7 cpu-clock:u:      {0x5555_0000_0000 + hot + 4:x}\n" * 2
-    )
-    _, matched, form = load(tmp_path / "p", prog)
-    assert form == "perf-addresses"
-    assert named(matched.samples, functions) == {"hot": 2}
-
-
-def test_other_programs_at_the_same_addresses(prog: Path, tmp_path: Path) -> None:
-    """Programs that are not moved lie at the same addresses, as Python's does: a mapping tells whose they are."""
-    fixed = prog.with_name("fixed")
-    functions = functions_of(fixed)
-    hot = functions.starts[functions.by_name["hot"][0]] + 1
-    text = functions.image.text_segments[0]
-    start, size = text.p_vaddr & -4096, (text.p_vaddr % 4096 + text.p_memsz + 4095) & -4096
-    place = f"[{start:#x}({size:#x}) @ {text.p_offset & -4096:#x} fe:00 1 2]: r-xp"
-
-    def maps(pid: int, path: str) -> str:
-        return f" {pid} PERF_RECORD_MMAP2 {pid}/{pid}: {place} {path}\n"
-
-    def sampled(pid: int, count: int) -> str:
-        return f" {pid} cpu-clock:u:      {hot:x}\n" * count
-
-    ours, library = f"/srv/{fixed.name}", "/lib/libc.so.6"
-    events = maps(8, "/usr/bin/py") + sampled(8, 3)
-    events += maps(7, ours) + maps(7, library).replace(f"{start:#x}", "0x7f0000000000") + sampled(7, 2)
-    events += " 8 PERF_RECORD_FORK(9:9):(8:8)\n" + sampled(9, 1)
-    events += (
-        " 7 PERF_RECORD_FORK(6:6):(7:7)\n" + maps(6, library).replace(f"{start:#x}", "0x7f0000000000") + sampled(6, 4)
-    )
-    events += " 7 PERF_RECORD_COMM exec: py:7/7\n" + maps(7, "/usr/bin/py") + sampled(7, 1)
-    events += " 8 PERF_RECORD_COMM exec: fixed:8/8\n" + maps(8, ours) + sampled(8, 5)
-    (tmp_path / "p").write_text(events)
-    _, matched, _ = load(tmp_path / "p", fixed)
-    assert (named(matched.samples, functions), matched.foreign) == ({"hot": 11}, 5)
-
-
-def test_flat_addresses_of_other_programs_are_no_offsets(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """A program that is not moved, such as Python's, has low addresses, at which this file has functions."""
-    hot = functions.starts[functions.by_name["hot"][0]]
-    mapped = _mapped(0x5555_0000_1000) + f" 7 cpu-clock:u:      {0x5555_0000_0000 + hot + 4:x}\n"
-    (tmp_path / "p").write_text(mapped + f" 8 cpu-clock:u:      {hot + 4:x}\n" * 3)
-    _, matched, _ = load(tmp_path / "p", prog)
-    assert (named(matched.samples, functions), matched.foreign) == ({"hot": 1}, 3)
-
-
 def test_a_debug_file_of_a_text_that_is_mapped_otherwise(prog: Path, tmp_path: Path) -> None:
     """As `hugealign fix` has it: with what lies before it.  No size tells where the text is, and that is said."""
     debug = tmp_path / "prog.debug"
     subprocess.run(["objcopy", "--only-keep-debug", prog, debug], check=True)
-    hot = functions_of(prog).starts[functions_of(prog).by_name["hot"][0]]
-    base, size = 0x5579EB1C4000, functions_of(prog).image.text_segments[0].p_memsz + 0x1000
-    event = f" 7 PERF_RECORD_MMAP2 7/7: [{base:#x}({size + -size % 4096:#x}) @ 0 fe:00 1 2]: r-xp /srv/prog\n"
-    (tmp_path / "p").write_text(event + f" 7 cpu-clock:u:      {base + hot + 3:x}\n" * 4)
+    size = functions_of(prog).image.text_segments[0].p_memsz + 0x1000
+    event = f" 7 PERF_RECORD_MMAP2 7/7: [0x555500000000({size + -size % 4096:#x}) @ 0 fe:00 1 2]: r-xp /srv/prog\n"
+    (tmp_path / "p").write_text(placed(event + " 7 cpu-clock:u:      @hot+3\n" * 4, prog))
     profile, matched, _ = load(tmp_path / "p", debug)
     assert named(matched.samples, functions_of(debug)) == {"hot": 4}
     assert ["no mapping has the size of the text" in note for note in profile.notes] == [True]
-
-
-@pytest.mark.usefixtures("any_caller")
-def test_chain_addresses_are_offsets_in_the_file(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """And those of callers are where the callee returns to: the last byte of a caller may be the call."""
-    hot, helper = (functions.starts[functions.by_name[name][0]] for name in ("hot", "helper"))
-    end = hot + functions.sizes[functions.at(hot)]
-    chain = f" 7 cpu-clock:u: \n\t {helper:x} (/srv/prog)\n\t {end:x} (/srv/prog)\n\t {hot:x} (/lib/libc.so.6)\n\n"
-    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chain)
-    _, matched, form = load(tmp_path / "p", prog)
-    assert form == "perf-addresses"
-    assert named(matched.samples, functions) == {"helper@main.c": 1, "hot": 0}
-    assert arcs(matched, functions) == {("hot", "helper@main.c"): 1}
-
-
-def _behind_the_first_call(prog: Path, functions: Functions, start: int) -> int:
-    """Return where the first call of the function at *start* returns to."""
-    text = functions.image.text_segments[0]
-    code = prog.read_bytes()[text.p_offset : text.p_offset + text.p_filesz]
-    return text.p_vaddr + code.index(b"\xe8", start - text.p_vaddr) + 5
-
-
-def test_frames_that_no_call_returns_to(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """As without frame pointers: left out, and said so if they are most."""
-    starts = {name: functions.starts[functions.by_name[name][0]] for name in ("hot", "main")}
-    behind = _behind_the_first_call(prog, functions, starts["main"])
-    chains = f" 7 e: \n\t {starts['hot'] + 1:x} (/srv/prog)\n\t {behind:x} (/srv/prog)\n\n"
-    chains += f" 7 e: \n\t {starts['hot'] + 1:x} (/srv/prog)\n\t {starts['main'] + 10:x} (/srv/prog)\n\n"
-    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains)
-    profile, matched, _ = load(tmp_path / "p", prog)
-    assert arcs(matched, functions) == {("main", "hot"): 1}
-    assert profile.notes == []
-    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains.partition("\n\n")[2])
-    profile, matched, _ = load(tmp_path / "p", prog)
-    assert (named(matched.samples, functions), matched.arcs) == ({"hot": 1}, {})
-    assert "1 of 1 frames above the innermost are not callers" in profile.notes[0]
-
-
-@pytest.mark.parametrize("usual", [True, False], ids=["usual", "beside an event"])
-def test_where_the_program_entered_the_kernel(prog: Path, functions: Functions, tmp_path: Path, usual: bool) -> None:
-    """At a page fault, say: in a function that has made no call there, and all the same ran."""
-    starts = {name: functions.starts[functions.by_name[name][0]] for name in ("hot", "main")}
-    behind = _behind_the_first_call(prog, functions, starts["main"])
-    kernel = "\tffffffff8158c5e7 ([kernel.kallsyms])\n\tffffffff81000c82 ([kernel.kallsyms])\n"
-    inside = f"\t          {starts['hot'] + 1:x} (/srv/prog)\n\t          {behind:x} (/srv/prog)\n"
-    samples = f" 7 e: \n{kernel}{inside}\n" + f" 7 e: \n{kernel}\n"
-    event = _mapped(0x5555_0000_1000)
-    (tmp_path / "p").write_text(event + samples if usual else samples.replace(" 7 e: \n", event + " 7 e: \n"))
-    profile, matched, _ = load(tmp_path / "p", prog)
-    assert (named(matched.samples, functions), matched.arcs) == ({"hot": 0, "main": 0}, {})
-    assert (profile.good, profile.foreign, profile.bad, profile.notes) == (2, 2, 0, [])
-
-
-def test_addresses_of_old_mappings(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """Linux 3.11 and before tells no device with what is mapped."""
-    hot, base = functions.starts[functions.by_name["hot"][0]], 0x5555_0000_0000
-    old = f" 7 PERF_RECORD_MMAP 7/7: [{base + 0x1000:#x}(0x1000) @ 0x1000]: x /srv/prog\n"
-    (tmp_path / "p").write_text(old + f" 7 e:  {base + hot + 1:x}\n")
-    assert named(load(tmp_path / "p", prog)[1].samples, functions) == {"hot": 1}
-
-
-@pytest.mark.usefixtures("any_caller")
-def test_virtual_chain_addresses_are_told_by_their_range(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    hot, main = (functions.starts[functions.by_name[name][0]] + 9 for name in ("hot", "main"))
-    base = 0x5555_0000_0000
-    chain = f" 7 cpu-clock:u: \n\t {base + hot:x} (/srv/prog)\n\t {base + main:x} (/srv/prog)\n\n"
-    (tmp_path / "p").write_text(_mapped(base + 0x1000) + chain)
-    assert arcs(load(tmp_path / "p", prog)[1], functions) == {("main", "hot"): 1}
-
-
-@pytest.mark.usefixtures("any_caller")
-@pytest.mark.parametrize("symbols", [True, False])
-def test_inlined_frames_are_none(prog: Path, functions: Functions, tmp_path: Path, symbols: bool) -> None:
-    """As perf prints code with debug information, unless told --no-inline."""
-    hot, main = (functions.starts[functions.by_name[name][0]] + 9 for name in ("hot", "main"))
-    base = 0x5555_0000_0000
-    frames = [(hot, "within", 0), (hot, "hot+0x9", 1), (main, "around+0x2", 0), (main, "main+0x9", 1)]
-    chain = "".join(
-        f"\t {base + at:x}{' ' + name if symbols else ''} ({'/srv/prog' if whole else 'inlined'})\n"
-        for at, name, whole in frames
-    )
-    (tmp_path / "p").write_text(_mapped(base + 0x1000) + (" 7 cpu-clock:u: \n" + chain + "\n") * 3)
-    profile, matched, form = load(tmp_path / "p", prog)
-    assert form == ("perf-text" if symbols else "perf-addresses")
-    assert arcs(matched, functions) == {("main", "hot"): 3}
-    assert named(matched.samples, functions) == {"hot": 3, "main": 0}
-    assert profile.good == 3
-    assert not profile.foreign + profile.bad
-
-
-def test_frames_without_an_address(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """Told as such also where the file of the frame is known from others."""
-    hot = functions.starts[functions.by_name["hot"][0]]
-    leaves = (f"{hot:x}", "zz", "12345678901234567", "1_1", "", f"{hot:x}")
-    chains = "".join(f" 7 cpu-clock:u: \n\t {leaf} (/srv/prog)\n\n" for leaf in leaves)
-    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains)
-    profile, matched, _ = load(tmp_path / "p", prog)
-    assert (profile.bad, profile.foreign) == (4, 4)
-    assert named(matched.samples, functions) == {"hot": 2}
-
-
-@pytest.mark.usefixtures("any_caller")
-def test_callers_ran_whoever_they_call(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """A library, or itself; and those that call callers, of each stack; also where branches stand below."""
-    hot, main, work, other = (
-        functions.starts[functions.by_name[name][0]] + 5 for name in ("hot", "main", "work", "other")
-    )
-    first = ((hot, "/srv/prog"),)  # by which the process of those that follow is known
-    stacks = (first, ((hot, "/lib/libc.so.6"), (work, "/srv/prog")), ((hot, "/srv/prog"), (hot, "/srv/prog")))
-    deep = ((hot, "/srv/prog"), (1, "/lib/libc.so.6"), (main, "/srv/prog"), (other, "/srv/prog"))
-    chains = "".join(
-        " 7 cpu-clock:u: \n" + "".join(f"\t {at:x} ({path})\n" for at, path in stack) + "\n"
-        for stack in (*stacks, deep)
-    )
-    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains)
-    profile, matched, _ = load(tmp_path / "p", prog)
-    assert named(matched.samples, functions) == {"hot": 3, "work": 0, "main": 0, "other": 0}
-    assert (matched.arcs, profile.foreign, profile.bad) == ({}, 1, 0)
-    source, target = (0x5555_0000_0000 + at for at in (main, hot - 5))
-    branch = f" 7 cpu-clock:u: \n\t {hot:x} (/srv/prog)\n 0x{source:x}/0x{target:x}/P/-/-/1\n\n"
-    (tmp_path / "p").write_text(_mapped(0x5555_0000_1000) + chains + branch)
-    profile, matched, _ = load(tmp_path / "p", prog)
-    assert (arcs(matched, functions), profile.bad) == ({("main", "hot"): 1}, 0)
-
-
-def test_each_process_has_its_own_addresses(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """Two runs, one forked, then a new program in the first."""
-    hot, main = (functions.starts[functions.by_name[name][0]] for name in ("hot", "main"))
-    one, two = 0x5555_0000_0000, 0x5666_0000_0000
-    (tmp_path / "p").write_text(
-        _mapped(one + 0x1000) + _mapped(two + 0x1000, 8)
-        + f" 7 e:  {one + hot:x}\n 8 e:  {two + main:x}\n 8 e:  {one + hot:x}\n"
-        + f" 9 PERF_RECORD_FORK(9:9):(7:7)\n 9 e:  {one + hot:x}\n"
-        + f" 7 PERF_RECORD_COMM exec: other:7/7\n 7 e:  {one + hot:x}\n"
-    )  # fmt: skip
-    _, matched, _ = load(tmp_path / "p", prog)
-    assert named(matched.samples, functions) == {"hot": 2, "main": 1}
-    assert matched.foreign == 2
-
-
-def test_a_number_that_another_process_had_before(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """What a sample meant is forgotten when its process comes to have the program, by a fork or by itself."""
-    base = 0x5555_0000_0000
-    hot = functions.starts[functions.by_name["hot"][0]]
-    samples = f" 9 e:  {base + hot:x}\n" * 3 + f" 8 e:  {base + hot:x}\n" * 3
-    (tmp_path / "p").write_text(
-        _mapped(base + 0x1000)
-        + samples
-        + " 7 PERF_RECORD_FORK(9:9):(7:7)\n"
-        + samples
-        + _mapped(base + 0x1000, 8)
-        + samples
-    )
-    _, matched, _ = load(tmp_path / "p", prog, "perf-addresses")
-    assert named(matched.samples, functions) == {"hot": 9}
-    assert matched.foreign == 9
-
-
-def test_branch_addresses(prog: Path, functions: Functions, tmp_path: Path) -> None:
-    """Written by hand after perf's sample__fprintf_brstack: there is no branch recorder here."""
-    hot, main = (functions.starts[functions.by_name[name][0]] for name in ("hot", "main"))
-    base = 0x5555_0000_0000
-    call = f"{base + main + 5:#x}/{base + hot:#x}/P/-/-/12"
-    line = f" 7 cycles:u:  {base + hot:x}  {call}  {base + hot + 9:#x}/{base + hot + 2:#x}/M/-/-/0\n"
-    (tmp_path / "p").write_text(_mapped(base + 0x1000) + line * 4)
-    _, matched, form = load(tmp_path / "p", prog)
-    assert form == "perf-addresses"
-    assert named(matched.samples, functions) == {"main": 4, "hot": 4}
-    assert matched.arcs == {(functions.at(main), functions.at(hot), 5): 4}
-
-
-def test_addresses_without_a_mapping(prog: Path, tmp_path: Path) -> None:
-    """A program that is not moved needs none."""
-    (tmp_path / "p").write_text(" 7 cpu-clock:u:      5579eb1c408c\n")
-    with pytest.raises(ProfileError, match="show-mmap-events"):
-        load(tmp_path / "p", prog)
-    fixed = prog.with_name("fixed")
-    start = functions_of(fixed).starts[functions_of(fixed).by_name["hot"][0]]
-    (tmp_path / "p").write_text(f" 7 cpu-clock:u:      {start + 1:x}\n")
-    assert named(load(tmp_path / "p", fixed)[1].samples, functions_of(fixed)) == {"hot": 1}
 
 
 # Matching by name.
@@ -507,10 +407,10 @@ def test_addresses_without_a_mapping(prog: Path, tmp_path: Path) -> None:
         ("hotter", None),
     ],
 )
-def test_names(prog: Path, functions: Functions, tmp_path: Path, name: str, expected: str | None) -> None:
+def test_names(prog: Path, tmp_path: Path, name: str, expected: str | None) -> None:
     (tmp_path / "p").write_text(f"{name} 1\n")
     _, matched, _ = load(tmp_path / "p", prog, "folded")
-    assert list(named(matched.samples, functions)) == ([expected] if expected else [])
+    assert list(named(matched.samples, functions_of(prog))) == ([expected] if expected else [])
 
 
 # Hostile and damaged input.
@@ -562,11 +462,11 @@ def test_lines_that_mean_nothing_are_counted(prog: Path, tmp_path: Path, form: s
         ),
     ],
 )
-def test_cycles(prog: Path, functions: Functions, tmp_path: Path, form: str, text: str) -> None:
+def test_cycles(prog: Path, tmp_path: Path, form: str, text: str) -> None:
     """Functions that call each other, and themselves: each is placed once."""
     (tmp_path / "p").write_text(text)
     _, matched, result = load(tmp_path / "p", prog)
-    calls = arcs(matched, functions)
+    calls = arcs(matched, functions_of(prog))
     assert result == form
     assert calls["hot", "main"] == 2
     assert calls["main", "hot"] in (2, 5)
@@ -646,8 +546,15 @@ def test_packed(prog: Path, tmp_path: Path) -> None:
         (b"---\nheader:\n  profile-version: 1\nfunctions: &a [ *a ]\n", "aliases"),
         (b"---\nheader:\n  profile-version: 1\nfunctions: 5\n", "no functions"),
         (b"# hugealign.order/1\nname\tsamples=-4\n", "line 2"),
+        (b" 7 cpu-clock:u:      5579eb1c408c\n", "show-mmap-events"),
+        *(
+            (pprof_of(types, ("5 5", 1)), rf"^does not say what ran, but: {types.partition('/')[0]}")
+            for types in (
+                "alloc_objects/count inuse_space/bytes", "contentions/count delay/nanoseconds", "off_cpu/nanoseconds"
+            )
+        ),
     ],
-)
+)  # fmt: skip
 def test_bad_files(prog: Path, tmp_path: Path, data: bytes, message: str) -> None:
     (tmp_path / "p").write_bytes(data)
     with pytest.raises(ProfileError, match=message) as error:
@@ -662,8 +569,8 @@ def test_missing_files(prog: Path, tmp_path: Path) -> None:
         load(tmp_path, prog)
 
 
-def test_the_fuzzers_have_a_sample_of_each_format_that_we_read(functions: Functions) -> None:
-    assert {detect(sample) for sample in corpus(functions).values()} >= {*WITHOUT_TOOLS}
+def test_the_fuzzers_have_a_sample_of_each_format_that_we_read(prog: Path) -> None:
+    assert {detect(sample) for sample in corpus(functions_of(prog)).values()} >= {*WITHOUT_TOOLS}
 
 
 def test_nothing_is_detected_in_noise() -> None:
@@ -675,7 +582,9 @@ def test_nothing_is_detected_in_noise() -> None:
 _READER = """
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from hugealign.profile.model import ProfileError
 from tests.commands.profiles import load
 place, form, *pieces = sys.argv[1:]
