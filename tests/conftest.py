@@ -43,6 +43,8 @@ _WHOLE = (
     "tests/live/test_replace.py",
     "tests/live/test_store.py",
     "tests/commands/test_profile_formats.py::test_what_is_read",
+    "tests/commands/test_profile_tools.py::test_exact_counts",
+    "tests/commands/test_profile_tools.py::test_perf_data_that_was_made",
 )
 _SLOW = "tests/unit/profile/test_read.py"  # but not of this: it takes as long as all other unit tests
 

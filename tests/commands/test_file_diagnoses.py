@@ -11,7 +11,7 @@ import struct
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import pytest
 from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.elf.fixrecord import HEADERS_SECTION
-from hugealign.elf.image import PT_DYNAMIC, read_file
+from hugealign.elf.image import PT_DYNAMIC, Image, Segment, read_file
 from hugealign.fixing import examine
 from hugealign.fixing.fix import FixOptions, fix
 from hugealign.verification.rules import LACK_WINDOWS
@@ -38,7 +38,8 @@ _GCC = f"gcc {_SMALL_PAGES} main.o text.o"
 _EXPORTING, _LONG = f"{_GCC} many.o -no-pie -rdynamic -o made", f"/{'x' * 200}"
 
 #: What happens in the directory of a test: its words are run, or it is called; the file in question is ``made``.
-Step = str | Callable[[Path], object]
+Make = Callable[[Path], object]
+Step = str | Make
 
 
 @pytest.fixture(scope="module")
@@ -57,52 +58,49 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def patched(*changes: tuple[int, str, int], load: int | None = None) -> Step:
-    """Make ``plain`` with *changes*: offset, format and value; offsets are in the header of segment *load*, if any."""
+def changed(changes: Callable[[Image, bytes], Iterable[tuple[int, str, int]]]) -> Make:
+    """Make ``plain`` with what *changes* returns for it: offsets, formats and values."""
 
     def make(at: Path) -> None:
         data = bytearray((at / "plain").read_bytes())
-        start = 0 if load is None else read_file(at / "plain").load_segments[load].header
-        for offset, form, value in changes:
-            struct.pack_into(f"<{form}", data, start + offset, value)
+        for offset, form, value in changes(read_file(at / "plain"), bytes(data)):
+            struct.pack_into(f"<{form}", data, offset, value)
         (at / "made").write_bytes(data)
 
     return make
 
 
-def shifted(load: int, field: int, by: int) -> Step:
+def patched(*changes: tuple[int, str, int], load: int | None = None) -> Make:
+    """Make ``plain`` with *changes*; their offsets are in the header of segment *load*, if any."""
+
+    def placed(image: Image, _: bytes) -> Iterable[tuple[int, str, int]]:
+        start = 0 if load is None else image.load_segments[load].header
+        return [(start + offset, form, value) for offset, form, value in changes]
+
+    return changed(placed)
+
+
+def shifted(load: int, field: int, by: int) -> Make:
     """Make ``plain`` with a larger *field* in the header of segment *load*."""
 
-    def make(at: Path) -> None:
-        header = read_file(at / "plain").load_segments[load].header
-        (value,) = struct.unpack_from("<Q", (at / "plain").read_bytes(), header + field)
-        patch = patched((field, "Q", value + by), load=load)
-        assert callable(patch)
-        patch(at)
+    def larger(image: Image, data: bytes) -> Iterable[tuple[int, str, int]]:
+        at = image.load_segments[load].header + field
+        return [(at, "Q", struct.unpack_from("<Q", data, at)[0] + by)]
 
-    return make
+    return changed(larger)
 
 
-def section(field: int, form: str, value: int, name: str = ".comment") -> Step:
-    """Make ``plain`` with *value* in the header of the section *name*."""
-
-    def make(at: Path) -> None:
-        image = read_file(at / "plain")
-        index = next(index for index, item in enumerate(image.sections) if item.name == name)
-        patch = patched((image.e_shoff + 64 * index + field, form, value))
-        assert callable(patch)
-        patch(at)
-
-    return make
+def section(field: int, form: str, value: int) -> Make:
+    """Make ``plain`` with *value* in the header of a section without text."""
+    return changed(lambda image, _: [(_header(image, ".comment") + field, form, value)])
 
 
-def wide_count(at: Path) -> None:
-    """Have the first section say how many there are, as files of 65,280 sections do."""
-    count = len(read_file(at / "plain").sections)
-    where = read_file(at / "plain").e_shoff
-    patch = patched((E_SHNUM, "H", 0), (where + 32, "Q", count))
-    assert callable(patch)
-    patch(at)
+def _header(image: Image, name: str) -> int:
+    return image.e_shoff + 64 * [item.name for item in image.sections].index(name)
+
+
+#: The first section says how many there are, as in files of 65,280 sections.
+wide_count = changed(lambda image, _: [(E_SHNUM, "H", 0), (image.e_shoff + 32, "Q", len(image.sections))])
 
 
 def many_sections(at: Path) -> None:
@@ -115,7 +113,7 @@ def many_sections(at: Path) -> None:
     (at / "made").write_bytes(bytes(data).ljust(end, b"\0") + tables.ljust(64 * 0xFEFF, b"\0"))
 
 
-def synthetic(loads: Sequence[tuple[int, int, int, int]], kind: int = 3, phoff: int = 64) -> Step:
+def synthetic(loads: Sequence[tuple[int, int, int, int]], kind: int = 3, phoff: int = 64) -> Make:
     """Make a sparse file of segments: flags, address, size, offset; its program headers lie at *phoff*."""
 
     def make(at: Path) -> None:
@@ -138,7 +136,7 @@ def synthetic(loads: Sequence[tuple[int, int, int, int]], kind: int = 3, phoff: 
     return make
 
 
-def archive(depth: int, member: str = "plain") -> Step:
+def archive(depth: int, member: str = "plain") -> Make:
     """Make a tar archive of *member* in a tar archive, *depth* of them."""
 
     def make(at: Path) -> None:
@@ -163,7 +161,7 @@ def unpack_once(at: Path) -> None:
     (at / "made").write_bytes(data)
 
 
-def zipped(field: int, value: int) -> Step:
+def zipped(field: int, value: int) -> Make:
     """Make a zip archive of ``plain`` with *value* in the *field* of its directory's entry."""
 
     def make(at: Path) -> None:
@@ -190,54 +188,34 @@ def empty_directory(at: Path) -> None:
 
 def packed(at: Path) -> None:
     """Mark ``plain`` as upx does; another program of that name takes the mark away."""
-    patch = patched((1000, "I", int.from_bytes(b"UPX!", "little")))
-    assert callable(patch)
-    patch(at)
+    patched((1000, "I", int.from_bytes(b"UPX!", "little")))(at)
     (at / "upx").write_text('#!/bin/sh -e\ntest "$1" = -d\ncp plain "$2"\n')
     (at / "upx").chmod(0o755)
 
 
-def dynamic(tag: int, value: int) -> Step:
-    """Make ``plain`` with *value* for the *tag* of its dynamic section."""
-
-    def make(at: Path) -> None:
-        image = read_file(at / "plain")
-        where = next(item for item in image.segments if item.p_type == 2)
-        data = (at / "plain").read_bytes()[where.p_offset : where.p_offset + where.p_filesz]
-        index = next(index for index in range(0, len(data), 16) if struct.unpack_from("<Q", data, index) == (tag,))
-        patch = patched((where.p_offset + index + 8, "Q", value))
-        assert callable(patch)
-        patch(at)
-
-    return make
+def _dynamic(image: Image) -> Segment:
+    return next(item for item in image.segments if item.p_type == PT_DYNAMIC)
 
 
-def without_dynamic(at: Path) -> None:
-    header = next(item.header for item in read_file(at / "plain").segments if item.p_type == 2)
-    patch = patched((header, "I", 0))
-    assert callable(patch)
-    patch(at)
+def dynamic(value: int, old: int, new: int | None = None) -> Make:
+    """Make ``plain`` with *value* for the tag *old* of its dynamic section, which becomes *new*."""
+
+    def entry(image: Image, data: bytes) -> Iterable[tuple[int, str, int]]:
+        at = _dynamic(image).p_offset
+        while struct.unpack_from("<Q", data, at) != (old,):
+            at += 16
+        return [(at, "Q", old if new is None else new), (at + 8, "Q", value)]
+
+    return changed(entry)
 
 
-def relocated(at: Path) -> None:
-    """Make ``plain`` with a relocation of an unknown type."""
-    image = read_file(at / "plain")
-    table = next(item for item in image.sections if item.name == ".rela.dyn")
-    patch = patched((table.sh_offset + 8, "I", 9999))
-    assert callable(patch)
-    patch(at)
-
-
-def with_unknown_tag(at: Path) -> None:
-    """Make ``plain`` with a dynamic entry that by its number is a pointer, but that leads nowhere."""
-    where = next(item for item in read_file(at / "plain").segments if item.p_type == PT_DYNAMIC)
-    data = (at / "plain").read_bytes()
-    end = next(index for index in range(where.p_offset, len(data), 16) if not any(data[index : index + 32]))
-    patch = patched((end, "Q", 0x6FFFFE50), (end + 8, "Q", 1 << 40))
-    assert callable(patch)
-    patch(at)
-
-
+#: It is a pointer by its number, but it leads nowhere.
+with_unknown_tag = dynamic(1 << 40, 0, 0x6FFFFE50)
+without_dynamic = changed(lambda image, _: [(_dynamic(image).header, "I", 0)])
+#: A relocation of an unknown type.
+relocated = changed(
+    lambda image, _: [(next(item for item in image.sections if item.name == ".rela.dyn").sh_offset + 8, "I", 9999)]
+)
 PROGRAM = "cp plain made"
 SEPARATE, SHIFT = (*FIX, "--level=separate"), (*FIX, "--level=shift")
 #: A program with a function of so many *parts*, which refer to the ELF header: a separation leaves that behind.
@@ -291,7 +269,7 @@ ROWS = {
     "file.truncated": Row(FIX, section(32, "Q", 1 << 24)),
     "file.unknown-form": Row(VERIFY, zipped(10, 9), "advice", PROGRAM),
     "file.unreadable": Row(VERIFY, lambda _: None),
-    "fix.address-tables": Row(SEPARATE, dynamic(7, 1 << 40), "relink", again=SHIFT),
+    "fix.address-tables": Row(SEPARATE, dynamic(1 << 40, 7), "relink", again=SHIFT),
     "fix.changed-since": Row((*FIX, "--undo"), fixed_and_patched),
     "fix.check": Row(SEPARATE, with_unknown_tag, "relink", again=SHIFT),
     "fix.checked": Row(FIX, f"{PROGRAM} && sha256sum made >made.sha256", "relink", f"rm made.sha256 && {_GCC} -o made"),
@@ -345,12 +323,7 @@ ROWS = {
     "text.execute-only": Row(FIX, patched((P_FLAGS, "I", 1), load=1), "relink"),
     "text.none": Row(FIX, patched((P_FLAGS, "I", R), load=1)),
     "text.not-in-file": Row(FIX, shifted(1, P_MEMSZ, 8), "relink"),
-    "text.relocations": Row(
-        FIX,
-        f"{_GCC} textrel.s -Wl,-z,notext -o made",
-        "compile-pic",
-        f"{_GCC} -o made",
-    ),
+    "text.relocations": Row(FIX, f"{_GCC} textrel.s -Wl,-z,notext -o made", "compile-pic", f"{_GCC} -o made"),
     "text.writable": Row(FIX, patched((P_FLAGS, "I", 7), load=1), "relink"),
 }
 
