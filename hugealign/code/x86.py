@@ -35,11 +35,11 @@ def _any(*patterns: bytes) -> bytes:
     return b"(?:" + b"|".join(patterns) + b")"
 
 
-def _operand(registers: Iterable[int] = range(8)) -> bytes:
-    """Return a pattern of ModRM with one of *registers* in its middle, SIB, and the displacement."""
+def _operand() -> bytes:
+    """Return a pattern of ModRM with any register in its middle, SIB, and the displacement."""
 
     def modrm(mod: int, *low: int) -> bytes:
-        return _one(mod << 6 | register << 3 | rm for register in registers for rm in low)
+        return _one(mod << 6 | register << 3 | rm for register in range(8) for rm in low)
 
     based, bare = (_one(sib for sib in range(256) if (sib & 7 != 5) is has_base) for has_base in (True, False))
     return _any(

@@ -119,7 +119,7 @@ def _changed(record: int, listed: str, made: int) -> bytes:
         rows = list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error as error:
         raise HugealignError(str(error)) from error
-    with using(reopened(made, os.O_RDONLY)) as fd, open(fd, "rb", closefd=False) as file:
+    with using(reopened(made)) as fd, open(fd, "rb", closefd=False) as file:
         size = os.fstat(fd).st_size
         digest = base64.urlsafe_b64encode(hashlib.file_digest(file, "sha256").digest()).rstrip(b"=").decode()
     wanted = [f"sha256={digest}", str(size)]

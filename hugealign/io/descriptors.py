@@ -34,10 +34,10 @@ def file_at(path: "str | bytes | os.PathLike[str]") -> using:
     return using(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
 
 
-def reopened(fd: int, flags: int) -> int:
-    """Return a new descriptor of the file behind *fd*, opened with *flags*.  Raises OSError."""
+def reopened(fd: int) -> int:
+    """Return a new descriptor of the file behind *fd*, opened for reading.  Raises OSError."""
     try:
-        return os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC)
+        return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         if os.path.isdir("/proc/self/fd"):
             raise

@@ -128,7 +128,7 @@ def _reopen(place: int, empty: bool) -> int:
         raise FileError("not a regular file", "file.special")
     if not info.st_size and not empty:
         raise FileError("the file is empty", "file.empty")
-    return reopened(place, os.O_RDONLY)
+    return reopened(place)
 
 
 def _lock(fd: int) -> None:

@@ -202,7 +202,7 @@ class _New:
 
     def seal(self) -> None:
         """Reopen the file for reading only, since no process can execute a file that is open for writing (ETXTBSY)."""
-        reading = reopened(self.fd, os.O_RDONLY)
+        reading = reopened(self.fd)
         with using(self.fd):
             self.fd = reading
             _mark(reading)  # before the other descriptor's lock goes
@@ -411,7 +411,7 @@ def _remove_leftovers(place: int) -> None:
         flags = os.O_PATH | os.O_NOFOLLOW
         with contextlib.suppress(OSError), using(os.open(name, flags, dir_fd=place)) as file:
             if stat.S_ISREG(os.fstat(file).st_mode):
-                with using(reopened(file, os.O_RDONLY)) as fd:
+                with using(reopened(file)) as fd:
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     os.unlink(name, dir_fd=place)
 

@@ -36,7 +36,7 @@ def hold(tell: Callable[[Diagnosis], None]) -> None:
     pause = _FIRST
     while True:
         missing = [(path, one) for path, one in missing if not locked(path, one, held, tell)]
-        notify(b"READY=1")
+        _notify_ready()
         if not missing:
             signal.sigwait(signals)
             return
@@ -75,10 +75,10 @@ def _lock(fd: int, offset: int, size: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def notify(message: bytes) -> None:
+def _notify_ready() -> None:
     """Tell the manager, if it waits for that (sd_notify(3))."""
     place = os.environ.get("NOTIFY_SOCKET", "")
     if place.startswith(("/", "@")):
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
             to.connect(f"\0{place[1:]}" if place.startswith("@") else place)
-            to.send(message)
+            to.send(b"READY=1")

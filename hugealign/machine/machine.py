@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +19,7 @@ from hugealign.machine.plan import COPIES, IN_PLACE, MachinePlan, Part, choose, 
 from hugealign.machine.state import Held, State
 from hugealign.pagecache import measure
 from hugealign.pagecache.warm import WarmOptions, warm
-from hugealign.process.machine_samples import MachineSamples, sample_machine
+from hugealign.process.machine_samples import sample_machine
 from hugealign.run import copies
 from hugealign.services import dropins, enable, programs
 from hugealign.services.enable import EnableOptions
@@ -29,9 +29,6 @@ from hugealign.system import faultcosts, kernel, textcosts
 SECONDS = 10.0
 _UNUSED = 7 * 24 * 3600  # seconds after which a part is dropped
 _MODE = 0o644
-
-#: Called with what is done and how many seconds of it are left.
-Sampler = Callable[[float], MachineSamples]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +67,15 @@ def in_force() -> MachineNow | None:
     return MachineNow(known, huge)
 
 
-def look(policy: Policy, seconds: float = SECONDS, sampler: Sampler = sample_machine) -> Outcome:
+def look(policy: Policy, seconds: float = SECONDS) -> Outcome:
     """Look at the machine for *seconds*, and return what would be in force, without changing anything.
 
     Raises HugealignError.
     """
-    return _looked(policy, state.read() or State(int(time.time())), seconds, sampler)
+    return _looked(policy, state.read() or State(int(time.time())), seconds)
 
 
-def enable_all(
-    policy: Policy, words: Sequence[str], seconds: float = SECONDS, sampler: Sampler = sample_machine
-) -> Outcome:
+def enable_all(policy: Policy, words: Sequence[str], seconds: float = SECONDS) -> Outcome:
     """Put what gains on huge pages now, and write the units that keep it so; *words* are the options for these.
 
     Raises HugealignError, before anything has changed.
@@ -90,7 +85,7 @@ def enable_all(
     command = enable.command()
     with state.alone():
         before = state.read() or State(int(time.time()))
-        outcome = _looked(policy, before, seconds, sampler) if programs.manager_runs() else Outcome(before, _NOTHING)
+        outcome = _looked(policy, before, seconds) if programs.manager_runs() else Outcome(before, _NOTHING)
         databases = [path for path in units.DATABASES if os.path.exists(path)]
         texts = units.texts(command, words, databases, os.path.dirname(state.path()))
         state.write(before)  # first, so that `hugealign status` finds what a killed run has written
@@ -103,13 +98,13 @@ def enable_all(
         return _applied(outcome, before, policy)
 
 
-def renew(policy: Policy, seconds: float = SECONDS, sampler: Sampler = sample_machine) -> Outcome:
+def renew(policy: Policy, seconds: float = SECONDS) -> Outcome:
     """Look again, and put right what has changed: for the timer.  Raises HugealignError; then nothing has changed."""
     with state.alone():
         before = state.read()
         if before is None:
             raise RefusalError("machine.not-enabled")
-        return _applied(_looked(policy, before, seconds, sampler), before, policy)
+        return _applied(_looked(policy, before, seconds), before, policy)
 
 
 def note_failure(error: HugealignError) -> None:
@@ -170,10 +165,10 @@ def _disable(unit: str) -> bool:
 _NOTHING = MachinePlan((), ())
 
 
-def _looked(policy: Policy, before: State, seconds: float, sampler: Sampler) -> Outcome:
+def _looked(policy: Policy, before: State, seconds: float) -> Outcome:
     """Return what follows from a look at the machine; nothing is changed."""
     costs = textcosts.known() or faultcosts.known()
-    samples = sampler(seconds)
+    samples = sample_machine(seconds)
     now = int(time.time())
     in_use = {path for use in samples.uses for path in use.files} | {use.owner for use in samples.uses}
     held = [replace(one, used=now if one.part.name in in_use else min(_used(one), now)) for one in before.held]

@@ -113,7 +113,7 @@ def trial(place: str, windows: int = 1) -> int:
         for _ in range(windows * page_size // _READ):
             os.write(fd, b"\xcc" * _READ)
         os.fsync(fd)
-        reading = reopened(fd, os.O_RDONLY)  # the kernel treats a file that is open for writing differently
+        reading = reopened(fd)  # the kernel treats a file that is open for writing differently
     with using(reading):
         return sum(warm(reading, range(0, windows * page_size, page_size)).huge)
 

@@ -41,9 +41,7 @@ def versions(name: str, package: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def output(
-    words: Sequence[str], seconds: int = SECONDS_LIMIT, ahead: bool = False, stdin: int = subprocess.DEVNULL
-) -> Iterator[BinaryIO]:
+def output(words: Sequence[str], seconds: int = SECONDS_LIMIT, ahead: bool = False) -> Iterator[BinaryIO]:
     """Give the standard output of a command while it runs; with *ahead*, read it ahead of demand.
 
     Raises ProfileError if it cannot be started, fails, or runs longer than *seconds*.
@@ -53,7 +51,7 @@ def output(
         environment = os.environ | {"LC_ALL": "C", "PAGER": "cat", "DEBUGINFOD_URLS": ""}
         try:
             process = subprocess.Popen(
-                words, stdin=stdin, stdout=subprocess.PIPE, stderr=messages, env=environment,
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=messages, env=environment,
                 bufsize=1 << 20, pipesize=1 << 20,
             )  # fmt: skip
         except (OSError, ValueError) as error:
@@ -87,9 +85,9 @@ def output(
             raise ToolError(tool, _message(messages) or f"status {status}")
 
 
-def text(words: Sequence[str], limit: int = 64 << 20, seconds: int = SECONDS_LIMIT) -> bytes:
+def text(words: Sequence[str], limit: int = 64 << 20) -> bytes:
     """Return the output of a command.  Raises ProfileError like `output`, and for more than *limit* bytes."""
-    with output(words, seconds) as stream:
+    with output(words) as stream:
         data = stream.read(limit + 1)
         if len(data) > limit:
             raise ProfileError(f"{os.path.basename(words[0])} prints more than {limit >> 20} MiB")

@@ -295,7 +295,7 @@ class _Search:
         self._left -= len(places)
         if self._left < 0:
             raise RefusalError("fix.many-addresses")
-        blocks = _blocks(places, _SPAN)
+        blocks = _blocks(places)
         for block in blocks:
             low, high = block[0], block[-1] + 8
             at = self._in_file(low, high - low)
@@ -424,11 +424,11 @@ def _words(data: bytes) -> "array[int]":
     return words
 
 
-def _blocks(places: Sequence[int], span: int) -> Iterator[Sequence[int]]:
-    """Yield runs of *places* that lie within *span* bytes."""
+def _blocks(places: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield runs of *places* that lie within _SPAN bytes."""
     first = 0
     for i, place in enumerate(places):
-        if not 0 <= place - places[first] <= span or (i > first and place <= places[i - 1]):
+        if not 0 <= place - places[first] <= _SPAN or (i > first and place <= places[i - 1]):
             yield places[first:i]
             first = i
     if first < len(places):
