@@ -7,7 +7,6 @@ seconds by the clock, of the processor, and the peak of memory; twice, so that h
 
 import argparse
 import random
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from hugealign.elf.symbols import read_functions
 from hugealign.profile import counts
-from lab.bench.costs.profiles import SYMBOLS, used
+from lab.bench.costs.profiles import SYMBOLS, many_functions, used
 from tests.support import HUGEALIGN
 
 RELEASES, FUNCTIONS, DRAWS = 12, 40_000, 8_500
@@ -105,20 +104,13 @@ def merging(directory: Path, number: int) -> None:
 
 def ordering(directory: Path) -> None:
     """Order a program from counts of half a million functions."""
-    lines = [".text"]
-    for number in range(SYMBOLS):
-        lines.append(f".globl function_{number:06}\n.type function_{number:06},@function\nfunction_{number:06}:")
-        lines.append(f".fill {16 + number % 48},1,0x90\nret\n.size function_{number:06}, . - function_{number:06}")
-    (directory / "p.s").write_text("\n".join([*lines, ".globl _start\n_start: ret\n"]))
-    words = ["gcc", "-nostdlib", "-static", "-Wl,--build-id", "p.s", "-o", "program"]
-    subprocess.run(words, cwd=directory, check=True)
-    functions = read_functions(directory / "program")
+    functions = read_functions(many_functions(directory))
     chance = random.Random(27)
     for title, build_id in (("the same build", functions.build_id), ("another build", "ab" * 20)):
         rows = zip(functions.starts, functions.names, strict=True)
         mine = {counts.function(start, name, ""): int(chance.paretovariate(0.7)) for start, name in rows}
-        (directory / "c").write_bytes(counts.write({counts.head(build_id, "program"): mine}))
-        words = [str(HUGEALIGN), "order", "c", "-b", "program", "-o", "order"]
+        (directory / "c").write_bytes(counts.write({counts.head(build_id, "many"): mine}))
+        words = [str(HUGEALIGN), "order", "c", "-b", "many", "-o", "order"]
         show(f"order from counts of {SYMBOLS} functions, {title}", used(words, directory))
 
 

@@ -74,15 +74,6 @@ DAYS = {
     ),
 }
 _PLAIN = {"/srv/ml": ".venv/bin/python train.py", "/srv/shop": "npm start"}
-_INIT = """\
-#!/bin/busybox sh
-busybox mount -t proc proc /proc
-busybox mount -t devtmpfs dev /dev
-for module in /modules/*; do busybox insmod $module; done
-busybox mount -t ext4 /dev/vda /system
-busybox umount /proc
-exec busybox switch_root /system /bin/sh /opt/init
-"""
 _SYSTEM = f"""\
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -155,7 +146,7 @@ def booted(root: Path) -> list[dict[str, Any]]:
         with image.open("wb") as file:
             file.truncate(4 << 30)
         subprocess.run(["mke2fs", "-qFt", "ext4", "-d", root, image], check=True)
-        machine.write_initrd(kernel, initrd, Path(name), _INIT)
+        machine.write_initrd(kernel, initrd, Path(name), machine.DEBIAN_INIT.format("/bin/sh /opt/init"))
         command = [
             *("nice", "-n", "5", "qemu-system-x86_64", "-accel", "tcg", "-smp", "1", "-m", str(_MEMORY)),
             # With cmpxchg16b, which NumPy's wheel needs.

@@ -56,6 +56,17 @@ export PATH=/usr/bin:/usr/sbin PYTHONPATH=/opt
 exec busybox switch_root /system /usr/bin/python3 -m tests.kernels.guest
 """
 
+#: Starts what a disk with Debian holds: a template for the words of its first process.
+DEBIAN_INIT = """\
+#!/bin/busybox sh
+busybox mount -t proc proc /proc
+busybox mount -t devtmpfs dev /dev
+for module in /modules/*; do busybox insmod $module; done
+busybox mount -t ext4 /dev/vda /system
+busybox umount /proc
+exec busybox switch_root /system {}
+"""
+
 
 def check_tools() -> None:
     """Raise Unavailable if a tool that is needed is not installed."""

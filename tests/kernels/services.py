@@ -26,15 +26,6 @@ UPGRADED = ("mariadb-server", "mariadb-server-core")
 SECONDS = 2400  # for one boot; ten minutes on an idle machine
 DISK = 6 << 30
 
-_INIT = """\
-#!/bin/busybox sh
-busybox mount -t proc proc /proc
-busybox mount -t devtmpfs dev /dev
-for module in /modules/*; do busybox insmod $module; done
-busybox mount -t ext4 /dev/vda /system
-busybox umount /proc
-exec busybox switch_root /system /sbin/init
-"""
 _UNIT = """\
 [Unit]
 Description=What the test does
@@ -158,7 +149,7 @@ def boot(kernel: debian.Kernel, image: Path, log: Path) -> list[dict[str, Any]]:
     results = log.with_suffix(".jsonl")
     with tempfile.TemporaryDirectory(dir=debian.BUILD) as name:
         initrd = Path(name, "initrd")
-        machine.write_initrd(kernel, initrd, Path(name), _INIT)
+        machine.write_initrd(kernel, initrd, Path(name), machine.DEBIAN_INIT.format("/sbin/init"))
         command = [
             *("nice", "-n", "10", "qemu-system-x86_64", "-accel", "tcg", "-smp", "1", "-m", "2048"),
             *("-cpu", "max,cx16=off", "-display", "none", "-monitor", "none", "-nodefaults", "-no-reboot"),

@@ -16,7 +16,10 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 from tests.support import ROOT
 
@@ -84,6 +87,15 @@ def download(url: str, sha256: str | None = None) -> bytes:
     return data
 
 
+@contextmanager
+def _package(archive: str, fields: Mapping[str, str], place: Path) -> Iterator[Path]:
+    """Download the package with these *fields* of the index to *place*, for a while.  Raises UnavailableError."""
+    package = place / "package.deb"
+    package.write_bytes(download(f"{archive}/{fields['Filename']}", fields["SHA256"]))
+    yield package
+    package.unlink()
+
+
 def index(archive: str, suite: str) -> Index:
     """The packages of *suite*: by name, their fields."""
     release = download(f"{archive}/dists/{suite}/InRelease")
@@ -122,11 +134,8 @@ def unpack(archive: str, suite: str) -> None:
     packages = index(archive, suite)
     root.mkdir(parents=True, exist_ok=True)
     for name in closure(packages):
-        fields = packages[name]
-        package = place / "package.deb"
-        package.write_bytes(download(f"{archive}/{fields['Filename']}", fields["SHA256"]))
-        subprocess.run(("dpkg-deb", "-x", package, root), check=True)
-        package.unlink()
+        with _package(archive, packages[name], place) as package:
+            subprocess.run(("dpkg-deb", "-x", package, root), check=True)
     libraries = f"{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib"
     # A library with a path of its own does not inherit the program's for what it needs (ld.so(8), DT_RUNPATH).
     for library in {path.resolve() for path in root.glob("usr/lib/x86_64-linux-gnu/libLLVM*")}:
@@ -175,10 +184,8 @@ def unpack_libc() -> dict[str, str]:
         if fields is None:
             raise UnavailableError(f"{EXPERIMENTAL}: no libc6, which is in sid by now")
         root.mkdir(parents=True, exist_ok=True)
-        package = place / "package.deb"
-        package.write_bytes(download(f"{archive}/{fields['Filename']}", fields["SHA256"]))
-        subprocess.run(("dpkg-deb", "-x", package, root), check=True)
-        package.unlink()
+        with _package(archive, fields, place) as package:
+            subprocess.run(("dpkg-deb", "-x", package, root), check=True)
     done = subprocess.run((loader, "--version"), capture_output=True, text=True, check=True)
     return {"lib/ld.so": done.stdout.splitlines()[0]}
 
@@ -192,15 +199,13 @@ def unpack_loongarch() -> dict[str, str]:
         packages = index(archive, SUITES[0])
         root.mkdir(parents=True, exist_ok=True)
         for name in SYSROOT:  # QEMU, the largest by far, comes last: it says that all is there
-            fields = packages[name]
-            package = root.parent / "package.deb"
-            package.write_bytes(download(f"{archive}/{fields['Filename']}", fields["SHA256"]))
-            if name == "qemu-user":
-                tar = subprocess.run(("dpkg-deb", "--fsys-tarfile", package), capture_output=True, check=True).stdout
-                subprocess.run(("tar", "-x", "-C", root, "./usr/bin/qemu-loongarch64"), input=tar, check=True)
-            else:
-                subprocess.run(("dpkg-deb", "-x", package, root), check=True)
-            package.unlink()
+            with _package(archive, packages[name], root.parent) as package:
+                if name == "qemu-user":
+                    command = ("dpkg-deb", "--fsys-tarfile", package)
+                    tar = subprocess.run(command, capture_output=True, check=True).stdout
+                    subprocess.run(("tar", "-x", "-C", root, "./usr/bin/qemu-loongarch64"), input=tar, check=True)
+                else:
+                    subprocess.run(("dpkg-deb", "-x", package, root), check=True)
             if linker.exists() and name == SYSROOT[-2]:
                 words = ("--force-rpath", "--set-rpath", f"{root}/usr/lib/x86_64-linux-gnu")
                 subprocess.run(("patchelf", "--set-interpreter", root / LOADER, *words, linker), check=True)

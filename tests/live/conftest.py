@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.live import stock as stocks
-from tests.live.programs import WINDOW, Programs
+from tests.live.programs import WINDOW, Programs, hugealign
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +46,18 @@ def stock(built: Programs) -> Iterator[Path]:
         if subprocess.run([built.directory / "probe", at / "good"], check=False).returncode == 0:
             pytest.skip("btrfs keeps huge folios on this kernel")
         yield at
+
+
+@pytest.fixture
+def warmed(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A program of the test's own, on huge pages."""
+    path = programs.copy(f"w{abs(hash(request.node.nodeid)) % 10**9}")
+    assert hugealign("warm", path).returncode == 0
+    yield path
+    path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def store(built: Programs) -> Iterator[Path]:
+    with stocks.store(built.directory) as place:
+        yield place

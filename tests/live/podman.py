@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.support import MissingError
@@ -37,13 +37,19 @@ class Podman:
     def start(self, *words: object) -> tuple[str, int, str]:
         """Start a container that says ``ready``; return its name, the PID of its first process, and what it said."""
         name = self.run("run", "--detach", *_LIMITS, *words)
-        message = ""
-        for _ in range(100):
-            message = self.run("logs", name)
-            if "ready" in message:
-                break
-            time.sleep(0.1)
+        message = until_ready(self.run, name)
         return name, int(self.run("inspect", "--format", "{{.State.Pid}}", name)), message
+
+
+def until_ready(engine: Callable[..., str], name: str) -> str:
+    """Return what the container *name* of an *engine*, called with its words, said until it said ``ready``, or 10 s."""
+    message = ""
+    for _ in range(100):
+        message = engine("logs", name)
+        if "ready" in message:
+            break
+        time.sleep(0.1)
+    return message
 
 
 def huge_kib(pid: int) -> int:

@@ -75,10 +75,8 @@ def test_one_line_of_a_dockerfile(engine: Engine) -> None:
 def test_one_line_for_what_others_built(engine: Engine, built: Programs, tmp_path: Path) -> None:
     """The lines of docs/guides/containers.md: a library without a window, which the program opens later."""
     directory = built.directory / "application"
-    directory.mkdir()
-    loads, library = linked(directory)
-    (directory / "app").mkdir()
-    for path in (loads, library):
+    (directory / "app").mkdir(parents=True)
+    for path in linked(directory):
         shutil.copy(path, directory / "app")
     page = (ROOT / "docs/guides/containers.md").read_text(encoding="utf-8")
     (text,) = [block for block in page.split("```") if "RUN hugealign fix -r" in block]

@@ -8,15 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live import stock as stocks
-from tests.live.programs import NOBODY, ROOT, Programs, hugealign
+from tests.live.programs import NOBODY, ROOT, hugealign
 from tests.support import need
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for most situations")
@@ -120,12 +119,6 @@ ROWS = {
     "thp.partial": Row("copy", before=_PARTLY, kind="retry", end=nothing),
     "process.privileged-program": Row("stage", owned(0o4755, 1234), prefix=" ".join(NOBODY)),
 }
-
-
-@pytest.fixture
-def store(built: Programs) -> Iterator[Path]:
-    with stocks.store(built.directory) as place:
-        yield place
 
 
 def asked(row: Row, path: Path, store: Path, prefix: str = "", before: str = "") -> dict[str, dict[str, Any]]:

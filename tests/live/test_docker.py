@@ -18,6 +18,7 @@ import pytest
 from tests.live import filesystems
 from tests.live import stock as stocks
 from tests.live.booted import HUGEALIGN, booted, debian
+from tests.live.podman import until_ready
 from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, hugealign
 from tests.live.test_trees import linked
 from tests.support import MissingError, need, worded
@@ -75,12 +76,7 @@ class Docker:
         """Run a container until it says ``ready``; yield its name, the PID of its first process, and what it said."""
         name = self.run("run", "--detach", "--network=none", *words)
         try:
-            message = ""
-            for _ in range(100):
-                message = self.run("logs", name)
-                if "ready" in message:
-                    break
-                time.sleep(0.1)
+            message = until_ready(self.run, name)
             yield name, self.pid(name), message
         finally:
             self.run("rm", "--force", name)
@@ -158,10 +154,8 @@ def test_a_limit_that_the_program_needs_itself(docker: Docker, built: Programs, 
 def test_libraries(docker: Docker, built: Programs, profile: bool) -> None:
     """They need a mount, which Docker's own profile forbids, and podman's allows to an ordinary user."""
     directory = built.directory / f"libraries-{docker.place.name}-{profile}"
-    directory.mkdir()
-    loads, library = linked(directory)
-    (directory / "app").mkdir()
-    for path in (loads, library):
+    (directory / "app").mkdir(parents=True)
+    for path in linked(directory):
         shutil.copy(path, directory / "app")
     (directory / "file").write_text("FROM hugealign:1\nCOPY app /opt/app\nUSER 65534\n")
     docker.build("loads:1", directory / "file", directory)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,6 @@ from tests.support import worded
 def bytes_read(pid: int) -> int:
     """Return how much a process has read by system calls."""
     return int(Path(f"/proc/{pid}/io").read_text(encoding="ascii").split()[1])
-
-
-@pytest.fixture
-def warmed(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
-    path = programs.copy(f"ps{abs(hash(request.node.name)) % 10**6}")
-    assert hugealign("warm", path).returncode == 0
-    yield path
-    path.unlink(missing_ok=True)
 
 
 def row(output: str, mapping: str) -> list[str]:

@@ -21,14 +21,6 @@ from tests.support import advised, worded
 PS = (sys.executable, "-m", "hugealign", "ps")
 
 
-@pytest.fixture
-def warmed(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
-    path = programs.copy(f"c{abs(hash(request.node.name)) % 10**6}")
-    assert hugealign("warm", path).returncode == 0
-    yield path
-    path.unlink(missing_ok=True)
-
-
 @contextlib.contextmanager
 def started(*words: str | Path, **settings: Any) -> Iterator[subprocess.Popen[str]]:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,6 @@ from tests.live.programs import ROOT, WINDOW, WINDOWS, Programs, chill, huge_kib
 from tests.support import need
 
 SYSTEMD = ROOT / "examples" / "systemd"
-
-
-@pytest.fixture
-def warmed(programs: Programs, request: pytest.FixtureRequest) -> Iterator[Path]:
-    path = programs.copy(f"s{abs(hash(request.node.name)) % 10**6}")
-    assert hugealign("warm", path).returncode == 0
-    yield path
-    path.unlink(missing_ok=True)
 
 
 def test_upgrade_leaves_the_old_process_huge_and_the_new_one_small(warmed: Path) -> None:

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,6 @@ ALL = WINDOWS * WINDOW >> 10
 #: cap_net_raw+ep, as setcap(8) writes it: struct vfs_cap_data, linux/capability.h.
 CAPABILITY = bytes.fromhex("0100000200200000000000000000000000000000")
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to make a store")
-
-
-@pytest.fixture
-def store(built: Any) -> Iterator[Path]:
-    with stocks.store(built.directory) as place:
-        yield place
 
 
 @pytest.fixture

@@ -141,16 +141,21 @@ def timed(work: Callable[..., object], *arguments: object) -> tuple[float, float
     return clock, cpu, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
-def many_symbols(directory: Path, runs: int = 3) -> None:
-    """Read a program of SYMBOLS functions and order a profile of all of them."""
+def many_functions(directory: Path) -> Path:
+    """Make a program of SYMBOLS functions in *directory*."""
     lines = [".text"]
     for number in range(SYMBOLS):
         lines.append(f".globl function_{number:06}\n.type function_{number:06},@function\nfunction_{number:06}:")
         lines.append(f".fill {16 + number % 48},1,0x90\nret\n.size function_{number:06}, . - function_{number:06}")
-    lines.append(".globl _start\n_start: ret")
-    (directory / "many.s").write_text("\n".join(lines) + "\n")
-    program, profile = directory / "many", directory / "many.folded"
-    subprocess.run(["gcc", "-nostdlib", "-static", "many.s", "-o", program], cwd=directory, check=True)
+    (directory / "many.s").write_text("\n".join([*lines, ".globl _start\n_start: ret\n"]))
+    words = ["gcc", "-nostdlib", "-static", "-Wl,--build-id", "many.s", "-o", "many"]
+    subprocess.run(words, cwd=directory, check=True)
+    return directory / "many"
+
+
+def many_symbols(directory: Path, runs: int = 3) -> None:
+    """Read a program of SYMBOLS functions and order a profile of all of them."""
+    program, profile = many_functions(directory), directory / "many.folded"
     chance = random.Random(2)
     stacks = (
         f"function_{chance.randrange(SYMBOLS):06};function_{number:06} {chance.randrange(1, 99)}\n"
