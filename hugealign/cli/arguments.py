@@ -123,6 +123,16 @@ def page_size(text: str | None, where: str = "--page-size") -> int:
     return parse_page_size(text, where) if text else OWN
 
 
+def memory(text: str | None) -> int | None:
+    """Return the bytes of ``512M``, or of ``2%`` of the memory, given as --max.  Raises UsageError."""
+    from hugealign.machine.machine_policy import size
+
+    try:
+        return None if text is None else size(text)
+    except (ValueError, UsageError):
+        raise UsageError("--max: not a size (examples: 512M, 2%)") from None
+
+
 class _Form(argparse.Action):
     """Set the form of the report; ``json`` means --json."""
 

@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from hugealign.cli import messages, services
+from hugealign.cli import arguments, messages, services
 from hugealign.cli.arguments import add_json, percentage, seconds
 from hugealign.errors import UsageError
 from hugealign.io.units import counted, format_size, printable
@@ -65,10 +65,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--file", metavar="PATH", action="append", default=[], help=about)
     about = "for the service that enable writes: look UNIT's files up again and prepare them, before UNIT starts"
     add("--renew", action="store_true", help=about)
+    about = "the most memory for the copies of UNIT, or with --all for all of it: 512M, or 2%% (default of --all: 2%%)"
+    add("--max", metavar="SIZE", help=about)
     group = parser.add_argument_group("the whole machine")
     add = group.add_argument
     add("--all", action="store_true", help="take what gains on the whole machine, instead of UNIT")
-    add("--max", metavar="SIZE", help="the most memory for all of it: 512M, or 2%% (default: 2%%)")
     about = "the least saving, in per cent of a program's own processor time (default: 1)"
     add("--least", metavar="PERCENT", type=percentage, help=about)
     add("--everything", action="store_true", help="take all text that is in use, whatever it saves")
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         from hugealign.cli import machine
 
         return machine.enable(args)
-    if machine_only := [name for name in ("max", "least", "everything", "seconds", "hold") if getattr(args, name)]:
+    if machine_only := [name for name in ("least", "everything", "seconds", "hold") if getattr(args, name)]:
         raise UsageError(f"--{machine_only[0].replace('seconds', 'for')}: only with --all")
     if not args.units:
         raise UsageError("which UNIT? For the whole machine: --all")
@@ -98,7 +99,7 @@ def _units(args: argparse.Namespace) -> int:
     from hugealign.machine import machine
     from hugealign.services import enable
 
-    options = enable.EnableOptions(args.file, args.libs, args.fix)
+    options = enable.EnableOptions(args.file, args.libs, args.fix, arguments.memory(args.max))
 
     def renewed(unit: str) -> tuple[list[str], list[str]]:
         done = enable.renew(unit, options)

@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import replace
 
-from hugealign.cli import messages, output
+from hugealign.cli import arguments, messages, output
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io.units import printable
 
@@ -52,15 +52,9 @@ def enable(args: argparse.Namespace) -> int:
 
 def _policy(args: argparse.Namespace, policy: "Policy") -> "tuple[Policy, list[str]]":
     """Return *policy* with the changes of *args*, and these changes."""
-    from hugealign.machine.machine_policy import size
-
     given: list[str] = []
     if args.max is not None:
-        try:
-            policy = replace(policy, max=size(args.max))
-        except (ValueError, UsageError):
-            raise UsageError("--max: not a size (examples: 512M, 2%)") from None
-        given.append("max")
+        policy, given = replace(policy, max=arguments.memory(args.max)), ["max"]
     if args.least is not None:
         policy, given = replace(policy, least=args.least), [*given, "least"]
     policy = replace(policy, fix=policy.fix or args.fix, everything=policy.everything or args.everything)

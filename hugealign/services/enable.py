@@ -35,12 +35,14 @@ _MANY = 3  # files of a directory, which is watched instead of them
 class EnableOptions:
     """What to enable: *files* besides the service's own program, and directories with such files.
 
-    All paths are as the service sees them.  *libs*: its shared libraries; *fix*: fixed copies.
+    All paths are as the service sees them.  *libs*: its shared libraries; *fix*: fixed copies; *max*: the most bytes
+    that its copies may take, None for no bound.
     """
 
     files: Sequence[str] = ()
     libs: bool = False
     fix: bool = False
+    max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,10 @@ def plan(unit: str, options: EnableOptions, fixes: copies.Fixes | None = None) -
     kept, left = _coverable(found, places, seen, options)
     if not kept:
         raise RefusalError("service.no-window", _gaining(service, seen, options, found))
+    kept, too_large = _within(kept, places, fixes, options.max)
+    if not kept:
+        raise RefusalError.of(too_large[0])
+    left += too_large
     staged = [file for file in kept if places[file.found.source] == "stage"]
     if staged:
         started = [file.found.source for file in found if not file.library]
@@ -121,13 +127,42 @@ def costs(paths: Sequence[str], fixes: copies.Fixes | None) -> tuple[int, int]:
 
     And how many bytes of data their fixes make executable.
     """
-    page_size, memory, executable = kernel.huge_page_size(), 0, 0
-    for path in paths:
-        with opened(path) as fd:
-            if origin := copies.source(path, fd, fixes):
-                memory += -(-origin.size // page_size) * page_size
-                executable += origin.executable
-    return memory, executable
+    all_costs = [_cost(path, fixes) for path in paths]
+    return sum(memory for _, memory, _ in all_costs), sum(executable for *_, executable in all_costs)
+
+
+def _cost(path: str, fixes: copies.Fixes | None) -> tuple[int, int, int]:
+    """Return the windows of a copy of the file at *path*, its bytes, and those that its fix makes executable."""
+    page_size = kernel.huge_page_size()
+    with opened(path) as fd:
+        if origin := copies.source(path, fd, fixes):
+            return origin.windows, -(-origin.size // page_size) * page_size, origin.executable
+    return 0, 0, 0
+
+
+def _within(
+    found: Sequence[File], places: Mapping[str, str], fixes: copies.Fixes | None, most: int | None
+) -> tuple[list[File], list[Diagnosis]]:
+    """Return those of *found* whose copies together take no more than *most* bytes, and why not the others.
+
+    The programs come first, then what has the most windows for its memory.  *places* say which have copies.
+    """
+    if most is None:
+        return list(found), []
+    costs: dict[File, tuple[int, int, int]] = {}
+    left: dict[File, Diagnosis] = {}
+    for file in found:
+        try:
+            if places[file.found.source] == "stage":
+                costs[file] = _cost(file.found.source, fixes)
+        except (HugealignError, OSError) as error:
+            left[file] = diagnosed(file.found.target, error)
+    for file in sorted(costs, key=lambda file: (file.library, -costs[file][0] / max(costs[file][1], 1))):
+        if costs[file][1] > most:
+            left[file] = Diagnosis("policy.no-room", file.found.target, {"size": costs[file][1], "room": most})
+        else:
+            most -= costs[file][1]
+    return [file for file in found if file not in left], list(left.values())
 
 
 def _coverable(
@@ -169,27 +204,34 @@ def renew(unit: str, options: EnableOptions) -> Renewed:
     found = files.with_libraries(found, service, seen) if options.libs else found
     found = [file for file in found if not seen.covered(file.found)]
     identities = store.identities([file.found.source for file in found])
-    staged: dict[str, str] = {}  # the line of each
-    warmed, failed = [], []
+    lines: dict[str, str] = {}
+    places: dict[str, str] = {}
+    failed = []
     for file in found:
         source = file.found.source
         try:
-            (line,) = dropins.binds(dropins.ServiceSetup(service.name, [file.found]))
+            (lines[source],) = dropins.binds(dropins.ServiceSetup(service.name, [file.found]))
             # What has a copy keeps one: an attempt in place reads the whole file.
-            if line not in known and (place := place_of(source, fixes)) != "stage":
-                warmed += [source] if place else []
-                continue
+            places[source] = "stage" if lines[source] in known else place_of(source, fixes)
+        except (HugealignError, OSError) as error:
+            failed.append(diagnosed(file.name, error))
+    staged: dict[str, str] = {}  # the line of each
+    kept, too_large = _within([file for file in found if file.found.source in places], places, fixes, options.max)
+    failed += too_large
+    for file in (file for file in kept if places[file.found.source] == "stage"):
+        source = file.found.source
+        try:
             owner = dropins.owner(service.name)
             done = store.stage(source, fix=options.fix, owner=owner, kept=identities, fixes=fixes)
             if done.state != store.NO_WINDOW:
-                staged[source] = line
+                staged[source] = lines[source]
         except (HugealignError, OSError) as error:
             failed.append(diagnosed(file.name, error))
     missing = [line for line in staged.values() if line not in known]
     if missing and not set(missing) <= set((_ours(found_since) or b"").decode().splitlines()):
         _write(found_since, dropins.more(missing))
         _reload()  # jobs that wait are kept, the service's among them
-    return Renewed(list(staged), warmed, failed)
+    return Renewed(list(staged), [source for source, place in places.items() if place == "warm"], failed)
 
 
 def _write(path: str, text: str) -> None:
@@ -302,7 +344,8 @@ def _words(options: EnableOptions, *units: str) -> tuple[str, ...]:
 
 
 def _flags(options: EnableOptions) -> list[str]:
-    return [flag for flag, wanted in (("--fix", options.fix), ("--libs", options.libs)) if wanted]
+    bound = [] if options.max is None else [f"--max={options.max}"]
+    return [*(flag for flag, wanted in (("--fix", options.fix), ("--libs", options.libs)) if wanted), *bound]
 
 
 def place_of(path: str, fixes: copies.Fixes | None) -> str:

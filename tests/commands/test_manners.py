@@ -251,6 +251,9 @@ def test_processes() -> None:
         ("trace -o - true", "trace: standard output is COMMAND's; give -o a file"),
         ("trace --limit 4K true", "--limit: less than 64.0 KiB"),
         ("simulate --windows 3-1 t", "--windows: not a range of numbers up to "),
+        ("enable --max 5x mariadb", "--max: not a size (examples: 512M, 2%)"),
+        ("enable --all --max 101% --dry-run", "--max: not a size (examples: 512M, 2%)"),
+        ("enable --least 1 mariadb", "--least: only with --all"),
     ],
 )
 def test_what_contradicts_itself_is_refused_in_one_line(words: str, wanted: str) -> None:

@@ -230,6 +230,38 @@ def test_a_start_with_other_files(file: Path, place: Path) -> None:
 
 
 @with_units
+def test_a_bound_of_memory(file: Path, place: Path) -> None:
+    """The program first, then what has the most windows for its memory, as far as it fits; at each start the same."""
+    one, three = program(file.with_name("one")), program(file.with_name("three"), size=3 * M)  # 1 of 3, 3 of 5
+    unit(place, f"ExecStart={file}")
+
+    def linked(found: list[File], *_: object) -> list[File]:
+        return [*found, *(File(name, Found(name, name), library=True) for name in map(str, (one, three)))]
+
+    PATCHED.setattr(files, "with_libraries", linked)
+    for most, staged, memory, left in (
+        (None, [file, one, three], 11 * M, []),
+        (11 * M, [file, one, three], 11 * M, []),
+        (11 * M - 1, [file, three], 8 * M, [{"size": 3 * M, "room": 3 * M - 1}]),
+        (7 * M, [file, one], 6 * M, [{"size": 5 * M, "room": 4 * M}]),
+        (3 * M, [file], 3 * M, [{"size": 5 * M, "room": 0}, {"size": 3 * M, "room": 0}]),
+    ):
+        options = EnableOptions(libs=True, max=most)
+        plan = enable.enable("demo", options)
+        assert (plan.staged, plan.memory) == ([*map(str, staged)], memory), most
+        assert [diagnosis.facts for diagnosis in plan.left] == left
+        assert {diagnosis.code for diagnosis in plan.left} <= {"policy.no-room"}
+        done = enable.renew("demo", options)
+        assert (sorted(done.staged), done.failed) == (sorted(map(str, staged)), plan.left)
+    assert f" enable --renew --libs --max={3 * M} -- demo.service\n" in (place / HELPER).read_text()
+    program(file, size=2 * M)  # an upgrade, which no longer fits
+    done = enable.renew("demo", EnableOptions(max=3 * M))
+    assert ([diagnosis.code for diagnosis in done.failed], done.staged) == (["policy.no-room"], [])
+    with refused("policy.no-room"):
+        enable.plan("demo", EnableOptions(max=M))
+
+
+@with_units
 def test_what_is_not_enabled(file: Path, place: Path) -> None:
     small = program(file.with_name("small"), size=0x1000)
     unshifted = program(file.with_name("unshifted"), at=0x1000)
@@ -350,6 +382,7 @@ def test_what_is_watched(names: list[str], watched: list[str]) -> None:
         (EnableOptions(fix=True), ["--fix"]),
         (EnableOptions(libs=True), ["--libs"]),
         (EnableOptions(("/a",), libs=True, fix=True), ["--fix", "--libs", "--file=/a"]),
+        (EnableOptions(fix=True, max=512 << 20), ["--fix", "--max=536870912"]),
     ],
 )
 def test_the_command_again(options: EnableOptions, words: list[str]) -> None:
