@@ -325,7 +325,7 @@ def _staged(
                     if program and path == os.path.realpath(program):
                         results[path], copy = _copied(command, origin.file, options, reason)
                     elif path in texts:
-                        results[path] = _failed(results[path], RefusalError.of(reason), origin.file.windows)
+                        results[path] = _uncopied(results[path], origin.file, RefusalError.of(reason), options)
                 origins = []
             for text in _in_namespace(origins, options.place) if origins else ():
                 if text.path in texts:
@@ -336,8 +336,21 @@ def _staged(
             for origin in origins:
                 path = origin.file.path
                 if path in texts and results[path].how == IN_PLACE:
-                    results[path] = _failed(results[path], copies.uncopied(error), origin.file.windows)
+                    results[path] = _uncopied(results[path], origin.file, copies.uncopied(error), options)
     return results, copy
+
+
+def _uncopied(text: TextResult, origin: copies.StagedFile, error: Exception, options: LaunchOptions) -> TextResult:
+    """Return *text*, whose copy *error* prevents.
+
+    If some of its windows are huge in place, and a copy would have no more, what is missing there is the reason: that
+    is tried once more, since the first attempt does not look for it.
+    """
+    if text.huge and text.windows == origin.windows:
+        for again in _in_a_child([text.path], options.changed(how=IN_PLACE)):
+            if again.huge:
+                return again
+    return _failed(text, error, origin.windows)
 
 
 def _no_mounts(options: LaunchOptions) -> Diagnosis | None:

@@ -18,6 +18,7 @@ import pytest
 from hugealign.diagnosis.values import COMMAND
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import read_file
+from hugealign.pagecache import measure
 from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, huge_kib, hugealign
 from tests.support import HUGEALIGN, ROOT, advised, environment, need, worded
 
@@ -322,3 +323,37 @@ def test_a_core_of_a_fixed_copy_is_read_with_the_same_file(programs: Programs, t
 
     assert " in main ()" not in frames(plain)
     assert " in main ()" in frames(again)
+
+
+_SMALL = """
+import mmap, sys, time
+with open(sys.argv[1], "rb") as file:
+    window = mmap.mmap(file.fileno(), 2 << 20, mmap.MAP_SHARED, mmap.PROT_READ, offset=int(sys.argv[2]))
+    window.madvise(15)  # MADV_NOHUGEPAGE
+    sum(window[at] for at in range(0, 2 << 20, 4096))
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_window_that_is_small_in_place_is_not_blamed_on_mounts(programs: Programs) -> None:
+    """Where no copy can be mounted, what is seen in place is the reason, and it can be had once that has ended."""
+    need("strace")
+    good = programs.copy("partly")
+    with good.open("rb") as file:
+        offset = measure.text_windows(file.fileno())[1]
+    words = ["strace", "-f", "-o", "/dev/null", "-e", "trace=unshare", "-e", "inject=unshare:error=EPERM"]
+    words += [str(HUGEALIGN), "run", "--file", str(good), "--", "true"]
+    with subprocess.Popen([sys.executable, "-c", _SMALL, good, str(offset)], stdout=subprocess.PIPE) as user:
+        try:
+            assert user.stdout
+            assert user.stdout.readline() == b"ready\n"
+            done = subprocess.run(words, check=False, capture_output=True, text=True, env=environment())
+            if not done.stderr:
+                pytest.skip("MADV_COLLAPSE works on files here: a running program is no obstacle")
+            name = Path(f"/proc/{user.pid}/comm").read_text().strip()
+            reason = worded("cache.in-use", process=user.pid, name=name)
+            assert f"{WINDOWS - 1} of {WINDOWS} windows huge: {reason}" in done.stderr
+        finally:
+            user.kill()
+    assert subprocess.run(words, check=False, capture_output=True, text=True, env=environment()).stderr == ""
