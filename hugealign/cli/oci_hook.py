@@ -3,8 +3,15 @@
 import argparse
 import os
 import sys
+from dataclasses import replace
 
 from hugealign.io.units import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hugealign.services.oci import Bound
 
 EPILOG = """\
 A container engine runs this hook as root before the container's first process,
@@ -46,6 +53,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--install", action="store_true", help="write the hook where podman looks, and do nothing else")
     what.add_argument("--uninstall", action="store_true", help="remove the hook, and do nothing else")
+    about = "for the hook that hugealign enable --all installs: cover what that has chosen, without a request"
+    what.add_argument("--all", action="store_true", help=about)
+    parser.add_argument("--fix", action="store_true", help="with --all: by fixed copies where these have more windows")
     parser.add_argument("-v", "--verbose", action="store_true", help="also print what was staged")
 
 
@@ -95,8 +105,7 @@ def _work(args: argparse.Namespace) -> None:
     from hugealign.services import oci
 
     try:
-        wanted = oci.container(oci.read_state())
-        for bound in oci.bind(wanted, args.store) if wanted else ():
+        for bound in _of_machine(args) if args.all else _requested(args):
             if bound.diagnosis:
                 no_store = bound.diagnosis.code == "store.failed" and oci.rootless()
                 why = Diagnosis("container.rootless", bound.path, {}) if no_store else bound.diagnosis
@@ -105,6 +114,27 @@ def _work(args: argparse.Namespace) -> None:
                 _say(f"{bound.path}: {bound.windows} windows in a huge copy")
     except Exception as error:  # noqa: BLE001  # whatever an image contains, the container starts
         _say(f"oci-hook: {error}")
+
+
+def _requested(args: argparse.Namespace) -> "Iterable[Bound]":
+    """Bind what the container requests."""
+    from hugealign.services import oci
+
+    wanted = oci.container(oci.read_state())
+    return oci.bind(wanted, args.store) if wanted else ()
+
+
+def _of_machine(args: argparse.Namespace) -> "Iterable[Bound]":
+    """Bind what `enable --all` has chosen; where root may replace files, only what the policy includes."""
+    from hugealign.machine import machine_policy, state
+    from hugealign.services import oci
+
+    known, wanted = state.read(), oci.container(oci.read_state(), silent=True)
+    files = {path: one.identities for one in (known.hooked() if known else ()) for path in one.part.files}
+    if wanted and not wanted.is_steady:
+        policy = machine_policy.read()
+        files = {path: states for path, states in files.items() if policy.includes(path)}
+    return oci.cover(replace(wanted, fix=args.fix), files, args.store) if wanted and files else ()
 
 
 def _say(line: str) -> None:

@@ -63,6 +63,22 @@ def of_device(device: int, pid: int | str = "self") -> Mount | None:
     return next((mount for mount in seen(pid, name) if mount.device == name), None)
 
 
+def layers(device: int, *, image: bool = False) -> list[str]:
+    """Return the directories of the overlay with the ``st_dev`` *device*, topmost first; none for another type.
+
+    Of a container these are what it has changed and the layers of its *image*, or the latter alone.
+    """
+    mount = of_device(device)
+    if mount is None or mount.kind != b"overlay":
+        return []
+    # podman's are relative to the directory above that of the mount
+    where = os.path.dirname(os.path.dirname(text(mount.place)))
+    named = [part.partition("=")[::2] for part in text(mount.options).split(",")]
+    upper = [value for key, value in named if key == "upperdir" and not image]
+    lower = [layer for key, value in named if key in ("lowerdir", "lowerdir+") for layer in value.split(":")]
+    return [os.path.join(where, layer) for layer in upper + lower]
+
+
 def served(device: int, pid: int | str = "self") -> bool:
     """Return whether *device* is on a server: looking at a file there may wait for an answer that never comes."""
     mount = of_device(device, pid)

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -12,14 +12,15 @@ from hugealign.errors import HugealignError
 from hugealign.io.regular import contains, opened
 from hugealign.machine import plan
 from hugealign.machine.machine_policy import Policy
-from hugealign.machine.plan import BOOT, COPIES, IN_PLACE, NOW, RESTART, Part
+from hugealign.machine.plan import BOOT, CONTAINER_STARTS, COPIES, HOOK, IN_PLACE, NOW, RESTART, Part
 from hugealign.pagecache import measure, warming
 from hugealign.process import processes
+from hugealign.process.containers import Origin
 from hugealign.process.machine_samples import CONTAINER, MachineSamples, Use
 from hugealign.run import copies
 from hugealign.services import dropins, enable, files, programs
 from hugealign.services.enable import EnableOptions
-from hugealign.system import kernel, saving
+from hugealign.system import kernel, namespace, saving
 from hugealign.system.saving import Faults, Saving
 from hugealign.system.textcosts import TextCosts
 
@@ -55,17 +56,17 @@ class Candidates:
         samples: MachineSamples,
         costs: TextCosts | None,
         policy: Policy,
-        taken: Iterable[str] = (),
+        taken: Mapping[str, str] | None = None,
         fixes: copies.Fixes | None = None,
     ) -> None:
-        """Look at *samples*; *taken* are names of parts that are in force, *fixes* get what is found of these.
+        """Look at *samples*; *taken* says how what is in force is huge, by name; *fixes* get what is found of it.
 
         Without *costs*, no saving is known.
         """
         self._samples = samples
         self._costs = costs
         self._policy = policy
-        self._taken = frozenset(taken)
+        self._taken = dict(taken or {})
         self._fixes = fixes or copies.Fixes()
         self._keeping: dict[int, bool] = {}
 
@@ -74,12 +75,8 @@ class Candidates:
         parts: list[Part] = []
         left: list[Diagnosis] = []
         uses = [use for use in self._samples.uses if not use.owner.startswith(CONTAINER)]
-        for container in sorted({use.owner for use in self._samples.uses} - {use.owner for use in uses}):
-            inside = [use for use in self._samples.uses if use.owner == container]
-            if self._could(inside, {path for use in inside for path in use.files}):
-                left.append(Diagnosis("policy.container", container.removeprefix(CONTAINER), {}))
         of_services: set[tuple[str, str]] = set()
-        for unit in sorted({use.owner for use in uses if use.owner} - self._taken):
+        for unit in sorted({use.owner for use in uses if use.owner} - set(self._taken)):
             of_unit = [use for use in uses if use.owner == unit]
             outcome = self._service(unit, of_unit)
             if isinstance(outcome, Part):
@@ -87,7 +84,7 @@ class Candidates:
                 of_services |= {(unit, file) for file in outcome.files}
             elif outcome:
                 left.append(outcome)
-        for file in self._files(uses):
+        for file in self._files(self._samples.uses):
             if file.path in self._taken:
                 continue
             file.uses = [use for use in file.uses if (use.owner, file.path) not in of_services]
@@ -96,7 +93,35 @@ class Candidates:
                 parts.append(outcome)
             elif outcome:
                 left.append(outcome)
+        told = {**dict.fromkeys(diagnosis.subject for diagnosis in left), **{part.name: part.how for part in parts}}
+        left += self._containers({**told, **self._taken})
         return Found(tuple(parts), tuple(left))
+
+    def _containers(self, told: Mapping[str, str | None]) -> Iterator[Diagnosis]:
+        """Yield why the text of each container that could save something is left.
+
+        *told* are files with an answer: how they become huge, None for those that do not.
+        """
+        uses = [use for use in self._samples.uses if use.owner.startswith(CONTAINER)]
+        for container in sorted({use.owner for use in uses}):
+            inside = [use for use in uses if use.owner == container]
+            paths = {path for use in inside for path, _ in (*use.pages, *use.faults)}
+            name = container.removeprefix(CONTAINER)
+            if not self._could(inside, paths):
+                if little := self._little(name, inside, paths):
+                    yield little
+                continue
+            origin = self._samples.origins.get(container)
+            answered = {path for use in inside for path in use.files if path in told}
+            if not any(told[path] == IN_PLACE or self._reaches(origin, path) for path in answered):
+                left = (origin and origin.left) or Diagnosis("policy.container", name, {})
+                yield left.about(name)
+
+    def _reaches(self, origin: Origin | None, path: str) -> bool:
+        """Return whether the hook covers the file at *path* in a container with that *origin*."""
+        if not origin or not origin.left:
+            return origin is not None
+        return origin.left.code == "policy.container-root" and self._policy.includes(path)
 
     def _files(self, uses: Sequence[Use]) -> list[_File]:
         """Return the files of *uses* that the machine has under the same name."""
@@ -130,29 +155,45 @@ class Candidates:
         return plan.little(Part(name, COPIES, (), 0, 0, share, saved, RESTART, most), self._policy)
 
     def _file(self, file: _File) -> Part | Diagnosis | None:
-        """Return the part that *file* is, in place; or why it is left, None if it has nothing to gain."""
+        """Return the part that *file* is, in place or by the hook; or why it is left, None if it gains nothing."""
         if not self._could(file.uses, [file.path]) and not self._policy.includes(file.path):
             own = [use for use in file.uses if use.program == file.path and not use.owner]  # others' are named by owner
             return self._little(file.path, own, [file.path])
         try:
             with opened(file.path) as fd:
-                offsets = measure.text_windows(fd)
-                if not offsets:
+                hooked = self._hooked(file)
+                origin = copies.source(file.path, fd, self._fixes if hooked and self._policy.fix else None)
+                if not origin:
                     return Diagnosis("policy.no-window", file.path, {})
-                inside = copies.pages_inside(
-                    copies.StagedFile(file.path, fd, os.fstat(fd), len(offsets)), _pages(file.uses, file.path)
-                )
-                if not self._keeps(file.path, os.fstat(fd)):
+                inside = copies.pages_inside(origin, _pages(file.uses, file.path))
+                page_size = kernel.huge_page_size()
+                if not origin.output and self._keeps(file.path, origin.info):
+                    how, memory = IN_PLACE, origin.windows * page_size
+                    when = BOOT if self._is_mapped(file, origin.info) else NOW
+                elif hooked:
+                    copies.check(origin)
+                    if namespace.privileged(fd):
+                        return Diagnosis("copy.privileges", file.path, {})
+                    how, memory, when = HOOK, -(-origin.size // page_size) * page_size, CONTAINER_STARTS
+                elif any(use.owner.startswith(CONTAINER) for use in file.uses):
+                    return None  # the container says why
+                else:
                     return Diagnosis("policy.no-place", file.path, {})
-                mapped = processes.users(os.fstat(fd), file.path)
         except (HugealignError, OSError) as error:
             return diagnosed(file.path, error)
         seconds = sum(use.seconds for use in file.uses)
         saved, most = self._saving(file.uses, {file.path: inside}, seconds)
-        memory = len(offsets) * kernel.huge_page_size()
         share = seconds / self._samples.seconds
-        when = BOOT if mapped else NOW
-        return Part(file.path, IN_PLACE, (file.path,), len(offsets), memory, share, saved, when, most)
+        return Part(file.path, how, (file.path,), origin.windows, memory, share, saved, when, most)
+
+    def _hooked(self, file: _File) -> bool:
+        """Return whether the hook covers *file* in a container that it is used in."""
+        return any(self._reaches(self._samples.origins.get(use.owner), file.path) for use in file.uses)
+
+    def _is_mapped(self, file: _File, info: os.stat_result) -> bool:
+        """Return whether a process maps *file* now, in a container as far as that ran before."""
+        inside = [use for use in file.uses if use.owner.startswith(CONTAINER)]
+        return any(not use.starts for use in inside) or bool(processes.users(info, file.path))
 
     def _service(self, unit: str, uses: Sequence[Use]) -> Part | Diagnosis | None:
         """Return the part that the service *unit* is, from copies; or why it is left, None if nothing is to be said."""

@@ -12,18 +12,18 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError
 from hugealign.io import replacing
 from hugealign.io.regular import opened
-from hugealign.machine import state, units
+from hugealign.machine import images, state, units
 from hugealign.machine.candidates import Candidates
 from hugealign.machine.machine_policy import Policy
-from hugealign.machine.plan import COPIES, IN_PLACE, MachinePlan, Part, choose, kept
+from hugealign.machine.plan import COPIES, HOOK, IN_PLACE, MachinePlan, Part, choose, kept
 from hugealign.machine.state import Held, State
 from hugealign.pagecache import measure
 from hugealign.pagecache.warm import WarmOptions, warm
 from hugealign.process.machine_samples import sample_machine
 from hugealign.run import copies
-from hugealign.services import dropins, enable, programs
+from hugealign.services import dropins, enable, oci, programs
 from hugealign.services.enable import EnableOptions
-from hugealign.system import faultcosts, kernel, textcosts
+from hugealign.system import faultcosts, hooks, kernel, textcosts
 
 #: How long to look at the machine, in seconds.
 SECONDS = 10.0
@@ -136,7 +136,7 @@ def disable_all() -> list[str]:
         with suppress(DiagnosedError):  # damaged: services that are enabled stay so, and `hugealign status` lists them
             known = state.read()
         paths = [path for path in map(_path, units.NAMES) if os.path.lexists(path)]
-        if known is None and not paths:
+        if known is None and not paths and not hooks.of_machine():
             raise RefusalError("machine.not-enabled")
         removed = [unit for unit in (known.services() if known else ()) if _disable(unit)]
         try:
@@ -144,7 +144,9 @@ def disable_all() -> list[str]:
                 _unlink(path)
         except OSError as error:
             raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
-        removed += map(os.path.basename, paths)
+        removed += map(os.path.basename, (*paths, *oci.cover_none()))
+        oci.remove_empty(known.made if known else ())
+        oci.forget([path for one in (known.hooked() if known else ()) for path in one.part.files])
         state.remove()
         if programs.manager_runs():
             for name in (units.TIMER, units.PACKAGES, units.HOLD):
@@ -168,7 +170,8 @@ _NOTHING = MachinePlan((), ())
 def _looked(policy: Policy, before: State, seconds: float) -> Outcome:
     """Return what follows from a look at the machine; nothing is changed."""
     costs = textcosts.known() or faultcosts.known()
-    samples = sample_machine(seconds)
+    covered = {path for one in before.hooked() for path in one.part.files}
+    samples = images.on_machine(sample_machine(seconds), covered)
     now = int(time.time())
     in_use = {path for use in samples.uses for path in use.files} | {use.owner for use in samples.uses}
     held = [replace(one, used=now if one.part.name in in_use else min(_used(one), now)) for one in before.held]
@@ -177,11 +180,11 @@ def _looked(policy: Policy, before: State, seconds: float) -> Outcome:
     wanted = {part.name for part in kept([one.part for one in stay], policy)}
     stay = [one for one in stay if one.part.name in wanted]
     fixes = copies.Fixes()
-    found = Candidates(samples, costs, policy, [one.part.name for one in stay], fixes).find()
+    found = Candidates(samples, costs, policy, {one.part.name: one.part.how for one in stay}, fixes).find()
     chosen = choose(found.parts, policy, [one.part for one in stay])
     left = (*chosen.left, *found.left)
     counts = Counter(diagnosis.code for diagnosis in left)
-    after = State(before.since, tuple(stay), now, "", dict(sorted(counts.items())))
+    after = State(before.since, tuple(stay), now, "", dict(sorted(counts.items())), before.made)
     names = {one.part.name for one in stay}
     dropped = tuple(one.part for one in before.held if one.part.name not in names)
     return Outcome(after, MachinePlan(chosen.take, left), dropped, fixes=fixes)
@@ -200,7 +203,8 @@ def _applied(outcome: Outcome, before: State, policy: Policy) -> Outcome:
                 failed.append(diagnosed(one.part.name, error))
     # Written before it is done: what a killed run has begun is found by `disable --all`.
     intended = [*held, *(Held(part, now, now, _identities(part)) for part in outcome.plan.take)]
-    state.write(replace(outcome.state, held=tuple(intended)))
+    made = before.made or (oci.missing() if any(one.part.how == HOOK for one in intended) else ())
+    state.write(replace(outcome.state, held=tuple(intended), made=made))
     for part in outcome.plan.take:
         try:
             if part.how == COPIES:
@@ -208,7 +212,11 @@ def _applied(outcome: Outcome, before: State, policy: Policy) -> Outcome:
             held.append(Held(part, now, now, _identities(part)))
         except HugealignError as error:
             failed.append(diagnosed(part.name, error))
-    after = replace(outcome.state, held=tuple(held), failure=failed[0].code if failed else "")
+    held = _hooked(held, policy, failed)
+    if not any(one.part.how == HOOK for one in held):
+        made = oci.remove_empty(made)
+    oci.forget([path for part in outcome.dropped if part.how == HOOK for path in part.files])
+    after = replace(outcome.state, held=tuple(held), failure=failed[0].code if failed else "", made=made)
     state.write(after)
     changed = _held_in_place(after) != _held_in_place(before)
     if programs.manager_runs():
@@ -217,6 +225,31 @@ def _applied(outcome: Outcome, before: State, policy: Policy) -> Outcome:
         if changed:
             programs.systemctl("restart", "--no-block", "--", units.HOLD)
     return replace(outcome, state=after, failed=tuple(failed))
+
+
+def _hooked(held: Sequence[Held], policy: Policy, failed: list[Diagnosis]) -> list[Held]:
+    """Let the hook cover the parts of *held* that are for it, and make their copies; return *held* without what failed.
+
+    What *failed* is added to that.
+    """
+    wanted = [one for one in held if one.part.how == HOOK]
+    kept = [one for one in held if one.part.how != HOOK]
+    try:
+        if wanted:
+            oci.cover_all(enable.command(), state.path(), policy.fix)
+        else:
+            oci.cover_none()
+    except HugealignError as error:
+        failed.append(diagnosed(hooks.MACHINE, error))
+        return kept
+    for one in wanted:
+        try:
+            for path in one.part.files:
+                oci.prepare(path, one.identities, policy.fix)
+            kept.append(one)
+        except (HugealignError, OSError) as error:
+            failed.append(diagnosed(one.part.name, error))
+    return kept
 
 
 def _used(one: Held) -> int:
@@ -230,7 +263,7 @@ def _used(one: Held) -> int:
 
 def _is_there(part: Part) -> bool:
     """Return whether what *part* is made of still exists: a service that is enabled, or its file."""
-    if part.how == IN_PLACE:
+    if part.how != COPIES:
         return all(map(os.path.exists, part.files))
     return all(os.path.lexists(path) for path in dropins.paths(part.name)[3:4]) and programs.exists(part.name)
 

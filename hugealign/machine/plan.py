@@ -7,10 +7,11 @@ from hugealign.diagnosis.values import Diagnosis
 from hugealign.machine.machine_policy import Policy
 from hugealign.system.saving import Saving
 
-#: How a part becomes huge: its files in the page cache, held there; or copies, for a service.
-IN_PLACE, COPIES = "in-place", "copies"
-#: When: for processes that start from now on; when the service starts again; once the file was out of use, as at boot.
-NOW, RESTART, BOOT = "now", "restart", "boot"
+#: How a part becomes huge: its files in the page cache, held there; copies, for a service; copies, for containers.
+IN_PLACE, COPIES, HOOK = "in-place", "copies", "hook"
+#: When: for processes that start from now on; when the service or the container starts again; once the file was out of
+#: use, as at boot.
+NOW, RESTART, CONTAINER_STARTS, BOOT = "now", "restart", "container", "boot"
 #: The least that is worth a part: a share of one processor's time.
 _MATTERS = 1e-4
 
@@ -18,6 +19,8 @@ _MATTERS = 1e-4
 @dataclass(frozen=True, slots=True)
 class Part:
     """A part of the machine: the file or the service *name*, from *files*, made huge as *how* says, from *when* on.
+
+    A file of a container is one in a layer of its image, by its path on the machine.
 
     Its *windows* take *memory* bytes.  Its programs use *share* of one processor, and huge text saves
     *saving* of that by page faults, and *most* with page walks; 1 if that is not known.

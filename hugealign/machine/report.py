@@ -1,5 +1,6 @@
 """The plan for the whole machine, and what is in force: lines for people, and JSON.  Pure."""
 
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -9,13 +10,20 @@ from hugealign.diagnosis import catalogue, documents, render
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io.units import counted, format_size, printable
 from hugealign.machine.machine import MachineNow, Outcome
-from hugealign.machine.plan import BOOT, COPIES, IN_PLACE, NOW, RESTART, Part
+from hugealign.machine.plan import BOOT, CONTAINER_STARTS, COPIES, HOOK, IN_PLACE, NOW, RESTART, Part
 from hugealign.machine.state import Held
 from hugealign.system.saving import Saving
 
 SCHEMA = "hugealign.machine-plan/1"
-_HOW = {IN_PLACE: "in place", COPIES: "copies"}
-_WHEN = {NOW: "at the next start", RESTART: "when it restarts", BOOT: "after a boot"}
+_HOW = {IN_PLACE: "in place", COPIES: "copies", HOOK: "hook"}
+_WHEN = {
+    NOW: "at the next start",
+    RESTART: "when it restarts",
+    CONTAINER_STARTS: "when the container starts",
+    BOOT: "after a boot",
+}
+#: The name of a layer of an image.
+_LAYER = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _HEAD = ("WHAT", "HOW", "WINDOWS", "MEMORY", "CPU", "SAVES", "FROM")
 _LEFT_SHOWN = 12
 
@@ -36,7 +44,7 @@ def lines(outcome: Outcome, bound: int, *, every: bool = False) -> list[str]:
         rows = [_HEAD, *(_row(part, known=part in before) for part in parts)]
         widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
         result += ["  ".join(_cell(row[at], widths[at], at) for at in range(len(_HEAD))).rstrip() for row in rows]
-    result += [f"{printable(part.name)}: dropped" for part in outcome.dropped]
+    result += [f"{_name(part.name)}: dropped" for part in outcome.dropped]
     result += [_line(diagnosis) for diagnosis in outcome.failed]
     left = outcome.plan.left
     if left:
@@ -48,14 +56,19 @@ def lines(outcome: Outcome, bound: int, *, every: bool = False) -> list[str]:
 
 
 def _line(diagnosis: Diagnosis) -> str:
-    return f"{printable(diagnosis.subject)}: {render.text(diagnosis)}"
+    return f"{_name(diagnosis.subject)}: {render.text(diagnosis)}"
+
+
+def _name(name: str) -> str:
+    """Return the *name* of a part for people: of a layer, only the beginning."""
+    return _LAYER.sub(r"\1", printable(name))
 
 
 def _row(part: Part, *, known: bool) -> tuple[str, ...]:
     when = "in force" if known else _WHEN[part.when]
     saves = percent(part.saving)
     cpu = f"{100 * part.share:.1f} %"
-    return printable(part.name), _HOW[part.how], str(part.windows), format_size(part.memory), cpu, saves, when
+    return _name(part.name), _HOW[part.how], str(part.windows), format_size(part.memory), cpu, saves, when
 
 
 def _cell(text: str, width: int, at: int) -> str:
@@ -71,7 +84,7 @@ def status_lines(there: MachineNow) -> list[str]:
     """Return the parts that are in force, and how the last look ended."""
     state = there.state
     result = [
-        f"  {printable(one.part.name)}: {_HOW[one.part.how]}, {_windows(one.part, there)}, "
+        f"  {_name(one.part.name)}: {_HOW[one.part.how]}, {_windows(one.part, there)}, "
         f"{format_size(one.part.memory)}, saves {percent(one.part.saving)} by the model, since {_day(one.since)}"
         for one in state.held
     ]

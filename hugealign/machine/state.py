@@ -11,7 +11,7 @@ from typing import Any, Self
 from hugealign.diagnosis.refusal import DiagnosedError, error_name
 from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
-from hugealign.machine.plan import COPIES, IN_PLACE, Part
+from hugealign.machine.plan import COPIES, HOOK, IN_PLACE, Part
 from hugealign.services.dropins import PLACE
 from hugealign.system.saving import Saving
 
@@ -39,7 +39,7 @@ class State:
     """All parts in force, *since* when the machine is enabled, and how the last *look* at it ended.
 
     *failure* is the code of the diagnosis that ended the last look, empty if it did what it should; *left* counts what
-    it left as it was, by code.  *windows_huge* of the windows that are held in place were huge.
+    it left as it was, by code.  *made* are directories that were made for the hook, the outermost first.
     """
 
     since: int
@@ -47,6 +47,7 @@ class State:
     looked: int = 0
     failure: str = ""
     left: Mapping[str, int] = field(default_factory=dict)
+    made: tuple[str, ...] = ()
 
     @property
     def memory(self) -> int:
@@ -62,6 +63,10 @@ class State:
         """Return the parts that are huge in place."""
         return [held for held in self.held if held.part.how == IN_PLACE]
 
+    def hooked(self) -> list[Held]:
+        """Return the parts that are huge in containers, by the hook."""
+        return [held for held in self.held if held.part.how == HOOK]
+
     def services(self) -> list[str]:
         """Return the services that run from copies."""
         return [held.part.name for held in self.held if held.part.how == COPIES]
@@ -73,13 +78,14 @@ class State:
             raise ValueError
         held = tuple(_held(entry) for entry in data["held"])
         left = {str(code): int(count) for code, count in data["left"].items()}
-        return cls(_number(data["since"]), held, _number(data["looked"]), str(data["failure"]), left)
+        made = tuple(map(str, data.get("made", ())))
+        return cls(_number(data["since"]), held, _number(data["looked"]), str(data["failure"]), left, made)
 
 
 def _held(data: dict[str, Any]) -> Held:
     part = dict(data["part"])
     files = tuple(map(str, part["files"]))
-    if not all(map(os.path.isabs, files)) or part["how"] not in (IN_PLACE, COPIES):
+    if not all(map(os.path.isabs, files)) or part["how"] not in (IN_PLACE, COPIES, HOOK):
         raise ValueError
     made = Part(**{**part, "files": files, "saving": Saving(**part["saving"])})
     return Held(made, _number(data["since"]), _number(data["used"]), tuple(map(str, data["identities"])))

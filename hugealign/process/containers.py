@@ -1,4 +1,4 @@
-"""Find out what a container requested of our hook, and whether its engine started that.
+"""Find out what a container requested of our hook, whether its engine started that, and where its files come from.
 
 The engine's process beside a container leads to its bundle, which has its configuration (OCI runtime specification):
 conmon of podman and CRI-O names it in an option, the shim of containerd and Docker runs in it.
@@ -7,8 +7,10 @@ conmon of podman and CRI-O names it in an option, the shim of containerd and Doc
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 
 from hugealign.diagnosis.values import ROOT, Diagnosis, Remedy
+from hugealign.io import mounts
 from hugealign.io.regular import FileError
 from hugealign.process import groups, processes, procfs
 from hugealign.system import hooks
@@ -23,15 +25,60 @@ def missed(pid: int) -> Diagnosis | None:
 
     None if it requests none, or if we may not see that: the engine is another user's.
     """
+    with suppress(OSError):
+        if engine := _engine(pid):
+            return _judged(_bundle(engine, groups.container_id(groups.of_process(pid))))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the files of a container come from: directories with the *layers* of its image, topmost first.
+
+    *left* says why the hook of `hugealign enable --all` does not cover them, None if it does.
+    """
+
+    layers: tuple[str, ...]
+    left: Diagnosis | None = None
+
+
+def origin(pid: int) -> Origin | None:
+    """Return where the files of the container of *pid* come from; None for one that has our root.  Raises OSError."""
+    device = os.stat(f"{procfs.PROC}/{pid}/root").st_dev
+    if device == os.stat("/").st_dev:
+        return None
+    layers = [os.path.realpath(layer) for layer in mounts.layers(device, image=True)]
+    return Origin(tuple(layers), _uncovered(pid))
+
+
+def _uncovered(pid: int) -> Diagnosis | None:
+    """Return why the hook of `hugealign enable --all` does not cover files in the container of *pid*.
+
+    What the container itself says of that is not heard: its engine is a process of ours.
+    """
+    text = groups.of_process(pid)
+    engine = _engine(pid)
+    if not engine and groups.of_user(text):
+        return Diagnosis("container.rootless", "", {})
+    own_mounts = os.stat(f"{procfs.PROC}/self/ns/mnt")
+    is_ours = engine and os.path.samestat(os.stat(f"{procfs.PROC}/{engine}/ns/mnt"), own_mounts)
+    if is_ours and processes.comm(engine).startswith(_CONMON):
+        with suppress(FileError):
+            configuration = hooks.parsed(os.path.join(_bundle(engine, groups.container_id(text)), "config.json"))
+            if not hooks.annotated(configuration):
+                return None if hooks.can_be_covered(configuration) else Diagnosis("policy.container-root", "", {})
+    facts = {"engine": name} if (name := groups.engine(text)) else {}
+    return Diagnosis("policy.container", "", facts)
+
+
+def _engine(pid: int) -> int:
+    """Return our engine's process beside the container of *pid*, 0 if there is none.  Raises OSError."""
     engine = pid
     for _ in range(_MOST_PARENTS):
-        with suppress(OSError):
-            engine = procfs.stat(f"{procfs.PROC}/{engine}/stat").parent
-            if engine > 1 and not _is_engine(engine):
-                continue
-            return _judged(_bundle(engine, groups.container_id(groups.of_process(pid)))) if engine > 1 else None
-        break
-    return None
+        engine = procfs.stat(f"{procfs.PROC}/{engine}/stat").parent
+        if engine <= 1 or _is_engine(engine):
+            return engine if engine > 1 else 0
+    return 0
 
 
 def unhooked() -> Iterator[Diagnosis]:

@@ -10,6 +10,8 @@ from contextlib import suppress
 
 _SERVICE = re.compile(r"[A-Za-z0-9:_.\\@-]{1,200}\.service")
 _CONTAINER = re.compile(r"(?:^|[-/])([0-9a-f]{64})(?:\.scope)?(?:/|$)")
+_ENGINE = re.compile(r"/(docker|cri-containerd)[-/][0-9a-f]{64}")
+_ENGINES = {"docker": "Docker", "cri-containerd": "containerd"}
 _POD = re.compile(r"[-/]pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})")
 _LIMIT = 1 << 20  # bytes of a list of groups
 _SHORT = 12  # digits of a container's name to show
@@ -37,7 +39,7 @@ def path(text: str) -> str:
 def service(text: str) -> str:
     """Return the system service of a process whose /proc/PID/cgroup is *text*; empty if a user's manager runs it."""
     _, *parts = path(text).split("/")
-    if parts[:1] == ["user.slice"]:
+    if of_user(text):
         return ""
     within = next((part for part in parts if not part.endswith(".slice")), "")
     return within if _SERVICE.fullmatch(within) else ""
@@ -47,6 +49,20 @@ def container_id(text: str) -> str:
     """Return the full name of the container of a process whose /proc/PID/cgroup is *text*; empty outside any."""
     named = _CONTAINER.search(path(text))
     return named[1] if named else ""
+
+
+def of_user(text: str) -> bool:
+    """Return whether a user's manager runs the process whose /proc/PID/cgroup is *text*."""
+    return path(text).startswith("/user.slice/")
+
+
+def engine(text: str) -> str:
+    """Return which engine runs the container of a process whose /proc/PID/cgroup is *text*, if the group says that.
+
+    Only those that read no directory of hooks.
+    """
+    found = _ENGINE.search(path(text))
+    return _ENGINES[found[1]] if found else ""
 
 
 def container(text: str) -> str:

@@ -7,11 +7,13 @@ to count starts; of page faults one in some is enough.
 import os
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 
-from hugealign.process import groups, processes, procfs, smaps
+from hugealign.process import containers, groups, processes, procfs, smaps
 from hugealign.process.command_samples import Page, Records, Space
+from hugealign.process.containers import Origin
 from hugealign.process.perf_events import SAMPLE_ADDR, SAMPLE_IP, SAMPLE_TID, SAMPLE_TIME, Ring
 from hugealign.process.perf_samples import refusal
 
@@ -52,11 +54,15 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class MachineSamples:
-    """The *uses* of text on the machine over *seconds*; *lost* records found no room."""
+    """The *uses* of text on the machine over *seconds*; *lost* records found no room.
+
+    *origins* say of owners that are containers where their files come from, as far as that was seen.
+    """
 
     uses: tuple[Use, ...]
     seconds: float
     lost: int
+    origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -81,6 +87,7 @@ class _Everything(Records):
     def __init__(self) -> None:
         super().__init__()
         self.uses: dict[tuple[str, str, bool], Use] = {}
+        self.origins: dict[str, Origin] = {}
 
     def space(self, pid: int) -> _Running:
         """Return what is known of *pid*; of one that runs already, /proc tells."""
@@ -94,7 +101,7 @@ class _Everything(Records):
         if pid == os.getpid():  # the look itself
             return running
         with suppress(OSError, ValueError):
-            running.owner, running.root = _owner(pid)
+            running.owner, running.root = self._owner(pid)
             program = os.readlink(f"{procfs.PROC}/{pid}/exe").removesuffix(procfs.GONE)
             running.use = self.use(program, running)
             for mapping in smaps.parse(procfs.maps(pid), executable=True):
@@ -115,7 +122,16 @@ class _Everything(Records):
         before = self.space(pid)
         running = self.spaces[pid] = _Running(owner=before.owner, root=before.root)
         with suppress(OSError, ValueError):  # it has ended
-            running.owner, running.root = _owner(pid)
+            running.owner, running.root = self._owner(pid)
+
+    def _owner(self, pid: int) -> tuple[str, bool]:
+        """Return what has started *pid*, and whether root runs it.  Raises OSError."""
+        owner, root = _owner(pid)
+        if owner.startswith(CONTAINER) and owner not in self.origins and len(self.origins) < _MOST:
+            with suppress(OSError):  # the next process of it may live longer
+                if origin := containers.origin(pid):
+                    self.origins[owner] = origin
+        return owner, root
 
     def mapped(self, pid: int, start: int, length: int, offset: int, name: str, inode: int) -> None:
         """Add a mapping; the first one of a program is that of its own text (load_elf_binary in fs/binfmt_elf.c)."""
@@ -170,4 +186,5 @@ def sample_machine(seconds: float) -> MachineSamples:
             time.sleep(min(_PAUSE, left))
             records.drain(rings)
         records.drain(rings, last=True)
-    return MachineSamples(tuple(use for use in records.uses.values() if use.program), seconds, records.lost)
+    uses = tuple(use for use in records.uses.values() if use.program)
+    return MachineSamples(uses, seconds, records.lost, records.origins)

@@ -21,6 +21,7 @@ from hugealign.errors import HugealignError, UsageError, cause
 from hugealign.io.descriptors import using
 from hugealign.io.regular import FileError, opened_at, real_path
 from hugealign.io.units import printable
+from hugealign.pagecache import measure
 from hugealign.records import Record
 from hugealign.run import copies, store_mount
 from hugealign.run.store_mount import FRESH, LINKS, OWN, OWNED, unlink
@@ -117,6 +118,8 @@ def stage_privately(file: int, place: str, fix: bool) -> tuple[Staged, int]:
     if not real.startswith("/"):
         raise RefusalError("file.special")
     with opened_at(file) as fd:
+        if fix and (copy := _fixed(place, os.fstat(fd))) >= 0:  # to fix it again takes seconds
+            return Staged(real, THERE, len(measure.text_windows(copy)), fixed=True), copy
         origin = _origin(real, fd, copies.Fixes() if fix else None)
         if origin is None and not os.path.ismount(place):
             return _nothing(real), -1
@@ -198,6 +201,16 @@ def copy_of(fd: int, place: str, kinds: Sequence[bool] = (True, False)) -> Itera
                 break
     with contextlib.nullcontext() if copy is None else using(copy):
         yield copy
+
+
+def _fixed(place: str, info: os.stat_result) -> int:
+    """Open the fixed copy in the private store at *place* of the file with the state *info*; -1 if it has none."""
+    with contextlib.suppress(OSError, HugealignError), using(os.open(place, store_mount.DIRECTORY)) as store:
+        store_mount.check(store, place, private=True)
+        name = copies.identity(info, fixed=True)
+        if _exists(store, name) and _is_ours(store, name, private=True):
+            return _open(store, name)
+    return -1
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from hugealign.io import copying, mounts, places, replacing
 from hugealign.io.descriptors import using
 from hugealign.io.libc import libc
 from hugealign.io.regular import FileError, opened, opened_at
-from hugealign.run import store
+from hugealign.run import copies, store
 from hugealign.system import children, hooks, kernel, namespace, rooted
 from hugealign.verification import inputs
 
@@ -46,27 +46,88 @@ _SCRIPT = re.compile(rb"#![ \t]*([^ \t\n]+)")
 
 _HOOK = "hugealign.json"
 _MODE = 0o644
+_SECONDS = 60  # until an engine ends the hook
+#: Engines start it for all containers, also of users, who cannot read that state, and after hugealign was removed.
+_IF_THERE = 'if [ -r "$0" ] && [ -x "$1" ]; then "$@"; fi; exit 0'
 
 
 def hook(command: str) -> str:
     """Return the text of the hook that starts the *command*, the path of hugealign (oci-hooks(5))."""
+    words = {"path": command, "args": ["hugealign", "oci-hook"]}
+    return _text_of(words, {"annotations": {f"^{re.escape(hooks.ANNOTATION)}$": "."}})
+
+
+def machine_hook(command: str, state: str, fix: bool) -> str:
+    """Return the text of the hook for all containers, which covers what the file *state* has; with *fix*, by fixes."""
+    words = [command, "oci-hook", "--all", *(["--fix"] if fix else [])]
+    return _text_of({"path": "/bin/sh", "args": ["sh", "-c", _IF_THERE, state, *words]}, {"always": True})
+
+
+def _text_of(hook: Mapping[str, object], when: Mapping[str, object]) -> str:
     document = {
         "version": "1.0.0",
-        "hook": {"path": command, "args": ["hugealign", "oci-hook"], "timeout": 60},
-        "when": {"annotations": {f"^{re.escape(hooks.ANNOTATION)}$": "."}},
+        "hook": {**hook, "timeout": _SECONDS},
+        "when": when,
         "stages": ["createRuntime"],
     }
     return json.dumps(document, indent=2) + "\n"
 
 
+def _place(name: str) -> str:
+    """Return where podman looks for the hook *name*."""
+    places = hooks.looked_in()
+    return os.path.join(hooks.DEFAULT if hooks.DEFAULT in places or not places else places[-1], name)
+
+
+def _written(path: str, text: str) -> None:
+    """Write a hook.  Raises OSError."""
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    replacing.write(path, text.encode(), _MODE)
+
+
 def install(command: str) -> str:
     """Write the hook where podman looks, and remove it elsewhere; return its path.  Raises OSError."""
-    places = hooks.looked_in()
-    path = os.path.join(hooks.DEFAULT if hooks.DEFAULT in places or not places else places[-1], _HOOK)
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    replacing.write(path, hook(command).encode(), _MODE)
+    path = _place(_HOOK)
+    _written(path, hook(command))
     uninstall(path)
     return path
+
+
+def cover_all(command: str, state: str, fix: bool) -> None:
+    """Write the hook for all containers where podman looks, and remove it elsewhere.  Raises DiagnosedError."""
+    path = _place(hooks.MACHINE)
+    try:
+        _written(path, machine_hook(command, state, fix))
+    except OSError as error:
+        raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
+    cover_none(path)
+
+
+def missing() -> tuple[str, ...]:
+    """Return the directories that `cover_all` makes, the outermost first."""
+    above = [os.path.dirname(_place(hooks.MACHINE))]
+    while above[0] != "/" and not os.path.lexists(above[0]):
+        above.insert(0, os.path.dirname(above[0]))
+    return tuple(above[1:])
+
+
+def remove_empty(directories: Sequence[str]) -> tuple[str, ...]:
+    """Remove *directories* from `missing`; return those in which others have files by now."""
+    for path in reversed(directories):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+    return tuple(filter(os.path.isdir, directories))
+
+
+def cover_none(kept: str = "") -> list[str]:
+    """Remove the hooks for all containers, except *kept*, and return their paths.  Raises DiagnosedError."""
+    removed = [path for path in hooks.of_machine() if path != kept]
+    for path in removed:
+        try:
+            os.unlink(path)
+        except OSError as error:
+            raise DiagnosedError("service.unit-file", file=path, error=error_name(error)) from error
+    return removed
 
 
 def uninstall(kept: str = "") -> list[str]:
@@ -88,7 +149,8 @@ def rootless() -> bool:
 class Container:
     """A container: its process *pid*, its *root* directory, its command, and the requested programs.
 
-    *programs* are paths in the container, also of directories; if empty, the programs of its command.
+    *programs* are paths in the container, also of directories; if empty, the programs of its command.  In one that
+    *is_steady*, root replaces no files.
     """
 
     pid: int
@@ -98,6 +160,7 @@ class Container:
     cwd: str = "/"
     programs: tuple[str, ...] = ()
     fix: bool = False
+    is_steady: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +172,11 @@ class Bound:
     diagnosis: Diagnosis | None = None
 
 
-def container(state: bytes) -> Container | None:
-    """Return the container whose *state* the engine gave; None if it requests nothing.  Raises HugealignError."""
+def container(state: bytes, *, silent: bool = False) -> Container | None:
+    """Return the container whose *state* the engine gave; None if it requests nothing.
+
+    If it is to be *silent*, None if it says anything.  Raises HugealignError.
+    """
     bundle_state = _object(state, "state")
     bundle, pid = _text(bundle_state, "bundle"), bundle_state.get("pid")
     if type(pid) is not int or not 0 < pid < _MOST_PIDS:
@@ -118,17 +184,18 @@ def container(state: bytes) -> Container | None:
     config = _object(_config(bundle), "config.json")
     annotations = _part(bundle_state, "annotations") | _part(config, "annotations")
     wanted = hooks.requested({"annotations": annotations})
-    if not wanted:
+    if hooks.annotated({"annotations": annotations}) if silent else not wanted:
         return None
     process = _part(config, "process")
     variables = _words(process, "env")
     path = next((word.removeprefix("PATH=") for word in variables if word.startswith("PATH=")), _PATH)
-    programs = () if wanted == "auto" else tuple(wanted.split(":"))[:_MOST]
+    programs = () if wanted in ("", "auto") else tuple(wanted.split(":"))[:_MOST]
     root = os.path.join(bundle, _text(_part(config, "root"), "path"))
     cwd = process.get("cwd")
     fix = annotations.get(FIX) == "true"
     words = tuple(_words(process, "args")[:_MOST])
-    return Container(pid, root, words, path, cwd if isinstance(cwd, str) else "/", programs, fix)
+    cwd = cwd if isinstance(cwd, str) else "/"
+    return Container(pid, root, words, path, cwd, programs, fix, hooks.can_be_covered(config))
 
 
 def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
@@ -137,19 +204,52 @@ def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
     Raises OSError if nothing can be examined.
     """
     with using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY)) as root:
-        layers = _layers(os.fstat(root).st_dev)
+        layers = mounts.layers(os.fstat(root).st_dev)
         named = wanted.programs or tuple(dict.fromkeys(_commands(root, wanted)))
         for path in dict.fromkeys(target for name in named for target in _below(root, name)):
-            try:
-                windows = _bound(root, layers, path, wanted, place)
-            except (HugealignError, OSError) as error:
-                yield Bound(path, diagnosis=diagnosed(path, error))
-            else:
-                if windows:
-                    yield Bound(path, windows)
-                elif path in wanted.programs:
-                    facts = {"page_size": kernel.huge_page_size()}
-                    yield Bound(path, diagnosis=Diagnosis("text.no-window", path, facts))
+            bound = _bound(root, layers, path, wanted, place)
+            if bound.windows or bound.diagnosis:
+                yield bound
+            elif path in wanted.programs:
+                facts = {"page_size": kernel.huge_page_size()}
+                yield Bound(path, diagnosis=Diagnosis("text.no-window", path, facts))
+
+
+def cover(wanted: Container, files: Mapping[str, Collection[str]], place: str = STORE) -> Iterator[Bound]:
+    """Mount copies over those of *files* that the container *wanted* has from its image, as `bind` does.
+
+    *files* are paths in layers of images on the host, with the names of their states (`copies.identity`): what they
+    are not, as a file that the container has changed, is left.  Raises OSError if nothing can be examined.
+    """
+    with using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY)) as root:
+        layers = mounts.layers(os.fstat(root).st_dev)
+        for layer in map(os.path.realpath, layers):
+            for file, states in files.items():
+                if file.startswith(f"{layer}/"):
+                    yield _bound(root, layers, file.removeprefix(layer), wanted, place, states)
+
+
+def prepare(file: str, states: Collection[str], fix: bool, place: str = STORE) -> None:
+    """Make the copy of a *file* of an image that `cover` mounts, if it has one of *states*.  Raises HugealignError."""
+    with using(os.open(file, os.O_PATH | os.O_NOFOLLOW)) as source:
+        if copies.identity(os.fstat(source), fixed=False) in states:
+            _, copy = store.stage_privately(source, place, fix)
+            if copy >= 0:
+                os.close(copy)
+
+
+def inodes(states: Collection[str], place: str = STORE) -> Iterator[int]:
+    """Yield the inodes of the copies of files in one of these *states*."""
+    for name in (name for state in states for name in (state, f"{state}{copies.FIXED}")):
+        with contextlib.suppress(OSError):
+            yield os.stat(os.path.join(place, name)).st_ino
+
+
+def forget(files: Sequence[str], place: str = STORE) -> None:
+    """Remove the copies of *files* that `prepare` and `cover` made; containers that run from one keep it."""
+    with contextlib.suppress(HugealignError):  # at worst, they stay in memory until the system is shut down
+        if files:
+            store.drop(files, place)
 
 
 def _below(root: int, path: str) -> list[str]:
@@ -164,14 +264,33 @@ def _below(root: int, path: str) -> list[str]:
     return [path]
 
 
-def _bound(root: int, layers: Sequence[str], path: str, wanted: Container, place: str) -> int:
-    """Stage the program at *path*, and mount its copy over it; return the windows of the copy, 0 without one."""
+def _bound(
+    root: int,
+    layers: Sequence[str],
+    path: str,
+    wanted: Container,
+    place: str,
+    states: Collection[str] | None = None,
+) -> Bound:
+    """Stage the program at *path*, if it has one of *states*, and mount its copy over it."""
+    try:
+        return Bound(path, _covered(root, layers, path, wanted, place, states))
+    except (HugealignError, OSError) as error:
+        return Bound(path, diagnosis=diagnosed(path, error))
+
+
+def _covered(
+    root: int, layers: Sequence[str], path: str, wanted: Container, place: str, states: Collection[str] | None
+) -> int:
+    """Return the windows of the copy, 0 without one.  Raises HugealignError, OSError."""
     with contextlib.ExitStack() as stack:
         target = stack.enter_context(using(rooted.resolve(root, path)))
         below = os.path.relpath(*(os.readlink(f"/proc/self/fd/{fd}") for fd in (target, root)))
         source = _source(target, below, layers)
         if source >= 0:
             stack.callback(os.close, source)
+        if states is not None and (source < 0 or copies.identity(os.fstat(source), fixed=False) not in states):
+            return 0
         staged, copy = store.stage_privately(source if source >= 0 else target, place, wanted.fix)
         if copy >= 0:
             stack.callback(os.close, copy)
@@ -233,22 +352,6 @@ def _source(target: int, below: str, layers: Sequence[str]) -> int:
         os.close(fd)
         break
     return -1
-
-
-def _layers(device: int) -> list[str]:
-    """Return the directories of the overlay with the ``st_dev`` *device*, topmost first; none for another type."""
-    mount = mounts.of_device(device)
-    if mount is None or mount.kind != b"overlay":
-        return []
-    where = os.path.dirname(os.path.dirname(mounts.text(mount.place)))
-    return [os.path.join(where, layer) for layer in _named(mounts.text(mount.options))]
-
-
-def _named(options: str) -> list[str]:
-    """Return the layers in the mount *options* of an overlay, topmost first."""
-    fields = dict(part.partition("=")[::2] for part in options.split(","))
-    upper = [fields["upperdir"]] if "upperdir" in fields else []
-    return upper + fields.get("lowerdir", "").split(":")
 
 
 def _commands(root: int, wanted: Container) -> Iterator[str]:

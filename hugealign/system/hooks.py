@@ -22,6 +22,8 @@ _CONFIGURATIONS = (
 )
 #: By this annotation a container requests huge text.
 ANNOTATION = "hugealign.text"
+#: The hook of `hugealign enable --all`, which engines start for all containers.
+MACHINE = "hugealign-all.json"
 _LIMIT = 1 << 20  # bytes of a configuration
 #: What the hook had to say last.  Engines hide what a hook prints.
 _SAID = "/run/hugealign-oci-hook"
@@ -50,10 +52,16 @@ def files() -> Iterator[str]:
 
 
 def is_ours(hook: object) -> bool:
-    """Return whether the *hook* of a container (runtime-spec/config.md) starts `hugealign oci-hook`."""
+    """Return whether the *hook* of a container (runtime-spec/config.md) starts `hugealign oci-hook` for annotations."""
     if not isinstance(hook, dict) or not isinstance(hook.get("args"), list):
         return False
     return "oci-hook" in hook["args"] and os.path.basename(str(hook.get("path"))).startswith("hugealign")
+
+
+def of_machine() -> list[str]:
+    """Return the paths of the hooks that `hugealign enable --all` has written where engines may look."""
+    places = dict.fromkeys((*looked_in(), DEFAULT, OTHER))
+    return [path for path in (os.path.join(place, MACHINE) for place in places) if os.path.lexists(path)]
 
 
 def starts_ours(configuration: dict[str, Any]) -> bool:
@@ -68,6 +76,25 @@ def requested(configuration: dict[str, Any]) -> str:
     annotations = configuration.get("annotations")
     wanted = annotations.get(ANNOTATION) if isinstance(annotations, dict) else None
     return wanted if isinstance(wanted, str) and wanted != "off" else ""
+
+
+def can_be_covered(configuration: dict[str, Any]) -> bool:
+    """Return whether files can be covered in a container of the *configuration* that has not requested that.
+
+    One that root may replace there cannot: what is a mount point cannot be renamed over (EBUSY), as package managers
+    do.
+    """
+    root, process = configuration.get("root"), configuration.get("process")
+    user = process.get("user") if isinstance(process, dict) else None
+    uid = user.get("uid") if isinstance(user, dict) else None
+    is_root = not isinstance(uid, int) or uid == 0
+    return not is_root or (isinstance(root, dict) and root.get("readonly") is True)
+
+
+def annotated(configuration: dict[str, Any]) -> bool:
+    """Return whether the container of the *configuration* says by our annotation what it wants, even if nothing."""
+    annotations = configuration.get("annotations")
+    return isinstance(annotations, dict) and ANNOTATION in annotations
 
 
 def installed() -> bool:

@@ -189,15 +189,19 @@ def _judge(options: PsOptions, process: Process, *, explain: bool = False) -> Ve
 def _of_machine(process: Process, verdict: Verdict) -> dict[int, str]:
     """Return the names of the parts of the machine, by address of the mappings of *verdict* that are of them."""
     from hugealign.machine import state  # most users never see one
+    from hugealign.services import oci
 
     result: dict[int, str] = {}
     with suppress(HugealignError):
         if known := state.read():
             service = groups.service(groups.of_process(process.pid))
             places = {path: one.part.name for one in known.in_place() for path in one.part.files}
+            hooked = {inode: one.part.name for one in known.hooked() for inode in oci.inodes(one.identities)}
             for mapping in verdict.mappings:
                 if mapping.start in verdict.staged and service in known.services():
                     result[mapping.start] = service
+                elif mapping.start in verdict.staged and process.elsewhere and mapping.inode in hooked:
+                    result[mapping.start] = hooked[mapping.inode]
                 elif mapping.path in places and not process.elsewhere and not mapping.deleted:
                     result[mapping.start] = places[mapping.path]
     return result

@@ -74,3 +74,23 @@ def test_what_is_behind_a_server(path: str, behind: bool, monkeypatch: pytest.Mo
 def test_root_on_a_server(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts, "seen", lambda *_: iter([_mount(b"9p").changed(place=b"/")]))
     assert mounts.behind_server(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "all_layers", "image"),
+    [
+        (b"rw,lowerdir=l/A:l/B,upperdir=u,workdir=w", ["u", "l/A", "l/B"], ["l/A", "l/B"]),
+        (b"ro,lowerdir=l/A", ["l/A"], ["l/A"]),
+        (b"rw,lowerdir+=/x\\040y,lowerdir+=/b,upperdir=/u", ["/u", "/x y", "/b"], ["/x y", "/b"]),
+        (b"rw", [], []),
+    ],
+)
+def test_layers(options: bytes, all_layers: list[str], image: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative ones are podman's, below the directory above that of the mount."""
+    table = b"1 2 0:77 / /c/id/merged rw - overlay overlay %s\n1 2 0:78 / / rw - ext4 /dev/sda rw\n" % options
+    monkeypatch.setattr(mounts, "seen", lambda _pid, word: mounts.parse(table, word))
+    device = os.makedev(0, 77)
+    assert mounts.layers(device) == [os.path.join("/c", layer) for layer in all_layers]
+    assert mounts.layers(device, image=True) == [os.path.join("/c", layer) for layer in image]
+    assert mounts.layers(os.makedev(0, 78)) == []
+    assert mounts.layers(os.makedev(0, 79)) == []

@@ -1,6 +1,7 @@
 """What `enable --all` prints, as a table and as JSON, and what `status` and the metrics have of it."""
 
 import json
+from dataclasses import replace
 
 import jsonschema
 
@@ -11,7 +12,7 @@ from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.io.regular import FileError
 from hugealign.machine import report
 from hugealign.machine.machine import MachineNow, Outcome
-from hugealign.machine.plan import COPIES, MachinePlan
+from hugealign.machine.plan import CONTAINER_STARTS, COPIES, HOOK, MachinePlan
 from hugealign.machine.state import Held, State
 from tests.documents import check
 from tests.support import ROOT, worded
@@ -46,6 +47,24 @@ def test_the_table_begins_with_the_sum_and_ends_with_what_is_left() -> None:
     every = report.lines(OUTCOME, 100 * MIB, every=True)
     assert [line for line in every if line.startswith("  /left/")][-1].startswith("  /left/13: ")
     assert not any("\x1b[31m" in line for line in every)
+
+
+def test_of_a_layer_only_the_beginning_is_shown() -> None:
+    name = f"/var/lib/containers/storage/overlay/{'0123456789abcdef' * 4}/diff/usr/bin/node"
+    short = "/var/lib/containers/storage/overlay/0123456789ab/diff/usr/bin/node"
+    one = replace(part(name, how=HOOK), when=CONTAINER_STARTS)
+    plan = MachinePlan((one,), (Diagnosis("policy.no-window", name, {}),))
+    outcome = Outcome(State(100), plan, (one,))
+    _, _, row, dropped, _, _, left = report.lines(outcome, 100 * MIB)
+    assert row.startswith(f"{short}  hook ")
+    assert row.endswith("when the container starts")
+    assert dropped == f"{short}: dropped"
+    assert left.startswith(f"  {short}: ")
+    (line, _) = report.status_lines(MachineNow(State(100, (Held(one, 100, 200),), 300), {}))
+    assert line.startswith(f"  {short}: hook, 1 window, 2.0 MiB, ")
+    document = json.loads(report.to_json(outcome, 100))
+    jsonschema.validate(document, _schema("machine/machine-plan-1.schema.json"))
+    assert (document["take"][0]["name"], document["take"][0]["how"]) == (name, "hook")
 
 
 def test_the_document_is_what_its_schema_says() -> None:

@@ -9,13 +9,17 @@ import pytest
 from hugealign.diagnosis.refusal import DiagnosedError
 from hugealign.io import resources
 from hugealign.machine import state
-from hugealign.machine.plan import COPIES
+from hugealign.machine.plan import COPIES, HOOK
 from hugealign.machine.state import Held, State
 from tests.unit.machine.test_plan import part
 
 STATE = State(
     100,
-    (Held(part("a"), 100, 200, ("1-2-3-4",)), Held(part("b.service", how=COPIES), 100, 150)),
+    (
+        Held(part("a"), 100, 200, ("1-2-3-4",)),
+        Held(part("b.service", how=COPIES), 100, 150),
+        Held(part("/c/diff/d", how=HOOK), 100, 150),
+    ),
     300,
     "policy.not-toml",
     {"policy.no-room": 3},
@@ -39,7 +43,8 @@ def test_what_is_written_is_read(place: Path) -> None:
     assert state.read() is None
     state.write(STATE)
     assert (state.read(), place.exists()) == (STATE, True)
-    assert (list(STATE.held[:1]), ["b.service"], 4 << 20) == (STATE.in_place(), STATE.services(), STATE.memory)
+    assert (list(STATE.held[:1]), ["b.service"], 6 << 20) == (STATE.in_place(), STATE.services(), STATE.memory)
+    assert STATE.hooked() == list(STATE.held[2:])
     state.remove()
     assert not place.parent.exists()
 

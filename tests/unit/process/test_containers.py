@@ -67,3 +67,45 @@ def test_a_bundle_that_is_gone(tmp_path: Path) -> None:
 def test_what_is_in_no_container() -> None:
     assert containers.missed(os.getpid()) is None
     assert containers.missed(1) is None
+
+
+@pytest.mark.parametrize("name", ["conmon", "containerd-shim-runc-v2"])
+@pytest.mark.parametrize(
+    ("configuration", "code"),
+    [
+        ({"process": {"user": {"uid": 1000}}}, ""),
+        ({"process": {"user": {"uid": 0}}, "root": {"readonly": True}}, ""),
+        ({"process": {"user": {"uid": 0}}, "root": {"readonly": False}}, "policy.container-root"),
+        ({"process": {"user": {"uid": "1000"}}, "root": {"readonly": 1}}, "policy.container-root"),
+        ({"process": {"user": [1000]}, "root": []}, "policy.container-root"),
+        ({"process": []}, "policy.container-root"),
+        ({"annotations": {"hugealign.text": "off"}, "process": {"user": {"uid": 1000}}}, "policy.container"),
+    ],
+)
+def test_why_the_machine_leaves_a_container(tmp_path: Path, name: str, configuration: object, code: str) -> None:
+    """An engine that reads hooks tells what the container may do; the other one reads none."""
+    bundle = tmp_path / "bundles" / "one"
+    bundle.mkdir(parents=True)
+    (bundle / "config.json").write_text(json.dumps(configuration))
+    with engine(tmp_path, name, bundle, *(("-b", str(bundle)) if name == "conmon" else ())) as pid:
+        left = containers._uncovered(pid)
+        assert (left.code if left else "") == (code if name == "conmon" else "policy.container")
+        assert containers.origin(pid) is None  # it has our root
+
+
+def test_a_process_that_calls_itself_an_engine(tmp_path: Path) -> None:
+    """In a container it can name any bundle, and has mounts of its own."""
+    if os.geteuid():
+        pytest.skip("root is needed to unshare mounts")
+    bundle = tmp_path / "bundles" / "one"
+    bundle.mkdir(parents=True)
+    (bundle / "config.json").write_text(json.dumps({"process": {"user": {"uid": 1000}}}))
+    (tmp_path / "conmon").write_text(ENGINE)
+    (tmp_path / "conmon").chmod(0o755)
+    words = ["unshare", "--mount", str(tmp_path / "conmon"), "-b", str(bundle)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as child:
+        assert child.stdout
+        left = containers._uncovered(int(child.stdout.readline()))
+        os.killpg(child.pid, 9)
+    assert left
+    assert left.code == "policy.container"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hugealign.process.groups import container, path, service
+from hugealign.process.groups import container, engine, of_user, path, service
 
 ID = "0123456789abcdef" * 4
 POD = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
@@ -62,3 +62,19 @@ def test_service(group: str, result: str) -> None:
 )
 def test_container(group: str, result: str) -> None:
     assert container(f"0::{group}\n") == result
+
+
+@pytest.mark.parametrize(
+    ("group", "result"),
+    [
+        (f"/system.slice/docker-{ID}.scope", "Docker"),
+        (f"/docker/{ID}", "Docker"),
+        (f"/kubepods.slice/cri-containerd-{ID}.scope", "containerd"),
+        (f"/machine.slice/libpod-{ID}.scope", ""),
+        ("/system.slice/docker.service", ""),
+    ],
+)
+def test_engines_without_hooks(group: str, result: str) -> None:
+    assert engine(f"0::{group}\n") == result
+    assert not of_user(f"0::{group}\n")
+    assert of_user(f"0::/user.slice/user-1000.slice{group}\n")

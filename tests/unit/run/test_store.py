@@ -254,6 +254,22 @@ def test_a_file_of_another_user(file: Path, place: Path) -> None:
 
 
 @apart
+def test_a_private_copy_is_fixed_once(file: Path, place: Path) -> None:
+    unaligned = program(file.with_name("unaligned"), at=0x1000)
+    with using(os.open(unaligned, os.O_RDONLY)) as fd:
+        made, copy = store.stage_privately(fd, str(place), fix=True)
+        os.close(copy)
+        patched = pytest.MonkeyPatch()
+        patched.setattr(copies, "Fixes", lambda: pytest.fail("fixed again"))
+        there, copy = store.stage_privately(fd, str(place), fix=True)
+        patched.undo()
+        with using(copy):
+            assert (made.state, there.state) == (store.MADE, store.THERE)
+            assert (made.windows, there.windows, there.fixed) == (1, 1, True)
+            assert f"{copies.identity(os.fstat(fd), fixed=True)}" in os.listdir(place)
+
+
+@apart
 def test_a_private_store(file: Path, place: Path) -> None:
     file.parent.chmod(0o700)
     with using(os.open(file, os.O_RDONLY)) as fd:

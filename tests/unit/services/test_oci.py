@@ -148,13 +148,6 @@ def test_programs_of_a_command(root: int, words: list[str], programs: list[str])
     assert list(oci._commands(root, wanted)) == programs
 
 
-def test_layers() -> None:
-    assert oci._named("rw,lowerdir=l/A:l/B,upperdir=u,workdir=w") == ["u", "l/A", "l/B"]
-    assert oci._named("ro,lowerdir=l/A") == ["l/A"]
-    assert oci._layers(os.stat("/proc").st_dev) == []
-    assert oci._layers(1 << 40) == []
-
-
 @pytest.mark.parametrize("size", [0, 1])
 def test_a_state_is_read_from_standard_input(size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "state").write_bytes(b"x" * size)
@@ -245,6 +238,67 @@ def test_programs_are_covered_by_the_copy_of_their_layer(file: Path, place: Path
     assert copies.identity((upper / "changed").stat(), fixed=False) in os.listdir(place)
     # By the words of a command, nothing is said of a program without windows.
     assert list(oci.bind(Container(os.getpid(), str(root), ("/small",)), str(place))) == []
+
+
+@apart
+def test_only_what_the_machine_has_chosen_is_covered(file: Path, place: Path) -> None:
+    """A file of the image in the state that was seen: none that the container has changed, linked or removed."""
+    lower, upper, work, root = (file.parent / name for name in ("lower", "upper", "work", "root"))
+    namespace._mount("none", str(file.parent), "tmpfs", 0, "mode=0755")
+    for directory in (lower / "bin", upper, work, root):
+        directory.mkdir(parents=True)
+    names = ("good", "changed", "linked", "removed", "newer")
+    for name in names:
+        program(lower / "bin" / name)
+    program(file.parent / "outside")
+    namespace._mount("overlay", str(root), "overlay", 0, f"lowerdir={lower},upperdir={upper},workdir={work}")
+    states = {
+        str(lower / "bin" / name): (copies.identity((lower / "bin" / name).stat(), fixed=False),) for name in names
+    }
+    program(lower / "bin/newer", size=2 * M)
+    with (root / "bin/changed").open("ab") as changed:
+        changed.write(b"x")
+    for name in ("linked", "removed"):
+        (root / "bin" / name).unlink()
+    (root / "bin/linked").symlink_to("good")
+    files = {**states, str(file.parent / "outside"): states[str(lower / "bin/good")]}
+    wanted = Container(os.getpid(), str(root))
+    for path, seen in files.items():
+        oci.prepare(path, seen, fix=False, place=str(place))
+    unchanged = {copies.identity((lower / "bin" / name).stat(), fixed=False) for name in names if name != "newer"}
+    assert {name for name in os.listdir(place) if copies.is_identity(name)} == unchanged
+    oci.forget([*files], str(place))
+    assert not place.exists()
+    found = {bound.path: bound for bound in oci.cover(wanted, files, str(place))}
+    assert {path: bound.windows for path, bound in found.items()} == {
+        "/bin/good": 1,
+        "/bin/changed": 0,
+        "/bin/linked": 0,
+        "/bin/removed": 0,
+        "/bin/newer": 0,
+    }
+    good = copies.identity((lower / "bin/good").stat(), fixed=False)
+    assert [name for name in os.listdir(place) if copies.is_identity(name)] == [good]
+    assert (root / "bin/good").stat().st_dev == place.stat().st_dev
+    assert list(oci.inodes((good,), str(place))) == [(root / "bin/good").stat().st_ino]
+    assert {code.code for bound in found.values() if (code := bound.diagnosis)} == {"file.unreadable"}  # it is removed
+
+
+@pytest.mark.parametrize(
+    ("change", "taken", "steady"),
+    [
+        ({"annotations": {}}, True, False),
+        ({"annotations": {"hugealign.text": "off"}}, False, False),
+        ({"annotations": {"hugealign.text": "auto"}}, False, False),
+        ({"annotations": {}, "root": {"path": "r", "readonly": True}}, True, True),
+        ({"annotations": {}, "process": {"user": {"uid": 7}}}, True, True),
+    ],
+)
+def test_a_container_that_requests_nothing(change: dict[str, Any], taken: bool, steady: bool, tmp_path: Path) -> None:
+    state = described(tmp_path, {"bundle": str(tmp_path), "pid": 7}, CONFIG | change)
+    silent = oci.container(state, silent=True)
+    assert (silent is not None) == taken
+    assert not silent or (silent.programs, silent.is_steady) == ((), steady)
 
 
 @apart

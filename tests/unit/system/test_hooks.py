@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,31 @@ def test_the_example_is_what_is_installed() -> None:
 @pytest.mark.parametrize("hook", [None, {}, {"args": ["oci-hook"]}, {"path": "/bin/other", "args": ["oci-hook"]}])
 def test_other_hooks_are_not_ours(hook: object) -> None:
     assert not hooks.is_ours(hook)
+
+
+@pytest.mark.parametrize(
+    ("state", "command", "started"),
+    [(True, True, True), (False, True, False), (True, False, False)],
+)
+def test_the_hook_for_all_containers_never_keeps_one_from_starting(
+    tmp_path: Path, state: bool, command: bool, started: bool
+) -> None:
+    """Nor does it start anything where hugealign is gone, or for users who may not see what it has chosen."""
+    program, known = tmp_path / "huge align", tmp_path / "machine.json"
+    if command:
+        program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/words\ncat >>{tmp_path}/words\nexit 3\n')
+        program.chmod(0o755)
+    if state:
+        known.touch()
+    document = json.loads(oci.machine_hook(str(program), str(known), fix=True))
+    assert (document["when"], document["stages"]) == ({"always": True}, ["createRuntime"])
+    hook = document["hook"]
+    done = subprocess.run(hook["args"], executable=hook["path"], input=b"state", check=False, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (tmp_path / "words").exists() == started
+    if started:
+        assert (tmp_path / "words").read_text() == "oci-hook\n--all\n--fix\nstate"
+    assert not hooks.is_ours(hook)  # it does not serve annotations
 
 
 def test_what_the_hook_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
