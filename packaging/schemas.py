@@ -38,9 +38,11 @@ REPORTS = (
     "ordering.diff.Difference",
     "ordering.drift.Report",
     "ordering.report.Report",
+    "machine.report.Report",
     "map.layout.Map",
     "pagecache.report.Report",
     "run.report.Report",
+    "services.enable.Report",
     "verification.compare.Comparison",
     "verification.result.Verification",
     "watch.adapt_report.Report",
@@ -85,8 +87,10 @@ def _record(kind: Any, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     for key, path, marks in parts(kind.JSON):
         of, description = _along(kind, path)
         if key == "*":
-            (record,) = (one for one in typing.get_args(of) if one is not NoneType)
-            properties |= _record(record, known)["properties"]
+            (record,) = (one for one in typing.get_args(of) or (of,) if one is not NoneType)
+            inner = _record(record, known)
+            properties |= inner["properties"]
+            required += [] if NoneType in typing.get_args(of) else inner["required"]
             continue
         form = _form(of if marks != "?" else of | None, known)
         values = {"enum": re.findall("`([^`]*)`", description) + [None] * ("anyOf" in form)}

@@ -1,7 +1,7 @@
 """Show what hugealign has changed, for people and as JSON.  Pure: returns text and documents."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from hugealign.changes.changes import Change, Undone
 from hugealign.diagnosis import render
@@ -9,6 +9,7 @@ from hugealign.diagnosis.documents import Failed, Failure
 from hugealign.diagnosis.values import Remedy
 from hugealign.io.units import format_size, printable
 from hugealign.machine import report as machine
+from hugealign.machine.machine import MachineNow
 from hugealign.records import Record
 
 
@@ -21,9 +22,9 @@ class ReportedChange(Record):
     JSON = "diagnosis=change.diagnosis time=change.time? copies=change.copies machine undone=undone.done failure"
 
     @property
-    def machine(self) -> Mapping[str, object] | None:
+    def machine(self) -> MachineNow | None:
         """What `hugealign enable --all` has made huge; None for other changes; since 1.1."""
-        return machine.status(self.change.machine) if self.change.machine else None
+        return self.change.machine
 
     @property
     def failure(self) -> Failure | None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def enable(args: argparse.Namespace) -> int:
     """Look, print the plan and carry it out, as *args* say; return the exit status."""
-    from hugealign.diagnosis import render
+    from hugealign.diagnosis import documents, render
     from hugealign.machine import hold, machine, machine_policy, report
 
     if args.units:
@@ -39,12 +39,12 @@ def enable(args: argparse.Namespace) -> int:
         if args.renew:
             machine.note_failure(error)
         if args.json:
-            print(report.to_json(None, bound, [("--all", error)]), end="")
+            print(documents.text(report.Report(bound, None, documents.failed([("--all", error)]))), end="")
         else:
             messages.failed("--all", error)
         return error.exit_status
     if args.json:
-        print(report.to_json(outcome, bound), end="")
+        print(documents.text(report.Report(bound, outcome)), end="")
     else:
         output.show(report.lines(outcome, bound, every=args.verbose))
     return 1 if outcome.failed else 0
@@ -63,8 +63,9 @@ def _policy(args: argparse.Namespace, policy: "Policy") -> "tuple[Policy, list[s
 
 def disable(args: argparse.Namespace) -> int:
     """Undo all that `enable --all` did, and return the exit status."""
+    from hugealign.diagnosis import documents
     from hugealign.machine import machine
-    from hugealign.services import enable as services
+    from hugealign.services.enable import Changed, Report
 
     if args.units:
         raise UsageError("--all is the whole machine: leave UNIT out")
@@ -72,12 +73,12 @@ def disable(args: argparse.Namespace) -> int:
         removed = machine.disable_all()
     except HugealignError as error:
         if args.json:
-            print(services.to_json({}, [("--all", error)]), end="")
+            print(documents.text(Report((), documents.failed([("--all", error)]))), end="")
         else:
             messages.failed("--all", error)
         return error.exit_status
     if args.json:
-        print(services.to_json(dict.fromkeys(removed, ()), ()), end="")
+        print(documents.text(Report([Changed(name, ()) for name in removed], ())), end="")
     else:
         output.show([f"removed {printable(name)}" for name in removed])
     return 0

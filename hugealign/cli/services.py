@@ -39,7 +39,9 @@ def each(args: argparse.Namespace, work: "Callable[[str], tuple[list[str], list[
         if not args.json:
             print(*lines, sep="\n")
     if args.json:
-        from hugealign.services import enable
+        from hugealign.diagnosis import documents
+        from hugealign.services.enable import Changed, Report
 
-        print(enable.to_json(done, errors), end="")
+        changed = [Changed(unit, files) for unit, files in done.items()]
+        print(documents.text(Report(changed, documents.failed(errors))), end="")
     return max((error.exit_status for _, error in errors), default=0)

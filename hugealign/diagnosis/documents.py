@@ -75,17 +75,6 @@ def failed(errors: Iterable[tuple[str, Exception]]) -> tuple[Failed, ...]:
     return tuple(Failed(target, Failure(target, error)) for target, error in errors)
 
 
-def errors(failed: Iterable[tuple[str, Exception]]) -> list[dict[str, Any]]:
-    """Return the entries of what *failed*: targets, as the user named them, with the error of each."""
-    return [{"target": printable(target), **failure(target, error)} for target, error in failed]
-
-
-def failure(path: str, error: Exception) -> dict[str, Any]:
-    """Return an *error* about the file at *path*: a diagnosis, or else a message."""
-    document: dict[str, Any] = _plain(Failure(path, error), printable)
-    return document
-
-
 def _plain(value: Any, names: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return names(value)

@@ -46,11 +46,30 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldNow:
+    """A part in force now."""
+
+    held: Held
+    windows_huge: int | None
+    """How many windows are huge; null unless it is so in place."""
+
+    JSON = "*=held windows_huge"
+
+
+@dataclass(frozen=True, slots=True)
 class MachineNow:
-    """The *state* of the machine, and how many windows are *huge* now, by the name of each part that is so in place."""
+    """What is in force on the machine now."""
 
     state: State
     huge: Mapping[str, int]
+    """How many windows are huge, by the name of each part that is so in place."""
+
+    JSON = "since=state.since looked=state.looked? failure=state.failure? held left=state.left"
+
+    @property
+    def held(self) -> "tuple[HeldNow, ...]":
+        """All parts."""
+        return tuple(HeldNow(one, self.huge.get(one.part.name)) for one in self.state.held)
 
 
 def in_force() -> MachineNow | None:

@@ -18,23 +18,26 @@ _MATTERS = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the machine: the file or the service *name*, from *files*, made huge as *how* says, from *when* on.
-
-    A file of a container is one in a layer of its image, by its path on the machine.
-
-    Its *windows* take *memory* bytes.  Its programs use *share* of one processor, and huge text saves
-    *saving* of that by page faults, and *most* with page walks; 1 if that is not known.
-    """
+    """A part of the machine: a file, or a service with its files."""
 
     name: str
+    """The service, or the path of the file; of a container, in a layer of its image."""
     how: str
+    """One of `in-place`, `copies` or `hook`."""
     files: tuple[str, ...]
     windows: int
     memory: int
     share: float
+    """Of one processor, that its programs use."""
     saving: Saving
+    """The share of that which huge text saves by page faults, by the model."""
     when: str = NOW
+    """One of `now`, `restart`, `container` or `boot`: from the next start on, a restart of the service, the next start
+    of the container, a boot."""
     most: float = 1.0
+    """The most that it can save with page walks; 1 if that is not known."""
+
+    JSON = "name how files windows memory share saving most when"
 
     @property
     def saved(self) -> float:

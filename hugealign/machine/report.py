@@ -2,11 +2,11 @@
 
 import re
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from hugealign.diagnosis import catalogue, documents, render
+from hugealign.diagnosis import catalogue, render
+from hugealign.diagnosis.documents import Failed
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.io.units import counted, format_size, printable
 from hugealign.machine.machine import MachineNow, Outcome
@@ -14,7 +14,6 @@ from hugealign.machine.plan import BOOT, CONTAINER_STARTS, COPIES, HOOK, IN_PLAC
 from hugealign.machine.state import Held
 from hugealign.system.saving import Saving
 
-SCHEMA = "hugealign.machine-plan/1"
 _HOW = {IN_PLACE: "in place", COPIES: "copies", HOOK: "hook"}
 _WHEN = {
     NOW: "at the next start",
@@ -26,6 +25,44 @@ _WHEN = {
 _LAYER = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")
 _HEAD = ("WHAT", "HOW", "WINDOWS", "MEMORY", "CPU", "SAVES", "FROM")
 _LEFT_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `hugealign enable --all` made huge, or would; times are in seconds since 1970, shares parts of 1."""
+
+    max: int
+    """The most memory for all parts."""
+    outcome: Outcome | None
+    errors: Sequence[Failed] = ()
+
+    SCHEMA = "hugealign.machine-plan/1"
+    JSON = "max held take dropped left failed errors"
+
+    @property
+    def held(self) -> Sequence[Held]:
+        """What is in force; with --dry-run, what stays so."""
+        return self.outcome.state.held if self.outcome else ()
+
+    @property
+    def take(self) -> Sequence[Part]:
+        """What is new, or would be."""
+        return self.outcome.plan.take if self.outcome else ()
+
+    @property
+    def dropped(self) -> Sequence[str]:
+        """What is no longer in force."""
+        return [part.name for part in self.outcome.dropped] if self.outcome else ()
+
+    @property
+    def left(self) -> Sequence[Diagnosis]:
+        """Why other text in use stays as it is."""
+        return self.outcome.plan.left if self.outcome else ()
+
+    @property
+    def failed(self) -> Sequence[Diagnosis]:
+        """Why parts could not be made huge."""
+        return self.outcome.failed if self.outcome else ()
 
 
 def lines(outcome: Outcome, bound: int, *, every: bool = False) -> list[str]:
@@ -105,54 +142,5 @@ def _windows(part: Part, there: MachineNow) -> str:
     return f"{there.huge[part.name]} of {windows} huge" if part.name in there.huge else windows
 
 
-def status(there: MachineNow) -> dict[str, Any]:
-    """Return the JSON form of what is in force."""
-    state = there.state
-    return {
-        "since": state.since,
-        "looked": state.looked or None,
-        "failure": state.failure or None,
-        "held": [{**held(one), "windows_huge": there.huge.get(one.part.name)} for one in state.held],
-        "left": dict(state.left),
-    }
-
-
 def _day(seconds: int) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(seconds))
-
-
-def to_json(outcome: Outcome | None, bound: int, errors: Sequence[tuple[str, Exception]] = ()) -> str:
-    """Return the JSON document that machine-plan-1.schema.json beside this file describes."""
-    body: dict[str, Any] = {
-        "max": bound,
-        "held": [] if outcome is None else list(map(held, outcome.state.held)),
-        "take": [] if outcome is None else list(map(_part, outcome.plan.take)),
-        "dropped": [] if outcome is None else [printable(part.name) for part in outcome.dropped],
-        "left": [] if outcome is None else _documents(outcome.plan.left),
-        "failed": [] if outcome is None else _documents(outcome.failed),
-        "errors": documents.errors(errors),
-    }
-    return documents.to_json(SCHEMA, body)
-
-
-def _documents(diagnoses: Iterable[Diagnosis]) -> list[dict[str, Any] | None]:
-    return [render.document(diagnosis) for diagnosis in diagnoses]
-
-
-def held(one: Held) -> dict[str, Any]:
-    """Return the JSON form of a part that is in force."""
-    return {**_part(one.part), "since": one.since, "used": one.used}
-
-
-def _part(part: Part) -> dict[str, Any]:
-    return {
-        "name": printable(part.name),
-        "how": part.how,
-        "files": [printable(path) for path in part.files],
-        "windows": part.windows,
-        "memory": part.memory,
-        "share": part.share,
-        "saving": asdict(part.saving),
-        "most": part.most,
-        "when": part.when,
-    }

@@ -23,31 +23,34 @@ _MOST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A *part* in force since *since*; its programs were last seen in use at *used* (seconds since 1970).
-
-    *identities* tell the states of its files: a device, an inode, a size and a time of change for each.
-    """
+    """A part in force."""
 
     part: Part
     since: int
+    """In seconds since 1970."""
     used: int
+    """When its programs were last seen in use."""
     identities: tuple[str, ...] = ()
+    """The states of its files: a device, an inode, a size and a time of change for each."""
+
+    JSON = "*=part since used"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All parts in force, *since* when the machine is enabled, and how the last *look* at it ended.
-
-    *failure* is the code of the diagnosis that ended the last look, empty if it did what it should; *left* counts what
-    it left as it was, by code.  *made* are directories that were made for the hook, the outermost first.
-    """
+    """All parts in force, and how the last look at the machine ended."""
 
     since: int
+    """When the machine was enabled, in seconds since 1970."""
     held: tuple[Held, ...] = ()
     looked: int = 0
+    """When it was last looked at; 0 before that."""
     failure: str = ""
+    """The code of the diagnosis that ended the last look, empty if it did what it should."""
     left: Mapping[str, int] = field(default_factory=dict)
+    """How many the last look left as they were, by the code of the reason."""
     made: tuple[str, ...] = ()
+    """Directories that were made for the hook, the outermost first."""
 
     @property
     def memory(self) -> int:

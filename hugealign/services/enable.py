@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hugealign.diagnosis import documents
+from hugealign.diagnosis.documents import Failed
 from hugealign.diagnosis.refusal import DiagnosedError, RefusalError, diagnosed, error_name
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError
@@ -14,7 +14,6 @@ from hugealign.io import replacing, resources
 from hugealign.io.descriptors import using
 from hugealign.io.regular import opened
 from hugealign.io.resources import PACKAGE
-from hugealign.io.units import printable
 from hugealign.pagecache import measure, warming
 from hugealign.pagecache.warm import CachedText, warm
 from hugealign.run import copies, store, tunable
@@ -25,7 +24,6 @@ from hugealign.services.programs import Service
 from hugealign.services.view import View
 from hugealign.system import kernel
 
-SCHEMA = "hugealign.enable/1"
 _MODE = 0o644  # of units
 _MOST_WATCHED = 8  # paths; systemd takes an instance of inotify for each, and root has 128 of these by default
 _MANY = 3  # files of a directory, which is watched instead of them
@@ -69,6 +67,31 @@ class Renewed:
     staged: Sequence[str]
     warmed: Sequence[str]
     failed: Sequence[Diagnosis]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A service whose files changed."""
+
+    unit: str
+    """The service, as given."""
+    files: Sequence[str]
+    """That were written or, with --dry-run, would be; of disable: that were removed."""
+
+    JSON = "unit files"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `hugealign enable` or `disable` did.  Names are escaped as in the text output."""
+
+    units: Sequence[Changed]
+    """Which take effect when they are restarted."""
+    errors: Sequence[Failed]
+    """Units that stay as they are."""
+
+    SCHEMA = "hugealign.enable/1"
+    JSON = "units errors"
 
 
 def plan(unit: str, options: EnableOptions, fixes: copies.Fixes | None = None) -> Enabled:
@@ -287,12 +310,6 @@ def disable(unit: str) -> list[str]:
     with contextlib.suppress(HugealignError):  # at worst, its copies stay in memory until the system is shut down
         store.release(dropins.owner(services.full_name(unit)))
     return paths
-
-
-def to_json(units: Mapping[str, Sequence[str]], errors: Sequence[tuple[str, HugealignError]]) -> str:
-    """Return the JSON document that enable-1.schema.json beside this file describes: *units* with their files."""
-    changed = [{"unit": printable(unit), "files": list(map(printable, files))} for unit, files in units.items()]
-    return documents.to_json(SCHEMA, {"units": changed, "errors": documents.errors(errors)})
 
 
 def _watched(names: Sequence[str]) -> list[str]:

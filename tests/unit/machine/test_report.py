@@ -62,7 +62,7 @@ def test_of_a_layer_only_the_beginning_is_shown() -> None:
     assert left.startswith(f"  {short}: ")
     (line, _) = report.status_lines(MachineNow(State(100, (Held(one, 100, 200),), 300), {}))
     assert line.startswith(f"  {short}: hook, 1 window, 2.0 MiB, ")
-    document = json.loads(report.to_json(outcome, 100))
+    document = json.loads(documents.text(report.Report(100, outcome)))
     jsonschema.validate(document, _schema("machine/machine-plan-1.schema.json"))
     assert (document["take"][0]["name"], document["take"][0]["how"]) == (name, "hook")
 
@@ -70,11 +70,11 @@ def test_of_a_layer_only_the_beginning_is_shown() -> None:
 def test_the_document_is_what_its_schema_says() -> None:
     schema = _schema("machine/machine-plan-1.schema.json")
     for text in (
-        report.to_json(OUTCOME, 100),
-        report.to_json(None, 0, [("--all", FileError("gone"))]),
+        documents.text(report.Report(100, OUTCOME)),
+        documents.text(report.Report(0, None, documents.failed([("--all", FileError("gone"))]))),
     ):
         jsonschema.validate(json.loads(text), schema, cls=jsonschema.Draft202012Validator)
-    document = json.loads(report.to_json(OUTCOME, 100))
+    document = json.loads(documents.text(report.Report(100, OUTCOME)))
     assert (document["held"][0]["name"], document["held"][0]["used"], document["dropped"]) == ("old", 200, ["gone"])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.diagnosis import documents
 from hugealign.diagnosis.refusal import DiagnosedError
 from hugealign.diagnosis.values import Diagnosis, Remedy
 from hugealign.errors import HugealignError, UsageError
@@ -433,7 +434,8 @@ def test_the_command_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_document() -> None:
-    document = json.loads(enable.to_json({"a\n.service": ["/x", "/y"]}, [("b", UsageError("no"))]))
+    made = enable.Report([enable.Changed("a\n.service", ["/x", "/y"])], documents.failed([("b", UsageError("no"))]))
+    document = json.loads(documents.text(made))
     assert document["units"] == [{"unit": "a\\n.service", "files": ["/x", "/y"]}]
     assert len(document["errors"]) == 1
 
