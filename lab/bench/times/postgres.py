@@ -100,7 +100,7 @@ def runs(directory: Path) -> tuple[Run, Run, Run]:
     (directory / "timed").mkdir(exist_ok=True)
     for path in (directory, directory / "timed"):
         path.chmod(0o777)  # what an instrumented server writes at its end
-    jobs = {"train": _train(2000), "test": _test(120), "once": _test(10)}
+    jobs = {"train": _train(10_000), "test": _test(250), "once": _test(10)}
     if os.geteuid():
         front = ()
     for name, lines in {"fill": iter(_FILL), **jobs}.items():
