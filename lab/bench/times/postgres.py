@@ -10,15 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.bench.sources import sources
+from lab.bench.times import makefiles
 from lab.bench.times.builds import Run
 
 _PACKAGE = "postgresql-15"
 _WITHOUT = ("--without-readline", "--without-icu", "--without-zlib", "--disable-thread-safety")
-_LOGGING = """\
-#!/bin/sh
-echo "$PWD $*" >>{log}
-exec clang-19 "$@"
-"""
 _FILL = (
     "create table account (id int primary key, branch int, balance int, filler char(84))",
     "create table branch (id int primary key, name text, tags jsonb)",
@@ -31,40 +27,21 @@ _FILL = (
 def units(directory: Path) -> tuple[list[Path], tuple[str, ...], tuple[str, ...]]:
     """Return the sources of the server, fetched and built once, and the flags and libraries that they need.
 
-    What its Makefiles compile is seen by a compiler that writes its words down.  Each source is a file that includes
-    one of PostgreSQL's, since some of these have the same name.
+    Each source is a file that includes one of PostgreSQL's, since some of these have the same name.
     """
     sources(directory, [_PACKAGE])
-    tree, log = directory / _PACKAGE / "tree", directory / "compiled"
-    if not (directory / "installed" / "bin" / "postgres").exists():
-        log.unlink(missing_ok=True)
-        (directory / "cc").write_text(_LOGGING.format(log=log), encoding="ascii")
-        (directory / "cc").chmod(0o755)
-        options = (f"CC={directory}/cc", f"--prefix={directory}/installed", *_WITHOUT)
-        subprocess.run(["./configure", *options], cwd=tree, check=True, capture_output=True)
-        for target in ("all", "install"):
-            subprocess.run(["make", "-j", str(os.cpu_count()), target], cwd=tree, check=True, capture_output=True)
-    made: dict[Path, tuple[Path, list[str]]] = {}
-    link: list[str] = []
-    for line in log.read_text().splitlines():
-        place, *words = line.split()
-        if "-c" in words and "-o" in words and words[-1].endswith(".c"):
-            made[Path(place, words[words.index("-o") + 1]).resolve()] = Path(place, words[-1]).resolve(), words
-        elif words[-1] == "postgres" and "-o" in words:
-            link = [place, *words]
-    place, *words = link
-    objects = [Path(place, word).resolve() for word in words if word.endswith(".o")]
+    tree = directory / _PACKAGE / "tree"
+    makefiles.build(directory, tree, (f"--prefix={directory}/installed", *_WITHOUT), ("all", "install"))
+    found = makefiles.linked(directory, "postgres")
     beside = directory / "units"
     beside.mkdir(exist_ok=True)
     files = []
-    for path in objects:
-        source = made[path][0]
+    for source in found.sources:
         files.append(beside / str(source.relative_to(tree / "src")).replace("/", "-"))
         files[-1].write_text(f'#include "{source}"\n')
-    flags = [word for word in made[objects[0]][1] if word.startswith(("-D", "-f"))]
-    archives = [str(Path(place, word).resolve()) for word in words if word.endswith(".a")]
-    libraries = [word for word in words if word.startswith("-l")]
-    return files, (*flags, f"-I{tree}/src/include"), ("-Wl,--export-dynamic", *archives, *libraries)
+    flags = [word for word in found.words[0] if word.startswith(("-D", "-f"))]
+    libraries = [word for word in found.link if word.startswith("-l") or word.endswith(".a")]
+    return files, (*flags, f"-I{tree}/src/include"), ("-Wl,--export-dynamic", *libraries)
 
 
 def _train(times: int) -> Iterator[str]:

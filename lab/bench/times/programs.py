@@ -1,9 +1,7 @@
 """The programs whose builds are timed, with the run that all learn from and the one that judges."""
 
 import os
-import shlex
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from lab.bench.peers import programs
 from lab.bench.peers.heldout import RUST, script_units, sqlite_units
 from lab.bench.peers.program import WORK
 from lab.bench.sources import sources
-from lab.bench.times import postgres
+from lab.bench.times import makefiles, postgres
 from lab.bench.times.builds import Run, Sources
 
 _HERE = Path(__file__).parent
@@ -65,17 +63,12 @@ def _ruby_units(directory: Path) -> tuple[list[Path], tuple[str, ...], tuple[str
     """Return the sources of miniruby, fetched and built once, and the flags and libraries that they need."""
     sources(directory, ["ruby3.1"])
     tree = directory / "ruby3.1" / "tree"
-    if not (tree / "miniruby").exists():
-        words = ("CC=clang-19", "--disable-install-doc", "--disable-yjit", "--disable-shared", "--without-gmp")
-        subprocess.run(["./configure", *words], cwd=tree, check=True, capture_output=True)
-        subprocess.run(["make", "-j", str(os.cpu_count()), "miniruby"], cwd=tree, check=True, capture_output=True)
-    shown = ("make", "-n", "-B", "V=1", "miniruby")
-    commands = subprocess.run(shown, cwd=tree, check=True, capture_output=True, text=True).stdout
-    lines = [shlex.split(line) for line in commands.splitlines() if " -c " in line and "clang-19" in line]
-    files = [tree / word for words in lines for word in words if word.endswith((".c", ".S"))]
-    flags = [word for word in lines[0] if word.startswith(("-D", "-I", "-f", "-std"))]
+    without = ("--disable-install-doc", "--disable-yjit", "--disable-shared", "--without-gmp")
+    makefiles.build(directory, tree, without, ("miniruby",))
+    found = makefiles.linked(directory, "miniruby")
+    flags = [word for word in found.words[0] if word.startswith(("-D", "-I", "-f", "-std"))]
     places = [f"-I{tree / word[2:]}" if word.startswith("-I") else word for word in flags]
-    return files, tuple(places), ("-lm", "-lz", "-lpthread", "-lcrypt", "-lrt", "-ldl")
+    return found.sources, tuple(places), tuple(word for word in found.link if word.startswith("-l"))
 
 
 def _postgres() -> Sources:
