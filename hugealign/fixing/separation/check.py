@@ -281,8 +281,10 @@ def _check_symbols(old: _File, new: _File, tables: tuple[Section, Section], step
         for first, was, now in zip(x[0::3], x[1::3], y[1::3], strict=True):
             section, of_thread = first >> 48, first >> 32 & 15 == elf.STT_TLS
             if was == now:
-                still = not was or of_thread or not moved.get(section)
-                if not still and (section or step(was) != was) and bounds[section][0] <= was <= bounds[section][1]:
+                # Without a section, it is the address of an entry in the procedure linkage table.
+                low, high = bounds.get(section, (1, 0)) if section else (was, was)
+                moves = low <= was <= high and (moved[section] if section else step.distance(was))
+                if moves and not of_thread:
                     _fail("symbol", was)
             elif of_thread or (now - was != moved.get(section, step(was) - was) and now != step(was)):
                 _fail("symbol", was)

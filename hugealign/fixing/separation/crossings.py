@@ -51,7 +51,7 @@ _BEHIND = 4  # bytes at most of an instruction behind its distance: an immediate
 #: How far before the first address, in bytes, an instruction may point and then add something.
 _BEFORE_IMAGE = 1 << 16
 #: How far from the beginning of a table of distances one may be, in bytes.
-_TABLE = 1 << 14
+_TABLE_LIMIT = 1 << 14
 #: REX.W, MOV with an immediate operand of eight bytes, whose last four have been read: in the large code model, a
 #: distance from the global offset table.
 _MOVABS = re.compile(rb"\xff\xff\xff\xff(?<=[\x48\x49][\xb8-\xbf]........)", re.DOTALL)
@@ -224,7 +224,7 @@ class _Search:
             is_code = bool(section.sh_flags & SHF_EXECINSTR)
             # An instruction's distance counts from its end.
             low, high = min(named)[0] - x86.LONGEST, max(end for _, end in named)
-            for place, target in leading(self._fd, section, low, min(high + _TABLE, self._start), 0):
+            for place, target in leading(self._fd, section, low, min(high + _TABLE_LIMIT, self._start), 0):
                 if any(begin - x86.LONGEST <= target < end for begin, end in named):
                     # Code of aarch64 is not decoded, but aligned.
                     if not is_code or (not self._is_harmless(place) if self._proof else place % 4 == 0):

@@ -38,7 +38,7 @@ SECTIONS = [
     (".dynamic", 6, WRITTEN, DYNAMIC, 0x200),
     (".data", 1, WRITTEN, DATA, 0x400),
     (".bss", 8, WRITTEN, 0x3800, 0x800),
-    (".symtab", 2, 0, TABLE, 9 * 24),
+    (".symtab", 2, 0, TABLE, 10 * 24),
     (".comment", 1, 0, 0x4100, 0x20),
     (".overlay", 1, 4, 0x480, 0x20),  # code, but not loaded
     (".shstrtab", 3, 0, NAMES, 0x80),
@@ -72,6 +72,7 @@ class File:
         self.put(DATA + 0x103, struct.pack("<Q", a(0x1040)))  # a word that is not aligned
         self.put(DATA + 0x10B, struct.pack("<Q", a(0x1048)))
         self.put(DATA + 0x200, struct.pack("<QQ", a(0x1050), 0x1050))  # an address, and a number
+        self.put(DATA + 0x210, struct.pack("<Q", 0x100))  # in front of what moves
         self.put(DATA + 0x3F8, struct.pack("<Q", a(0x1060)))
         values = {
             (1, 1), (4, a(0x490)), (5, a(SYMBOLS)), (6, a(SYMBOLS)), (7, a(RELA)), (8, 120), (9, 24),
@@ -104,7 +105,8 @@ class File:
             self.data[64 + 56 * number : 120 + 56 * number] = header
         table = [
             (1, 0x12, 5, a(START + 8)), (2, 0x11, 9, a(DATA)), (3, 0x11, 9, a(0x3800)), (4, 0, 0xFFF1, 0x1010),
-            (5, 6, 7, 8), (6, 0, 0, 0), (7, 3, 5, a(START)), (8, 0, 1, a(0x480)), (9, 0, 10, a(0x4000)),
+            (5, 6, 7, 0x3008), (6, 0, 0, 0), (7, 3, 5, a(START)), (8, 0, 1, a(0x480)), (9, 0, 10, a(0x4000)),
+            (10, 0x12, 0, a(0x1020)),  # of another file, with the address of its entry here
         ]  # fmt: skip
         self.at(TABLE + a.delta, b"".join(struct.pack("<IBxHQQ", n, i, s, v, 4) for n, i, s, v in table))
         self.at(0x4100 + a.delta, b"who made this")
@@ -204,7 +206,7 @@ def words(file: File) -> dict[str, list[tuple[str, int, int]]]:
     ]
     symbols = [
         (f"{number} {field}", TABLE + file.step.delta + 24 * number + at, size)
-        for number in range(9)
+        for number in range(10)
         for field, at, size in (("name", 0, 4), ("kind", 4, 1), ("value", 8, 8), ("size", 16, 8))
     ]
     step, data = file.step, (0x1F7, 0x3F7, 0x150, 0x20B)
@@ -237,6 +239,23 @@ def test_each_word(new: File, part: str) -> None:
             new.data[:] = before
 
 
+def test_a_number_that_moved(new: File) -> None:
+    """It would be an address in front of what moves."""
+    new.add(new.step(DATA + 0x210), DELTA)
+    assert refused(new) == "data"
+
+
+@pytest.mark.parametrize("part", ["code", "data"])
+def test_each_word_in_pieces(new: File, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hugealign.fixing.separation.check._PIECE", 64)
+    assert refused(new) == ""
+    for name, where, size in words(new)[part]:
+        before = bytes(new.data)
+        new.add(where, 1, size)
+        assert refused(new) == part, name
+        new.data[:] = before
+
+
 @pytest.mark.parametrize(
     ("part", "change"),
     [
@@ -263,7 +282,7 @@ def test_what_has_not_moved(new: File) -> None:
             new.data[:] = before
             moved += 1
     assert moved == (16 if new.step.room else 10)
-    for number in (0, 1, 2, 6, 8):  # symbols
+    for number in (0, 1, 2, 6, 8, 9):  # symbols
         there, before = TABLE + DELTA + 24 * number + 8, bytes(new.data)
         new.at(there, bytes(old.data[there - DELTA : there - DELTA + 8]))
         assert refused(new) == "symbol", number

@@ -50,9 +50,9 @@ def refusal(
     data[NAMES + 0x400 : NAMES + 0x400 + len(comment)] = comment
     sections = (
         Section("", 0, 0, 0, 0, 0),
-        Section(".note", 7, ALLOC, NOTE, NOTE, len(contents.get("note", bytes(16))), sh_addralign=4),
-        Section(".interp", 1, ALLOC, name, name, 16),
         Section(".gnu.hash", 1, ALLOC, 0x500, 0x500, 0x40),  # which nothing can name
+        Section(".interp", 1, ALLOC, name, name, 16),
+        Section(".note", 7, ALLOC, NOTE, NOTE, len(contents.get("note", bytes(16))), sh_addralign=4),
         Section(".text", 1, CODE, start, start, len(contents.get("text", bytes(16)))),
         Section(".rodata", 1, ALLOC, CONSTANTS, CONSTANTS, 0x1000, sh_addralign=8),
         Section(".eh_frame", 1, ALLOC, UNWIND, UNWIND, 0x100),
@@ -182,6 +182,8 @@ def test_words_of_data(at: int, target: int, refused: bool) -> None:
         ((0x10, 0x20, 0x30, 0x40, 0x50, 0xE0 - CONSTANTS), True),
         ((0x10, 0x20, 0x30, NOTE - CONSTANTS), True),
         ((0x10, 0x200 - CONSTANTS), False),  # nothing can name that
+        ((0x10, NOTE + 16 - CONSTANTS), True),
+        ((0x10, NOTE + 17 - CONSTANTS), False),
         ((0x7FFFFFFF, NOTE + 17 + 4 - CONSTANTS), False),  # a word before it that leads nowhere
         ((0x10, -CONSTANTS - 0x40), False),
         ((0x2FFF, NAME + 16 - CONSTANTS), True),
@@ -199,6 +201,25 @@ def test_a_table_within_a_section() -> None:
     begin = CONSTANTS + 12
     constants = b"\xff\xff\xff\x7f" * 3 + struct.pack("<2i", 0x10, NOTE + 16 - begin) + b"\xff\xff\xff\x7f"
     assert refusal(constants=constants) == (MAYBE, begin + 4, NOTE + 16 + 4)
+
+
+def test_how_far_a_table_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crossings, "_TABLE_LIMIT", 8)
+    for before, refused in ((2, True), (3, False)):
+        words = (*[0x10] * before, NAME + 16 - CONSTANTS)
+        constants = struct.pack(f"<{len(words)}i", *words) + b"\xff\xff\xff\x7f"
+        place = CONSTANTS + 4 * before
+        assert refusal(constants=constants) == ((MAYBE, place, words[-1] + place) if refused else "")
+
+
+def test_where_the_byte_before_is_not_proven() -> None:
+    """A branch passes over what could be the beginning of an instruction; four proven bytes follow."""
+    place = TEXT + 0x50
+    operand = distance(0xC, place + 4)
+    assert operand[0] == 0xB8  # MOV
+    text = (b"\xeb\x01\x05" + operand + b"\x00\xc3").rjust(0x50 + 6, b"\x90")
+    assert text[0x50:0x54] == operand
+    assert refusal(text=text) == (MAYBE, place, 0xC)
 
 
 def test_an_operand_at_the_end_of_a_jump() -> None:
