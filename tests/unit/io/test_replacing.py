@@ -188,6 +188,21 @@ def test_a_file_is_written_beside(tmp_path: Path) -> None:
     assert (path.read_text(), os.listdir(tmp_path)) == ("after", ["a"])
 
 
+@pytest.mark.parametrize("turned", [True, False])
+def test_a_new_file_beside_takes_nothing_of_a_link(turned: bool, tmp_path: Path) -> None:
+    """One that takes the name meanwhile leads to a file of another mode."""
+    path, other = tmp_path / "a", tmp_path / "b"
+    other.touch(0o600)
+    before = os.umask(0)
+    try:
+        with replacing.beside(str(path)):
+            if turned:
+                path.symlink_to(other)
+    finally:
+        os.umask(before)
+    assert (mode(path), path.is_symlink(), mode(other)) == (0o666, False, 0o600)
+
+
 def test_what_is_created_is_not_put_in_the_place_of_a_directory(file: Path, tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     with using(os.open(file, os.O_RDONLY)) as source:
