@@ -24,13 +24,14 @@ _NOTE, _HMAC, _HMAC_SIZE = ".note.fdo.integrity", ".rodata1", 32
 _APPENDED = b"~Module signature appended~\n"  # include/linux/module_signature.h
 #: How names of digests and signatures end: NAME.sha256, .NAME.hmac, and NSS's NAME.chk, there without ".so".
 _ENDING = re.compile(
-    r"\.(?:chk|hmac|(?:sha|sm|b|blake)-?\d+[a-z]*|md5(?:sums?)?|digest|checksums?|cksum|crc(?:32)?"
-    r"|sign?|signature|asc|gpg|pgp|p7[bms]|minisig|cosign|sigstore)(?:\.(?:txt|jsonl?|asc|sig))?\Z",
+    r"\.(?:chk|hmac|(?:sha|sm|b|blake|rmd|ripemd|xxh)-?\d+[a-z]*|md5(?:sums?)?|digest|checksums?|cksum|crc(?:32)?"
+    r"|sums?|sign?|signature|asc|gpg|pgp|p7[bms]|minisig|cosign|sigstore)(?:\.(?:txt|jsonl?|asc|sig))?\Z",
     re.IGNORECASE,
 )
-#: Names of lists: SHA256SUMS, SHASUMS256.txt, checksums.txt and the like; GnuTLS has one for all its libraries.
+#: Names of lists: SHA256SUMS, SHASUMS256.txt, checksums.txt and the like; GnuTLS has one for all its libraries.  Files
+#: with the name of a digest may also be lists.
 _LIST = re.compile(
-    r"(?:sha|md|b|blake)-?\d*[-_]?sums?\d*(?:\.txt)?\Z|check-?sums?(?:\.txt)?\Z|digests?(?:\.txt)?\Z|\..*\.hmac\Z",
+    r"(?:(?:sha|md|b|blake)-?(?:\d*[-_]?sums?\d*|\d+)|check-?sums?|digests?|hash(?:es)?)(?:\.txt)?\Z|\..*\.hmac\Z",
     re.IGNORECASE,
 )
 #: Their entries: a digest and a name, a name in parentheses and a digest (BSD), or a name in brackets (GnuTLS).
@@ -110,7 +111,8 @@ def _in_directory(directory: str, changed: int) -> tuple[dict[str, str], dict[st
     # Of NSS, the name of the digest itself is known.
     digests = {of: name for name in names if (end := _ENDING.sub("", name)) != name for of in (end.lstrip("."), name)}
     listed = {}
-    for name in sorted(filter(_LIST.match, names))[:_LISTS_LIMIT]:
+    lists = [*sorted(filter(_LIST.match, names)), *sorted(filter(_ENDING.search, names))]
+    for name in lists[:_LISTS_LIMIT]:
         for entry in _ENTRY.finditer(_text(os.path.join(directory, name))):
             listed[os.fsdecode(entry[entry.lastindex or 0].strip())] = name
     return digests, listed

@@ -51,6 +51,12 @@ def appended(file: Path) -> None:
     file.write_bytes(file.read_bytes() + b"PKCS7" + bytes(12) + b"~Module signature appended~\n")
 
 
+def among_many(file: Path) -> None:
+    for number in range(99):
+        beside(f"{number}.sha256")(file)
+    beside("md5sum", f"{HMAC}  {NAME}\n")(file)
+
+
 #: What checks a file, and the fact that says so: the end of its path, or something else.
 CHECKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "NSS": (beside("libbulk.so.1.2.chk"), "file", "libbulk.so.1.2.chk"),
@@ -66,6 +72,13 @@ CHECKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "a list": (beside("SHA256SUMS", f"{HMAC} *{NAME}\n"), "file", "SHA256SUMS"),
     "a list of BSD's": (beside("checksums.txt", f"SHA256 ({NAME}) = {HMAC}\n"), "file", "checksums.txt"),
     "a list above": (beside("../SHASUMS256.txt", f"{HMAC}  ./lib/{NAME}\n"), "file", "SHASUMS256.txt"),
+    "a list of a release": (beside("release-1.sha256", f"{HMAC}  {NAME}\n"), "file", "release-1.sha256"),
+    "a list of a hidden name": (beside(".sha512sums", f"{HMAC}  {NAME}\n"), "file", ".sha512sums"),
+    "a signed list": (beside("SHA256SUMS.asc", f"Hash: SHA512\n\n{HMAC}  {NAME}\n"), "file", "SHA256SUMS.asc"),
+    "a list called by its digest": (beside("SHA512", f"{HMAC}  {NAME}\n"), "file", "SHA512"),
+    "a list of hashes": (beside("../hashes.txt", f"{HMAC}  lib/{NAME}\n"), "file", "hashes.txt"),
+    "a list among many digests": (among_many, "file", "md5sum"),
+    "RIPEMD": (beside(f"{NAME}.rmd160"), "file", f"{NAME}.rmd160"),
     "PGP": (beside(f"{NAME}.asc"), "file", f"{NAME}.asc"),
     "a signature": (beside(f"{NAME}.sig"), "file", f"{NAME}.sig"),
     "strongSwan": (beside("../libchecksum.so"), "file", "libchecksum.so"),
@@ -125,6 +138,7 @@ def test_the_kernel_checks_it(plain: Path, tmp_path: Path, attribute: str) -> No
         beside(".libbulk.so.2.hmac"),
         beside("libbulk.txt"),
         beside("sha256sum", f"{HMAC} is what the program sha256sum prints of {NAME}"),
+        beside("release.sha256"),
         beside("SHA256SUMS", f"{HMAC}  other-{NAME}\n{HMAC}  {NAME}.gz\n"),
         beside("../SHA256SUMS", f"{HMAC}  {NAME}\n"),
         section(".rodata1", 64),
