@@ -108,11 +108,11 @@ def created(path: str, source: int) -> Iterator[int]:
     It gets no set-user-ID bit and the like.  It replaces a file that has this name.  Symbolic links are followed.
     Raises ReplaceError, also for OSError within.
     """
-    with _explained(), _directory(_real(path)) as (place, name):
-        with contextlib.suppress(FileNotFoundError):
-            if not stat.S_ISREG(os.stat(name, dir_fd=place).st_mode):
-                raise ReplaceError("not a regular file", "file.special")
-        with closing(_New(place, 0o600)) as new:
+    with _explained():
+        before = _status(path)  # not of the real path: a pipe in /proc/self/fd has none
+        if before and not stat.S_ISREG(before.st_mode):
+            raise ReplaceError("not a regular file", "file.special")
+        with _directory(_real(path)) as (place, name), closing(_New(place, 0o600)) as new:
             yield new.fd
             os.fchmod(new.fd, os.fstat(source).st_mode & 0o777)
             os.fsync(new.fd)

@@ -206,8 +206,11 @@ def test_a_new_file_beside_takes_nothing_of_a_link(turned: bool, tmp_path: Path)
 def test_what_is_created_is_not_put_in_the_place_of_a_directory(file: Path, tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     with using(os.open(file, os.O_RDONLY)) as source:
-        with refused("file.special"), replacing.created(f"{tmp_path}/directory", source):
-            pass
+        reading, writing = os.pipe()
+        with using(reading), using(writing):
+            for path in (f"{tmp_path}/directory", "/dev/null", f"/proc/self/fd/{writing}"):
+                with refused("file.special"), replacing.created(path, source):
+                    pass
         with refused("file.not-replaced", error="ENOSPC"), replacing.created(str(tmp_path / "new"), source):
             raise OSError(errno.ENOSPC, "")
         with replacing.created(str(file), source) as new:
