@@ -645,8 +645,7 @@ def test_counts_of_bolts_instrumentation(tmp_path: Path) -> None:
     """Exact, so a few thousand split a function; `tail`, with an indirect tail call, BOLT does not instrument."""
     need("clang-19")
     bolt = Path(LLVM["lld19"]) / "llvm-bolt"
-    if not bolt.exists():
-        pytest.skip("bolt-19 is not installed")
+    need(str(bolt))
     (tmp_path / "p.c").write_text(INSTRUMENTED)
     link = ("-fuse-ld=lld", f"-B{LLVM['lld19']}", "-Wl,-q")
     run("clang-19", "-O2", "-fno-inline", MAPS["clang-19"], *link, "p.c", "-o", "p", cwd=tmp_path, check=True)
@@ -691,8 +690,7 @@ def test_counts_of_functions_of_one_name(tmp_path: Path) -> None:
     """BOLT numbers them by their addresses; each is laid out by its own counts."""
     need("clang-19")
     bolt = Path(LLVM["lld19"]) / "llvm-bolt"
-    if not bolt.exists():
-        pytest.skip("bolt-19 is not installed")
+    need(str(bolt))
     for name, text in SAME_NAME.items():
         (tmp_path / name).write_text(text)
     words = ("clang-19", "-O2", "-g", "-ffunction-sections", MAPS["clang-19"])

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.live import filesystems
 from tests.live.programs import ROOT
 from tests.support import MissingError
 
@@ -136,6 +137,16 @@ def _up(child: "subprocess.Popen[bytes]") -> int:
         time.sleep(0.2)
     child.kill()
     raise MissingError("systemd does not boot in namespaces here")
+
+
+@contextlib.contextmanager
+def booted_below(directory: Path) -> Iterator[System]:
+    """Boot as `booted` does, on a btrfs in a file in the new *directory*; skip without root."""
+    if os.geteuid():
+        raise MissingError("root is needed to boot a system")
+    directory.mkdir()
+    with filesystems.mounted("btrfs", directory, size=2 << 30) as at, booted(at) as system:
+        yield system
 
 
 def debian(packages: tuple[str, ...], suite: str = "bookworm") -> Path:

@@ -286,17 +286,17 @@ def test_hostile_name(spread: Path) -> None:
     assert "\x1b" not in done.stdout + done.stderr
 
 
+def advising(*words: str, **how: Any) -> subprocess.Popen[str]:
+    """Start `advise` with a command, and *how* Popen is to do that."""
+    command = [sys.executable, "-m", "hugealign", "advise", "--json", "--", *words]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, **how)
+
+
 @pytest.mark.matrix
 def test_interrupt_is_the_command_s(spread: Path) -> None:
     script = 'echo; exec "$0" 10 20000'
-    words = [sys.executable, "-m", "hugealign", "advise", "--json", "--", "sh", "-c", script, str(spread)]
-    with subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        start_new_session=True,
-    ) as process:
+    with advising("sh", "-c", script, str(spread), start_new_session=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "\n"
         time.sleep(0.2)  # some samples
@@ -308,13 +308,8 @@ def test_interrupt_is_the_command_s(spread: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_ends_the_command_and_the_answer_is_printed(spread: Path, number: signal.Signals) -> None:
     script = 'echo $$; exec "$0" 10 9999'
-    words = [sys.executable, "-m", "hugealign", "advise", "--json", "--", "sh", "-c", script, str(spread)]
-    with subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509
+    with advising(
+        "sh", "-c", script, str(spread), preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)
     ) as process:
         assert process.stdout
         command = int(process.stdout.readline())

@@ -17,7 +17,7 @@ from hugealign.services import dropins, enable
 from hugealign.services.view import Found
 from tests.live import filesystems
 from tests.live import stock as stocks
-from tests.live.booted import System, booted
+from tests.live.booted import System, booted, booted_below
 from tests.live.programs import ROOT, Programs, huge_kib, hugealign, running
 from tests.strace import each, faulty, needs_strace
 from tests.support import advised, need, worded
@@ -33,11 +33,7 @@ ExecStart="/opt/a b/100%% demo" 5
 
 @pytest.fixture(scope="module")
 def system(built: Programs) -> Iterator[System]:
-    if os.geteuid():
-        pytest.skip("root is needed to boot a system")
-    work = built.directory / "booted"
-    work.mkdir()
-    with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
+    with booted_below(built.directory / "booted") as up:
         yield up
 
 

@@ -17,16 +17,16 @@ from tests.support import HUGEALIGN, environment, worded
 Hung = tuple[Path, subprocess.Popen[bytes], fuse.Server]
 
 
-@pytest.fixture
-def hung() -> Iterator[Hung]:
-    """A file that no longer answers, and a process that runs it."""
+@contextlib.contextmanager
+def hanging(file: Path, *words: str | Path) -> Iterator[Hung]:
+    """Run *words*, which map a copy of *file*, their ``{}``, and say so; then the copy no longer answers."""
     with contextlib.ExitStack() as stack:
         at = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hugealign-hung-")))
-        server = stack.enter_context(fuse.mounted(Path(sys.executable).resolve().read_bytes(), at))
+        server = stack.enter_context(fuse.mounted(file.read_bytes(), at))
         path = at / "prog"
-        sleeper = "import time; print(flush=True); time.sleep(99)"
-        home = {"PYTHONHOME": sys.base_prefix}
-        process = subprocess.Popen([path, "-c", sleeper], stdout=subprocess.PIPE, env=environment(**home))
+        command = [path if word == "{}" else word for word in words]
+        home = environment(PYTHONHOME=sys.base_prefix)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, env=home)
         stack.callback(process.wait)
         stack.callback(process.kill)
         assert process.stdout
@@ -35,6 +35,14 @@ def hung() -> Iterator[Hung]:
         stack.callback(server.end)  # before anybody is waited for
         yield path, process, server
         assert not server.gave_up()
+
+
+@pytest.fixture
+def hung() -> Iterator[Hung]:
+    """A file that no longer answers, and a process that runs it."""
+    sleeper = "import time; print(flush=True); time.sleep(99)"
+    with hanging(Path(sys.executable).resolve(), "{}", "-c", sleeper) as result:
+        yield result
 
 
 def test_doctor_does_not_wait_for_it(hung: Hung) -> None:
@@ -60,18 +68,8 @@ def test_library_that_no_longer_answers(words: tuple[str, ...], tmp_path: Path) 
         'int main(int c, char **v) { if (dlopen(v[c - 1], 2) && write(1, "\\n", 1) == 1) pause(); }'
     )
     subprocess.run(["gcc", "-xc", "-", "-o", str(loader)], input=source, text=True, check=True)
-    with contextlib.ExitStack() as stack:
-        at = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hugealign-hung-")))
-        server = stack.enter_context(fuse.mounted(big.read_bytes(), at))
-        process = subprocess.Popen([loader, at / "prog"], stdout=subprocess.PIPE)
-        stack.callback(process.wait)
-        stack.callback(process.kill)
-        assert process.stdout
-        assert process.stdout.readline() == b"\n"
-        server.hang()
-        stack.callback(server.end)
+    with hanging(big, loader, "{}") as (_, process, _):
         done = hugealign(*words, *([str(process.pid)] if words[0] == "ps" else []))
-        assert not server.gave_up()
         assert done.returncode in (0, 1), done.stderr
         assert "prog" in done.stdout
 

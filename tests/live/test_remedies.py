@@ -79,11 +79,17 @@ def in_use(programs: Programs, _: Path) -> Iterator[Made]:
 
 
 @contextlib.contextmanager
-def in_use_with_two_names(programs: Programs) -> Iterator[Made]:
+def running_with_two_names(programs: Programs) -> Iterator[tuple[Path, Path]]:
     path = held_in_small_pages(programs)
     other = path.with_name("other-name")
     other.hardlink_to(path)
     with running(path, "5"):
+        yield path, other
+
+
+@contextlib.contextmanager
+def in_use_with_two_names(programs: Programs) -> Iterator[Made]:
+    with running_with_two_names(programs) as (path, other):
         yield Made(path, ("warm", path))
     other.unlink()
 
@@ -280,10 +286,7 @@ def replaced(programs: Programs, _: Path) -> Iterator[Made]:
 
 @contextlib.contextmanager
 def not_replaced(programs: Programs, _: Path) -> Iterator[Made]:
-    path = held_in_small_pages(programs)
-    other = path.with_name("other-name")
-    other.hardlink_to(path)
-    with running(path, "5"):
+    with running_with_two_names(programs) as (path, other):
         yield Made(path, ("warm", "--replace", path), end=other.unlink)
 
 

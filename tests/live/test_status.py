@@ -13,8 +13,7 @@ import pytest
 from hugealign.diagnosis import render
 from hugealign.diagnosis.values import Remedy
 from tests.documents import check
-from tests.live import filesystems
-from tests.live.booted import HUGEALIGN, System, booted
+from tests.live.booted import HUGEALIGN, System, booted_below
 from tests.live.programs import ROOT, Programs, hugealign, running
 from tests.live.stock import USER
 from tests.live.stock import module as module_words
@@ -33,13 +32,9 @@ version = 2
 
 @pytest.fixture(scope="module")
 def system(built: Programs) -> Iterator[System]:
-    if os.geteuid():
-        pytest.skip("root is needed to boot a system")
-    work = built.directory / "booted-status"
-    work.mkdir()
-    with filesystems.mounted("btrfs", work, size=2 << 30) as at, booted(at) as up:
+    with booted_below(built.directory / "booted-status") as up:
         for name in ("good", "plain"):
-            shutil.copy(built.directory / name, at / "opt" / name)
+            shutil.copy(built.directory / name, up.root / "opt" / name)
         yield up
 
 
