@@ -1,7 +1,8 @@
 """Print what importing a library costs: ``python -m lab.bench.costs.imports``; ARCHITECTURE.md has the result.
 
-Processor time of ``python3 -I -c 'import MODULE'`` above that of ``python3 -I -c pass``, the least of 15 runs of each.
-A library that is not installed for the Python that runs this is named as missing.
+Processor time of ``python3 -I -c 'import MODULE'`` above that of ``python3 -I -c pass``, the least of 36 runs of each,
+by turns, since a busy machine is not equally busy for all.  A library that is not installed for the Python that runs
+this is named as missing.
 """
 
 import os
@@ -24,31 +25,37 @@ _MODULES = (
     "google.protobuf.descriptor_pb2",
     "rich.progress",
     "tqdm",
+    "scipy.stats",
+    "capstone",
+    "iced_x86",
 )
-_RUNS = 15
+_RUNS = 36
 
 
-def processor_time(statement: str) -> float | None:
-    """Return the seconds that Python needs to run *statement*, or None if it fails."""
-    times = []
-    for _ in range(_RUNS):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if subprocess.run([sys.executable, "-I", "-c", statement], check=False, stderr=subprocess.DEVNULL).returncode:
-            return None
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(times)
+def processor_time(*command: str) -> float | None:
+    """Return the seconds that *command* needs, or None if it fails."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        return None
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def main() -> None:
     """Print the table, and the load of the machine."""
-    bare = processor_time("pass")
-    if bare is None:
-        raise SystemExit("python3 -I -c pass: failed")
-    print(f"load {os.getloadavg()[0]:.1f}; Python alone: {bare * 1e3:.1f} ms")
-    for module in _MODULES:
-        time = processor_time(f"import {module}")
-        print(f"{module:<32}", "not installed" if time is None else f"+{(time - bare) * 1e3:.1f} ms")
+    python = (sys.executable, "-I", "-c")
+    commands: dict[str, tuple[str, ...]] = {module: (*python, f"import {module}") for module in _MODULES}
+    commands |= {"Python alone": (*python, "pass"), "ldd": ("ldd", "/bin/sh")}
+    least: dict[str, float] = {}
+    for _ in range(_RUNS):
+        for name, command in commands.items():
+            if (time := processor_time(*command)) is not None:
+                least[name] = min(time, least.get(name, time))
+    bare = least["Python alone"]
+    print(f"load {os.getloadavg()[0]:.1f}")
+    for name in commands:
+        above = bare if name in _MODULES else 0.0
+        print(f"{name:<32}", f"{(least[name] - above) * 1e3:.1f} ms" if name in least else "not installed")
 
 
 if __name__ == "__main__":
