@@ -329,6 +329,16 @@ READ = {
     "addresses without a mapping, if it is not moved": row(
         "perf-addresses", " 7 cpu-clock:u:      %hot+1\n", program="fixed", samples={"hot": 1}
     ),
+    **{
+        f"name {name}": row("folded", f"{name} 1\n", samples=dict.fromkeys(found, 1))
+        for names, *found in (
+            ("hot hot.constprop.0 hot.isra.0.part.3 hot.llvm.123456 hot.cold hot.lto_priv.7/1 hot.cold.5", "hot"),
+            ("helper/2 helper/other.c/1", "helper@other.c"),
+            ("helper/9 helper.5", "helper@main.c"),  # another build had more of them
+            ("hot.html hotter",),
+        )
+        for name in names.split()
+    },
 }  # fmt: skip
 
 
@@ -386,59 +396,22 @@ def test_a_debug_file_of_a_text_that_is_mapped_otherwise(prog: Path, tmp_path: P
     assert ["no mapping has the size of the text" in note for note in profile.notes] == [True]
 
 
-# Matching by name.
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("hot", "hot"),
-        ("hot.constprop.0", "hot"),
-        ("hot.isra.0.part.3", "hot"),
-        ("hot.llvm.123456", "hot"),
-        ("hot.cold", "hot"),
-        ("hot.lto_priv.7/1", "hot"),
-        ("helper/2", "helper@other.c"),
-        ("helper/other.c/1", "helper@other.c"),
-        ("helper/9", "helper@main.c"),  # another build had more of them
-        ("helper.5", "helper@main.c"),
-        ("hot.cold.5", "hot"),
-        ("hot.html", None),
-        ("hotter", None),
-    ],
-)
-def test_names(prog: Path, tmp_path: Path, name: str, expected: str | None) -> None:
-    (tmp_path / "p").write_text(f"{name} 1\n")
-    _, matched, _ = load(tmp_path / "p", prog, "folded")
-    assert list(named(matched.samples, functions_of(prog))) == ([expected] if expected else [])
-
-
 # Hostile and damaged input.
 
 
 @pytest.mark.parametrize(
     ("form", "line", "reads"),
     [
-        ("folded", "main -5", 0),
-        ("folded", "main 1e5", 0),
-        ("folded", "main 9223372036854775807", 1),
-        ("folded", "main 9223372036854775808", 0),
-        ("folded", "main " + "9" * 400, 0),
-        ("folded", "a\x1b[31m;'\"*() ; main 3", 1),
-        ("folded", "main;" * 1000 + "main 2", 1),
-        ("folded", "x" * (1 << 20) + " 4", 1),
-        ("folded", "x" * (9 << 20) + " 4", 0),
-        ("fdata", "1 main 0 1 main zz 0 1", 0),
-        ("fdata", "1 main 0 1 main 0 0 -1", 0),
-        ("fdata", "9 main 0 1 main 0 0 1", 0),
-        ("fdata", "1 main\\", 0),
-        ("fdata", "1 new\\\\line\\ x 0 1 main 0 0 18446744073709551616", 0),
-        ("callgrind", "calls=x", 0),
-        ("callgrind", "fn=(77)", 0),
-        ("perf-text", "\tno frame", 0),
-        ("perf-addresses", "\tno frame", 0),
+        ("folded", "main -5", 0), ("folded", "main 1e5", 0), ("folded", "main " + "9" * 400, 0),
+        ("folded", "main 9223372036854775807", 1), ("folded", "main 9223372036854775808", 0),
+        ("folded", "a\x1b[31m;'\"*() ; main 3", 1), ("folded", "main;" * 1000 + "main 2", 1),
+        ("folded", "x" * (1 << 20) + " 4", 1), ("folded", "x" * (9 << 20) + " 4", 0),
+        ("fdata", "1 main 0 1 main zz 0 1", 0), ("fdata", "1 main 0 1 main 0 0 -1", 0), ("fdata", "1 main\\", 0),
+        ("fdata", "9 main 0 1 main 0 0 1", 0), ("fdata", "1 new\\\\line\\ x 0 1 main 0 0 18446744073709551616", 0),
+        ("callgrind", "calls=x", 0), ("callgrind", "fn=(77)", 0),
+        ("perf-text", "\tno frame", 0), ("perf-addresses", "\tno frame", 0),
     ],
-)
+)  # fmt: skip
 def test_lines_that_mean_nothing_are_counted(prog: Path, tmp_path: Path, form: str, line: str, reads: int) -> None:
     good = {"fdata": "1 main 0 1 hot/1 0 0 1", "folded": "hot 1"}
     (tmp_path / "p").write_text(f"{line}\n{good.get(form, '')}\n")
@@ -582,9 +555,7 @@ def test_nothing_is_detected_in_noise() -> None:
 _READER = """
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from hugealign.profile.model import ProfileError
 from tests.commands.profiles import load
 place, form, *pieces = sys.argv[1:]
