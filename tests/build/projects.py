@@ -5,12 +5,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.link.bulk import FUNCTIONS, bulk_source
+from tests.link.bulk import FUNCTIONS, MAIN, bulk_source
 from tests.support import HUGEALIGN, Elf, run
 
 Settings = dict[str, Any]  # variables of the environment; Any, since mypy checks ** against every parameter
 
-MAIN = "unsigned big_sum(void);\nint main(void) { return big_sum() != 3000u * 2999u / 2u; }\n"
 EVEN_IF_SMALL: Settings = {"HUGEALIGN_MIN_TEXT": "0"}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.link.bulk import bulk_source
+from tests.link.bulk import MAIN, bulk_source
 from tests.support import BIN, HUGEALIGN, Elf, need, run
 
 LISTS = """
@@ -31,7 +31,6 @@ if(CMAKE_C_COMPILER_ID STREQUAL GNU)
   check_ipo_supported(LANGUAGES C)
 endif()
 """
-MAIN = "unsigned big_sum(void);\nint main(void) { return big_sum() != 3000u * 2999u / 2u; }\n"
 
 pytestmark = pytest.mark.skipif(not shutil.which("cmake"), reason="cmake is not installed")
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.build.projects import MAIN, Settings, laid_out, program, quiet, shims, write
+from tests.build.projects import Settings, laid_out, program, quiet, shims, write
+from tests.link.bulk import MAIN
 from tests.support import Elf, environment, need, run
 
 MOLD_DIRECTORY = Path("/usr/libexec/mold")

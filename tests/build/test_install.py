@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.link.bulk import MAIN_OF_ANY
 from tests.support import ROOT, Elf, environment, run
 
 PARTS = ("bin", "hugealign", "ld-scripts", "cmake", "lld-plugin", "share", "packaging", "Makefile")
@@ -42,7 +43,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_links_verifies_runs(prefix: Path, bulk: Path, tmp_path: Path) -> None:
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     for number, words in enumerate((["hugealign", "gcc"], ["hugealign-gcc"], ["hugealign gcc"])):
         output = tmp_path / f"out{number}"
         done = run(prefix / "bin" / words[0], *words[1:], tmp_path / "main.c", bulk, "-o", output, env=plain())

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.link.bulk import bulk_source
+from tests.link.bulk import MAIN, bulk_source
 from tests.support import BIN, ROOT, environment, run
 
 PACKAGING = ROOT / "packaging"
@@ -73,8 +73,7 @@ It serves.
 def source(tmp_path: Path) -> Path:
     directory = tmp_path / "server-1.0"
     directory.mkdir()
-    main = "unsigned big_sum(void);\nint main(void) { return big_sum() != 3000u * 2999u / 2u; }\n"
-    files = {"Makefile": MAKEFILE, "main.c": main, "bulk.s": bulk_source(), "small.c": "int main(void) { return 0; }\n"}
+    files = {"Makefile": MAKEFILE, "main.c": MAIN, "bulk.s": bulk_source(), "small.c": "int main(void) { return 0; }\n"}
     for name, text in files.items():
         (directory / name).write_text(text)
     return directory

@@ -8,6 +8,7 @@ import pytest
 
 from hugealign.cli import COMMANDS
 from hugealign.version import __version__
+from tests.link.bulk import MAIN_OF_ANY
 from tests.support import ROOT, environment, run
 
 pytestmark = [
@@ -47,7 +48,7 @@ def test_installed_used_and_removed(package: Path, bulk: Path, tmp_path: Path) -
     words = ["rpm", "--root", root, "--nodeps", "--noscripts"]
     run(*words, "-i", package, check=True)
     env = environment() | {"PATH": environment()["PATH"].partition(":")[2]}
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     for words_of in (["hugealign", "gcc"], ["hugealign gcc"]):
         launcher, *rest = words_of
         run(root / "usr/bin" / launcher, *rest, tmp_path / "main.c", bulk, "-o", tmp_path / "out", env=env, check=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.projects import MAIN, Settings, laid_out, linker_features, program, quiet, rust_host, write
-from tests.link.bulk import bulk_source
+from tests.build.projects import Settings, laid_out, linker_features, program, quiet, rust_host, write
+from tests.link.bulk import MAIN, bulk_source
 from tests.support import need, run
 
 TWO_WORDS: Settings = {"CC": "hugealign gcc", "CXX": "hugealign g++"}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hugealign.version import __version__
+from tests.link.bulk import MAIN, MAIN_OF_ANY
 from tests.support import ROOT, Elf, environment, run
 
 
@@ -51,9 +52,7 @@ def env(installed: Path) -> dict[str, str]:
 
 @pytest.mark.matrix
 def test_prefix_and_one_word_forms(env: dict[str, str], bulk: Path, tmp_path: Path) -> None:
-    (tmp_path / "main.c").write_text(
-        "unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }"
-    )
+    (tmp_path / "main.c").write_text(MAIN)
     for number, words in enumerate(
         (["hugealign", "gcc"], ["hugealign-gcc"], ["hugealign-g++", "-xc++", "-fpermissive"])
     ):
@@ -115,7 +114,7 @@ def test_cmake_files_of_the_wheel(env: dict[str, str], installed: Path, bulk: Pa
         "cmake_minimum_required(VERSION 3.20)\nproject(p C)\nadd_executable(p main.c)\n"
         f'target_link_libraries(p "{bulk}")\nfind_package(hugealign REQUIRED)\nhugealign_verify(p)\n'
     )
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     words = ["-S", tmp_path, "-B", tmp_path / "build", "--toolchain", toolchain, f"-Dhugealign_DIR={package}"]
     run("cmake", *words, env=env | {"PATH": environment()["PATH"].partition(":")[2]}, check=True)
     assert f"HUGEALIGN_EXECUTABLE:FILEPATH={installed}/hugealign\n" in (tmp_path / "build/CMakeCache.txt").read_text()

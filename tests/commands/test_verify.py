@@ -13,7 +13,7 @@ import pytest
 
 from hugealign.cli import output
 from tests.documents import check
-from tests.link.bulk import bulk_object
+from tests.link.bulk import MAIN_OF_ANY, bulk_object
 from tests.support import HUGEALIGN, ROOT, environment, need, run
 
 SCHEMAS = ROOT / "hugealign" / "verification"
@@ -24,7 +24,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One file of each kind, all really made by the tools."""
     directory = tmp_path_factory.mktemp("files")
     bulk = bulk_object(directory)
-    (directory / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    (directory / "main.c").write_text(MAIN_OF_ANY)
     (directory / "small.c").write_text("int main(void) { return 0; }")
     made = {
         name: directory / name

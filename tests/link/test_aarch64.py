@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.link.bulk import bulk_object
+from tests.link.bulk import MAIN_OF_ANY, bulk_object
 from tests.support import HUGEALIGN, LLVM, SRC, Elf, need_compiler, run
 
 GCC = "aarch64-linux-gnu-gcc"
@@ -84,7 +84,7 @@ def test_shared_library(toolchain: tuple[str, tuple[str, ...]], bulk: Path, tmp_
 
 def test_pad_of_zeros_is_a_hole(toolchain: tuple[str, tuple[str, ...]], bulk: Path, tmp_path: Path) -> None:
     words = toolchain[1]
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     for name, prefix in (("plain", ()), ("padded", (HUGEALIGN,))):
         run(*prefix, *words, tmp_path / "main.c", bulk, "-o", tmp_path / name, check=True)
     with (tmp_path / "sparse").open("wb") as stream:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.link.bulk import bulk_object
+from tests.link.bulk import MAIN_OF_ANY, bulk_object
 from tests.support import HUGEALIGN, Elf, Toolchain, run
 
 CLOSED = [c for count in range(4) for c in itertools.combinations(("0<&-", "1>&-", "2>&-"), count)]
-MAIN = "unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n"
 WARNING = 'static const char loud[] __attribute__((section(".gnu.warning.big_sum"), used)) = "big_sum is loud";\n'
 SIZES = {"python": 300, "started": 4500}  # KiB: Python starts the linker, or sh starts it before Python
 
@@ -22,9 +21,9 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, size in SIZES.items():
         shutil.copy(bulk_object(tmp_path_factory.mktemp(name), size), place / f"{name}.o")
     for name, source in (
-        ("silent", MAIN),
-        ("warning", WARNING + MAIN),
-        ("failing", "int nowhere(void);\n" + MAIN.replace("return", "return nowhere() +")),
+        ("silent", MAIN_OF_ANY),
+        ("warning", WARNING + MAIN_OF_ANY),
+        ("failing", "int nowhere(void);\n" + MAIN_OF_ANY.replace("return", "return nowhere() +")),
     ):
         (place / f"{name}.c").write_text(source)
         run("gcc", "-c", f"{name}.c", cwd=place, check=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.link.bulk import MAIN_OF_ANY
 from tests.orders import path as order_path
 from tests.orders import vectors
 from tests.support import BIN, HUGEALIGN, Elf, environment, need, run
@@ -151,7 +152,7 @@ def test_any_name_through_a_symlink(tmp_path: Path) -> None:
 def test_a_directory_that_is_a_link(bulk: Path, tmp_path: Path) -> None:
     """~/bin to the bin of a checkout: beside the link there is no package."""
     (tmp_path / "bin").symlink_to(BIN)
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     for words in (("bin/hugealign", "gcc"), ("bin/hugealign-gcc",)):
         run(*words, "main.c", bulk, "-o", "out", cwd=tmp_path, check=True)
         assert Elf(tmp_path / "out").faults() == []
@@ -168,7 +169,7 @@ def test_option_as_first_word_goes_to_cc() -> None:
 
 def test_disable_is_the_bare_compiler(bulk: Path, tmp_path: Path) -> None:
     main = tmp_path / "main.c"
-    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    main.write_text(MAIN_OF_ANY)
     run("gcc", "-c", main, "-o", tmp_path / "main.o", check=True)
     words = ("gcc", tmp_path / "main.o", bulk, "-o")
     run(*words, tmp_path / "bare", check=True)
@@ -264,7 +265,7 @@ def test_a_checkout_with_spaces_and_quotes_in_its_path(bulk: Path, tmp_path: Pat
     for part in ("bin", "hugealign", "ld-scripts"):
         shutil.copytree(root / part, home / part, ignore=shutil.ignore_patterns("__pycache__"))
     main = home / "ma in.c"
-    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    main.write_text(MAIN_OF_ANY)
     program = home / "pro gram"
     done = run(home / "bin" / "hugealign", "gcc", main, bulk, "-o", program, check=True)
     assert done.stderr == ""
@@ -280,7 +281,7 @@ def test_a_checkout_with_a_colon_in_its_path(words: str, bulk: Path, tmp_path: P
     for part in ("bin", "hugealign", "ld-scripts"):
         shutil.copytree(Path(BIN).parent / part, home / part, ignore=shutil.ignore_patterns("__pycache__"))
     main = tmp_path / "main.c"
-    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    main.write_text(MAIN_OF_ANY)
     cache = str(tmp_path / "cache")
     command = [home / "bin/hugealign", *words.split()]
     done = run(*command, main, bulk, "-o", tmp_path / "out", check=True, CCACHE_DIR=cache)
@@ -307,7 +308,7 @@ def test_an_almost_empty_environment(tmp_path: Path) -> None:
 def test_a_link_reads_no_configuration_file(bulk: Path, tmp_path: Path) -> None:
     """Only `verify` does, which is seen the same way."""
     (tmp_path / "hugealign.toml").write_text("[verify]\n")
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
 
     def opened(*words: object) -> str:
         calls = ("strace", "-f", "-qq", "-e", "trace=open,openat,openat2", "-o", "calls")
@@ -323,7 +324,7 @@ def test_a_link_reads_no_configuration_file(bulk: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["-dumpdir", "-dumpbase", "-dumpbase-ext"])
 def test_names_of_dumps_do_not_stop_a_link(option: str, bulk: Path, tmp_path: Path) -> None:
     """-dumpmachine and -dumpversion are questions; these are not."""
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     run(HUGEALIGN, "gcc", option, "name.c", "main.c", bulk, "-o", "out", cwd=tmp_path, check=True)
     assert Elf(tmp_path / "out").faults() == []
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.link.bulk import MAIN
 from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, run
 
 MODES = {
@@ -75,7 +76,7 @@ def test_shared_library(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> Non
     symbols = run("nm", "-D", "--defined-only", library, check=True).stdout
     assert "hugealign" not in symbols
     main = tmp_path / "main.c"
-    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }")
+    main.write_text(MAIN)
     program = tmp_path / "main"
     run(HUGEALIGN, toolchain.cc, *toolchain.flags, main, library, f"-Wl,-rpath,{tmp_path}", "-o", program, check=True)
     assert run(program).returncode == 0
@@ -83,7 +84,7 @@ def test_shared_library(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> Non
 
 def test_c_program_links_byte_identical_twice(toolchain: Toolchain, bulk: Path, tmp_path: Path) -> None:
     main = tmp_path / "main.c"
-    main.write_text("unsigned big_sum(void); int main(void) { return big_sum() != 3000u * 2999u / 2u; }")
+    main.write_text(MAIN)
     for name in ("first", "second"):
         link(toolchain, tmp_path / name, main, bulk, "-g0", cxx=False)
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()

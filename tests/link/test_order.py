@@ -12,6 +12,7 @@ from hugealign import OrderOptions, budget_of
 from hugealign.elf.image import read_file
 from hugealign.elf.notes import BuildNote, read_notes
 from hugealign.orderfile import Entry, OrderFile, write
+from tests.link.bulk import MAIN_OF_ANY
 from tests.support import HUGEALIGN, LLVM, Elf, Toolchain, environment, need, need_compiler, run
 
 MODES = {"pie": ("-pie",), "no-pie": ("-no-pie",), "static": ("-static",), "shared": ("-shared",)}
@@ -364,7 +365,7 @@ def test_hostile_names(name: str, toolchains: dict[str, Toolchain], bulk: Path, 
         for n in ("plain", *HOSTILE, "other")
     ]
     (tmp_path / "names.s").write_text("".join(parts) + '.section .note.GNU-stack,"",@progbits\n')
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     made = OrderFile(
         {"note": "hostile"}, [Entry(n) for n in (*reversed(HOSTILE), "\x01bad", "new\nline", 'qu"ote', "plain")]
     )
@@ -717,7 +718,7 @@ def test_the_note_survives_strip(
 
 def test_other_programs_of_the_build(tmp_path: Path, profile: Path, bulk: Path) -> None:
     """A program with none of the functions is laid out, and its note promises nothing."""
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     run(HUGEALIGN, f"--profile={profile}", "gcc", "-c", "main.c", cwd=tmp_path, check=True)
     (tmp_path / "x.order").write_text("# hugealign.order/1\n# windows: 9\nnot_here\nneither_this\n")
     done = run(HUGEALIGN, "--profile=x.order", "gcc", "main.o", bulk, "-o", "out", cwd=tmp_path, check=True)
@@ -757,7 +758,7 @@ def test_an_order_of_this_program_that_places_nothing(linker: str, bulk: Path, t
     """Of a build's other programs it need not have a function."""
     compiler = ("gcc", f"-fuse-ld={linker}", *([f"-B{LLVM['lld19']}"] if linker == "lld" else []))
     need_compiler(*compiler)
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     run("gcc", "-c", "main.c", cwd=tmp_path, check=True)
     header = "# hugealign.order/1\n# binary: new\\x20server\n# build-id: --\n"
     (tmp_path / "x.order").write_text(f"{header}not_here\nneither_this\n")

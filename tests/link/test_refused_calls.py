@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.link.bulk import bulk_object
+from tests.link.bulk import MAIN_OF_ANY, bulk_object
 from tests.strace import ERRORS
 from tests.support import HUGEALIGN, ROOT, environment, need, need_compiler, run
 
@@ -49,7 +49,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = place / "bin" / name
     python.write_text(f'#!/bin/sh\nexec strace -qq -o "$LOG" -e trace="$CALLS" $INJECT {sys.executable} "$@"\n')
     python.chmod(0o755)
-    (place / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    (place / "main.c").write_text(MAIN_OF_ANY)
     (place / "order").write_text("# hugealign.order/1\nmain\n")
     run("gcc", "-ffunction-sections", "-c", "main.c", cwd=place, check=True)
     for size in sorted({size for _, size, _ in WAYS.values()}):
@@ -141,7 +141,7 @@ int main(int count, char **words) {
 @pytest.mark.parametrize("error", ["ENOSYS", "EPERM"])
 def test_no_files_in_memory(error: str, tmp_path: Path) -> None:
     (tmp_path / "filter.c").write_text(FILTER)
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     run("gcc", f"-DERROR={error}", "filter.c", "-o", "filter", cwd=tmp_path, check=True)
     for size in (600, 4500):
         shutil.copy(bulk_object(tmp_path, size), tmp_path / f"{size}.o")

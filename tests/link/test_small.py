@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.link.bulk import bulk_object
+from tests.link.bulk import MAIN_OF_ANY, bulk_object
 from tests.support import HUGEALIGN, ROOT, Elf, Toolchain, run
 
 HELLO = '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n'
@@ -75,7 +75,7 @@ def test_an_archive_of_which_little_is_used(tmp_path: Path) -> None:
 def test_inputs_that_bring_more_than_their_size(kind: str, tmp_path: Path) -> None:
     """A file of some bytes that leads the linker to megabytes of text: Meson's libraries are thin archives."""
     code = bulk_object(tmp_path, 2100)
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
     small = tmp_path / ("libbulk.a" if kind == "thin archive" else "bulk.t")
     if kind == "thin archive":
@@ -121,7 +121,7 @@ def test_small_links_start_no_python(tmp_path: Path) -> None:
 def test_whole_windows_need_no_pad(tmp_path: Path) -> None:
     """Tail within the threshold: no pad, no further window; beyond it, padded."""
     code = bulk_object(tmp_path, 2048)  # 2 MiB and a little
-    (tmp_path / "main.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    (tmp_path / "main.c").write_text(MAIN_OF_ANY)
     run("gcc", "-c", tmp_path / "main.c", "-o", tmp_path / "main.o", check=True)
     _, output = both(Toolchain("gcc-bfd", "gcc", ()), tmp_path, tmp_path / "main.o", code)
     text = Elf(output).text[0]

@@ -30,7 +30,7 @@ from lab.bench.costs.verify import many_files
 from lab.bench.costs.warm import much_text
 from lab.bench.timing import PROCESSOR_TIME, Row, Table, interval, milliseconds
 from lab.bench.trace import tracing
-from tests.link.bulk import bulk_object
+from tests.link.bulk import MAIN_OF_ANY, bulk_object
 from tests.support import HUGEALIGN, ROOT
 
 POSTGRES = ROOT / "build" / "postgres"
@@ -76,7 +76,7 @@ def checks(table: Table, work: Path) -> None:
     data = work / "data"
     data.write_bytes(os.urandom(1 << 20) * 295)
     (work / "data.s").write_text(f'.section .rodata\n.incbin "{data}"\n.section .note.GNU-stack,"",@progbits\n')
-    (work / "big.c").write_text("unsigned big_sum(void); int main(void) { return big_sum() == 0; }")
+    (work / "big.c").write_text(MAIN_OF_ANY)
     words = [*HUGEALIGN_GCC, "big.c", "data.s", str(bulk_object(work)), "-o", "big"]
     subprocess.run(words, cwd=work, check=True)
     size = (work / "big").stat().st_size >> 20

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lab.bench.peers.program import WORK
 from lab.bench.timing import Cost, Table, Timed, cost, in_turn
-from tests.link.bulk import bulk_object
+from tests.link.bulk import MAIN_OF_ANY, bulk_object
 from tests.support import HUGEALIGN, LLVM, ROOT
 
 SIZE = 1 << 30  # bytes of debug information
@@ -22,9 +22,7 @@ ROUNDS = 9
 
 def programs(work: Path) -> tuple[Path, Path]:
     """Link two programs of SIZE in *work*; the second has contents that a fix has to move."""
-    (work / "main.c").write_text(
-        "unsigned big_sum(void); int main(void) { return big_sum() == 0; }\n", encoding="ascii"
-    )
+    (work / "main.c").write_text(MAIN_OF_ANY, encoding="ascii")
     bulk = bulk_object(work)
     block = os.urandom(1 << 20)
     with (work / "debug").open("wb") as stream:
