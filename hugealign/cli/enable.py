@@ -99,7 +99,7 @@ def _units(args: argparse.Namespace) -> int:
     from hugealign.machine import machine
     from hugealign.services import enable
 
-    options = enable.EnableOptions(args.file, args.libs, args.fix, arguments.memory(args.max))
+    options = enable.EnableOptions(args.file, args.libs, args.fix, arguments.memory(args.max), args.now)
 
     def renewed(unit: str) -> tuple[list[str], list[str]]:
         done = enable.renew(unit, options)

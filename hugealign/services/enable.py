@@ -34,13 +34,14 @@ class EnableOptions:
     """What to enable: *files* besides the service's own program, and directories with such files.
 
     All paths are as the service sees them.  *libs*: its shared libraries; *fix*: fixed copies; *max*: the most bytes
-    that its copies may take, None for no bound.
+    that its copies may take, None for no bound.  *now*: the service is restarted afterwards.
     """
 
     files: Sequence[str] = ()
     libs: bool = False
     fix: bool = False
     max: int | None = None
+    now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +358,7 @@ def _refuse_members(service: Service, options: EnableOptions) -> None:
 def _words(options: EnableOptions, *units: str) -> tuple[str, ...]:
     """Return the command that enables *units* with *options*."""
     files = [f"--file={path}" for path in options.files]
-    return ("hugealign", "enable", *_flags(options), *files, *units)
+    return ("hugealign", "enable", *(["--now"] if options.now else []), *_flags(options), *files, *units)
 
 
 def _flags(options: EnableOptions) -> list[str]:

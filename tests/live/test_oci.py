@@ -6,6 +6,7 @@ Hook, store and podman's places are those of the manual: nothing names another o
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -234,6 +235,58 @@ netns = "none"
 default_sysctls = []
 default_ulimits = ["nofile=1000:1000", "nproc=1000:1000"]
 """
+
+
+_AS_USER = """
+cd; export XDG_RUNTIME_DIR=/run/user/1000
+run="podman run --detach --quiet --cgroups=disabled"
+podman import --quiet /srv/debian.tar base
+podman build --isolation=chroot --quiet -t server /srv
+$run --name hook --annotation hugealign.text=auto server
+$run --name volume --mount type=bind,src=/run/hugealign/path/srv/server,dst=%(server)s,readonly server
+$run --name root -v /opt/hugealign:/opt/hugealign:ro server %(run)s
+$run --name user --user 65534 --read-only --cap-drop=ALL -v /opt/hugealign:/opt/hugealign:ro server %(run)s
+for name in hook volume root user; do
+  until podman logs $name | grep -q ready; do sleep 0.2; done
+  podman inspect --format "$name {{.State.Pid}}" $name
+done
+"""
+
+
+def test_what_a_user_with_podman_gets(built: Programs) -> None:
+    """With podman 5.4 of Debian 13, in a store of the user's own: the hook says that it cannot, the others help."""
+    if os.geteuid():
+        pytest.skip("root is needed")
+    root = built.directory / "rootless"
+    root.mkdir()
+    with booted(root, ("podman", "crun", "sudo", "uidmap"), "trixie") as system:
+        # A user may mount /proc only where nothing covers a part of it.
+        for words in (
+            ("mount", "--make-rshared", "/"),
+            ("umount", "--lazy", "/proc/sys"),
+            ("useradd", "-m", "ada"),
+            ("install", "-d", "-o", "ada", "-m", "700", "/run/user/1000"),
+            (BOOTED, "oci-hook", "--install"),
+        ):
+            done = system.run(*words)
+            assert done.returncode == 0, done.stderr
+        (root / "etc/containers/containers.conf").write_text(_CONFINED)
+        shutil.copy(debian(()), root / "srv/debian.tar")
+        shutil.copy(built.good, root / "srv/server")
+        (root / "srv/Dockerfile").write_text(f'FROM base\nCOPY server {SERVER}\nCMD ["{SERVER}", "5"]\n')
+        assert system.hugealign("stage", "/srv/server").returncode == 0
+        typed = _AS_USER % {"server": SERVER, "run": f"{BOOTED} run -- {SERVER} 5"}
+        done = system.run("su", "ada", "-s", "/bin/sh", "-c", typed, seconds=300)
+        pids = dict(line.split() for line in done.stdout.splitlines() if re.fullmatch(r"[a-z]+ [0-9]+", line))
+        assert set(pids) == {"hook", "volume", "root", "user"}, done.stderr
+        huge = {}
+        for name, pid in pids.items():
+            lines = system.run("cat", f"/proc/{pid}/smaps").stdout.splitlines()
+            huge[name] = sum(int(line.split()[1]) for line in lines if line.startswith("ShmemPmdMapped:"))
+        assert huge == {"hook": 0, "volume": ALL, "root": ALL, "user": ALL}
+        shown = system.run("su", "ada", "-s", "/bin/sh", "-c", f"{BOOTED} ps {pids['hook']}").stdout
+        assert worded("container.hook-failed") in shown
+        assert worded("container.rootless") in system.run("journalctl", "-t", "hugealign", "--no-pager").stdout
 
 
 @pytest.mark.parametrize("suite", ["bookworm", "trixie"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hugealign.process import containers
+from hugealign.process import containers, groups
 
 HOOKS = {"createRuntime": [{"path": "/usr/bin/hugealign", "args": ["hugealign", "oci-hook"]}]}
 #: What conmon is to podman, and the shim to containerd: the parent of the container's first process.
@@ -91,6 +91,24 @@ def test_why_the_machine_leaves_a_container(tmp_path: Path, name: str, configura
         left = containers._uncovered(pid)
         assert (left.code if left else "") == (code if name == "conmon" else "policy.container")
         assert containers.origin(pid) is None  # it has our root
+
+
+@pytest.mark.parametrize(
+    ("group", "code", "facts"),
+    [
+        ("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{}.scope", "container.rootless", {}),
+        ("/system.slice/docker-{}.scope", "policy.container", {"engine": "Docker"}),
+        ("/machine.slice/libpod-{}.scope", "policy.container", {}),
+    ],
+)
+def test_engines_that_start_no_hook_as_root(
+    group: str, code: str, facts: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's engine is not ours; Docker reads no hooks; the last one has ended."""
+    monkeypatch.setattr(groups, "of_process", lambda _: f"0::{group.format('0123456789abcdef' * 4)}\n")
+    left = containers._uncovered(os.getpid())
+    assert left
+    assert (left.code, left.facts) == (code, facts)
 
 
 def test_a_process_that_calls_itself_an_engine(tmp_path: Path) -> None:

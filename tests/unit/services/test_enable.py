@@ -383,7 +383,7 @@ def test_what_is_watched(names: list[str], watched: list[str]) -> None:
         (EnableOptions(fix=True), ["--fix"]),
         (EnableOptions(libs=True), ["--libs"]),
         (EnableOptions(("/a",), libs=True, fix=True), ["--fix", "--libs", "--file=/a"]),
-        (EnableOptions(fix=True, max=512 << 20), ["--fix", "--max=536870912"]),
+        (EnableOptions(fix=True, max=512 << 20, now=True), ["--now", "--fix", "--max=536870912"]),
     ],
 )
 def test_the_command_again(options: EnableOptions, words: list[str]) -> None:
