@@ -183,7 +183,9 @@ def _head(verdict: Verdict, more: int = 0) -> str:
 def _state(verdict: Verdict) -> str:
     held, wanted, possible = verdict.wanted_huge, verdict.wanted, verdict.possible
     if not possible:
-        head = "no window can be huge"
+        # A small program, as Debian's node, has its text in a library.
+        of_itself = " of the program itself" * any(other.possible for other in verdict.others)
+        head = f"no window{of_itself} can be huge"
     else:
         some = wanted < possible
         which, rest = ("windows that its build requests", f" (it has {possible})") if some else ("windows", "")

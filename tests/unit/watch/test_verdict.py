@@ -267,6 +267,15 @@ def test_large_parts_besides_the_program_count_for_nothing() -> None:
     assert shown["diagnoses"][0]["code"] == "text.no-window"
 
 
+def test_a_small_program_whose_text_is_in_a_library() -> None:
+    """As Debian's node: the first line is about the program, and says so."""
+    beside = judge_part(CodePart(CodeKind.LIBRARY, LIBRARY.path, (LIBRARY,)), EXE)
+    verdict = judge(process(TINY), (TINY,)).changed(others=(beside,))
+    head, *rest = lines(verdict)
+    assert "no window of the program itself can be huge" in head
+    assert any(line.startswith("  also: libc.so.6, ") for line in rest)
+
+
 def test_many_parts_that_are_huge_take_one_line() -> None:
     """As of the libraries of wheels; what is missing has its own line."""
     small = judge_part(CodePart(CodeKind.LIBRARY, "/small.so", (LIBRARY,)), EXE)
