@@ -125,16 +125,16 @@ def _requested(args: argparse.Namespace) -> "Iterable[Bound]":
 
 
 def _of_machine(args: argparse.Namespace) -> "Iterable[Bound]":
-    """Bind what `enable --all` has chosen; where root may replace files, only what the policy includes."""
+    """Bind what `enable --all` has chosen."""
     from hugealign.machine import machine_policy, state
     from hugealign.services import oci
 
     known, wanted = state.read(), oci.container(oci.read_state(), silent=True)
     files = {path: one.identities for one in (known.hooked() if known else ()) for path in one.part.files}
-    if wanted and not wanted.is_steady:
-        policy = machine_policy.read()
-        files = {path: states for path, states in files.items() if policy.includes(path)}
-    return oci.cover(replace(wanted, fix=args.fix), files, args.store) if wanted and files else ()
+    if not wanted or not files:
+        return ()
+    included = list(filter(machine_policy.read().includes, files))
+    return oci.cover(replace(wanted, fix=args.fix), files, included, args.store)
 
 
 def _say(line: str) -> None:

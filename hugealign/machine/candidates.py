@@ -10,7 +10,7 @@ from hugealign.diagnosis.refusal import diagnosed
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError
 from hugealign.io.regular import contains, opened
-from hugealign.machine import plan
+from hugealign.machine import images, plan
 from hugealign.machine.machine_policy import Policy
 from hugealign.machine.plan import BOOT, CONTAINER_STARTS, COPIES, HOOK, IN_PLACE, NOW, RESTART, Part
 from hugealign.pagecache import measure, warming
@@ -114,14 +114,20 @@ class Candidates:
             origin = self._samples.origins.get(container)
             answered = {path for use in inside for path in use.files if path in told}
             if not any(told[path] == IN_PLACE or self._reaches(origin, path) for path in answered):
-                left = (origin and origin.left) or Diagnosis("policy.container", name, {})
-                yield left.about(name)
+                yield self._left(origin, {path for use in inside for path in use.files}).about(name)
 
     def _reaches(self, origin: Origin | None, path: str) -> bool:
         """Return whether the hook covers the file at *path* in a container with that *origin*."""
-        if not origin or not origin.left:
-            return origin is not None
-        return origin.left.code == "policy.container-root" and self._policy.includes(path)
+        if not origin or (origin.left and origin.left.code != "policy.may-replace"):
+            return False
+        return self._policy.includes(path) or (not origin.left and images.is_closed(origin.layers, path))
+
+    def _left(self, origin: Origin | None, paths: Iterable[str]) -> Diagnosis:
+        """Return why the hook covers none of the files at *paths* in a container with that *origin*."""
+        if origin and origin.left:
+            return origin.left
+        replaceable = origin and any(not images.is_closed(origin.layers, path) for path in paths)
+        return Diagnosis("policy.may-replace" if replaceable else "policy.container", "", {})
 
     def _files(self, uses: Sequence[Use]) -> list[_File]:
         """Return the files of *uses* that the machine has under the same name."""

@@ -33,6 +33,23 @@ def on_machine(samples: MachineSamples, covered: Collection[str]) -> MachineSamp
     return replace(samples, uses=tuple(uses))
 
 
+def is_closed(layers: Sequence[str], file: str) -> bool:
+    """Return whether only root may replace the *file* in one of *layers*, by the topmost that has its directory."""
+    own = next((layer for layer in layers if file.startswith(f"{layer}/")), None)
+    if own is None:
+        return False
+    directory = os.path.dirname(file.removeprefix(f"{own}/")) or "."
+    for layer in layers:
+        with (
+            suppress(OSError, ValueError),
+            using(os.open(layer, os.O_PATH | os.O_DIRECTORY)) as top,
+            using(places.beneath(top, directory, os.O_PATH)) as place,
+        ):
+            info = os.fstat(place)
+            return info.st_uid == os.fstat(top).st_uid and not info.st_mode & 0o022
+    return False
+
+
 def _moved(use: Use, layers: Sequence[str], known: dict[tuple[str, int], str], covered: Collection[str]) -> Use:
     """Return *use* with the files that it was seen to run from; *known* are those that were found."""
     paths: dict[str, str] = {}

@@ -62,11 +62,12 @@ def _uncovered(pid: int) -> Diagnosis | None:
         return Diagnosis("container.rootless", "", {})
     own_mounts = os.stat(f"{procfs.PROC}/self/ns/mnt")
     is_ours = engine and os.path.samestat(os.stat(f"{procfs.PROC}/{engine}/ns/mnt"), own_mounts)
-    if is_ours and processes.comm(engine).startswith(_CONMON):
+    bundle = _bundle(engine, groups.container_id(text)) if is_ours else ""
+    if bundle and processes.comm(engine).startswith(_CONMON):
         with suppress(FileError):
-            configuration = hooks.parsed(os.path.join(_bundle(engine, groups.container_id(text)), "config.json"))
+            configuration = hooks.parsed(os.path.join(bundle, "config.json"))
             if not hooks.annotated(configuration):
-                return None if hooks.can_be_covered(configuration) else Diagnosis("policy.container-root", "", {})
+                return None if hooks.can_be_covered(configuration) else Diagnosis("policy.may-replace", "", {})
     facts = {"engine": name} if (name := groups.engine(text)) else {}
     return Diagnosis("policy.container", "", facts)
 

@@ -215,18 +215,34 @@ def bind(wanted: Container, place: str = STORE) -> Iterator[Bound]:
                 yield Bound(path, diagnosis=Diagnosis("text.no-window", path, facts))
 
 
-def cover(wanted: Container, files: Mapping[str, Collection[str]], place: str = STORE) -> Iterator[Bound]:
+def cover(
+    wanted: Container, files: Mapping[str, Collection[str]], included: Collection[str] = (), place: str = STORE
+) -> Iterator[Bound]:
     """Mount copies over those of *files* that the container *wanted* has from its image, as `bind` does.
 
     *files* are paths in layers of images on the host, with the names of their states (`copies.identity`): what they
-    are not, as a file that the container has changed, is left.  Raises OSError if nothing can be examined.
+    are not, as a file that the container has changed, is left.  So is what the container may replace, unless it is
+    *included*: a mount point cannot be replaced.  Raises OSError if nothing can be examined.
     """
     with using(os.open(wanted.root, os.O_PATH | os.O_DIRECTORY)) as root:
         layers = mounts.layers(os.fstat(root).st_dev)
         for layer in map(os.path.realpath, layers):
             for file, states in files.items():
-                if file.startswith(f"{layer}/"):
-                    yield _bound(root, layers, file.removeprefix(layer), wanted, place, states)
+                path = file.removeprefix(layer)
+                if (
+                    path != file
+                    and path.startswith("/")
+                    and (file in included or (wanted.is_steady and _is_closed(root, path)))
+                ):
+                    yield _bound(root, layers, path, wanted, place, states)
+
+
+def _is_closed(root: int, path: str) -> bool:
+    """Return whether only root of the container may replace the file at *path* below the open *root*."""
+    with contextlib.suppress(RefusalError), using(rooted.resolve(root, os.path.dirname(path))) as directory:
+        info = os.fstat(directory)
+        return info.st_uid == os.fstat(root).st_uid and not info.st_mode & 0o022
+    return False
 
 
 def prepare(file: str, states: Collection[str], fix: bool, place: str = STORE) -> None:

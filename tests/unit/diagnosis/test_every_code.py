@@ -60,7 +60,7 @@ ALONE = {
     "memory.address-space": "live/test_bad_input.py::test_windows_in_small_batches",
     "memory.limit": "live/test_bad_input.py::test_control_group_that_is_too_small_for_all",
     "policy.container": "live/test_machine.py::test_copies_for_services_that_gain",
-    "policy.container-root": "unit/process/test_containers.py::test_why_the_machine_leaves_a_container",
+    "policy.may-replace": "unit/process/test_containers.py::test_why_the_machine_leaves_a_container",
     "policy.excluded": "unit/machine/test_plan.py::test_why_a_part_is_left",
     "policy.little-saved": "unit/machine/test_plan.py::test_why_a_part_is_left",
     "policy.no-place": "live/test_machine.py::test_copies_for_services_that_gain",

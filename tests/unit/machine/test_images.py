@@ -1,11 +1,12 @@
 """Files of containers by their paths in the layers of images; what a container does with names leads nowhere else."""
 
+import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from hugealign.machine.images import on_machine
+from hugealign.machine.images import is_closed, on_machine
 from hugealign.process.containers import Origin
 from hugealign.process.machine_samples import CONTAINER, MachineSamples, Use
 
@@ -69,3 +70,19 @@ def test_what_the_hook_covers_counts_as_used(layers: list[Path]) -> None:
     low = str(layers[1] / "bin/low")
     assert looked(layers, {"/bin/low": 1}, covered=(low,)).files == {low: 1}
     assert looked(layers, {"/bin/low": 1}, covered=("/bin/low",)).files == {}
+
+
+def test_who_may_replace_a_file(layers: list[Path]) -> None:
+    """What the topmost layer says of the directory counts: a later line of a Dockerfile may have given it away."""
+    names = [str(layer) for layer in layers]
+    low = str(layers[1] / "bin/low")
+    assert is_closed(names, low)
+    (layers[0] / "bin").chmod(0o777)
+    assert not is_closed(names, low)
+    assert is_closed(names[1:], low)
+    (layers[0] / "bin").chmod(0o755)
+    if not os.geteuid():
+        os.chown(layers[0] / "bin", 65534, 65534)
+        assert not is_closed(names, low)
+    assert not is_closed(names, "/bin/low")
+    assert not is_closed([], low)

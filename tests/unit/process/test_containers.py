@@ -75,10 +75,10 @@ def test_what_is_in_no_container() -> None:
     [
         ({"process": {"user": {"uid": 1000}}}, ""),
         ({"process": {"user": {"uid": 0}}, "root": {"readonly": True}}, ""),
-        ({"process": {"user": {"uid": 0}}, "root": {"readonly": False}}, "policy.container-root"),
-        ({"process": {"user": {"uid": "1000"}}, "root": {"readonly": 1}}, "policy.container-root"),
-        ({"process": {"user": [1000]}, "root": []}, "policy.container-root"),
-        ({"process": []}, "policy.container-root"),
+        ({"process": {"user": {"uid": 0}}, "root": {"readonly": False}}, "policy.may-replace"),
+        ({"process": {"user": {"uid": "1000"}}, "root": {"readonly": 1}}, "policy.may-replace"),
+        ({"process": {"user": [1000]}, "root": []}, "policy.may-replace"),
+        ({"process": []}, "policy.may-replace"),
         ({"annotations": {"hugealign.text": "off"}, "process": {"user": {"uid": 1000}}}, "policy.container"),
     ],
 )
@@ -109,6 +109,16 @@ def test_engines_that_start_no_hook_as_root(
     left = containers._uncovered(os.getpid())
     assert left
     assert (left.code, left.facts) == (code, facts)
+
+
+def test_an_engine_that_names_no_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of that name where we happen to be describes no container."""
+    (tmp_path / "config.json").write_text(json.dumps({"process": {"user": {"uid": 1000}}}))
+    monkeypatch.chdir(tmp_path)
+    with engine(tmp_path, "conmon", tmp_path) as pid:
+        left = containers._uncovered(pid)
+        assert left
+        assert left.code == "policy.container"
 
 
 def test_a_process_that_calls_itself_an_engine(tmp_path: Path) -> None:

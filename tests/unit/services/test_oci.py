@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,13 @@ def test_only_what_the_machine_has_chosen_is_covered(file: Path, place: Path) ->
     for directory in (lower / "bin", upper, work, root):
         directory.mkdir(parents=True)
     names = ("good", "changed", "linked", "removed", "newer")
+    (lower / "own").mkdir()
+    program(lower / "own/theirs").parent.chmod(0o777)
+    if not os.geteuid():  # only root gives a directory away
+        os.chown((lower / "own"), 1, 1)
+        (lower / "own").chmod(0o755)
+    (lower / "open").mkdir()
+    program(lower / "open/theirs").parent.chmod(0o777)
     for name in names:
         program(lower / "bin" / name)
     program(file.parent / "outside")
@@ -262,14 +270,21 @@ def test_only_what_the_machine_has_chosen_is_covered(file: Path, place: Path) ->
         (root / "bin" / name).unlink()
     (root / "bin/linked").symlink_to("good")
     files = {**states, str(file.parent / "outside"): states[str(lower / "bin/good")]}
-    wanted = Container(os.getpid(), str(root))
+    wanted = Container(os.getpid(), str(root), is_steady=True)
+    theirs = {
+        str(path): (copies.identity(path.stat(), fixed=False),)
+        for path in (lower / "own/theirs", lower / "open/theirs")
+    }
+    for one in (wanted, replace(wanted, is_steady=False)):
+        assert list(oci.cover(one, theirs, place=str(place))) == []
+    assert list(oci.cover(replace(wanted, is_steady=False), states, place=str(place))) == []
     for path, seen in files.items():
         oci.prepare(path, seen, fix=False, place=str(place))
     unchanged = {copies.identity((lower / "bin" / name).stat(), fixed=False) for name in names if name != "newer"}
     assert {name for name in os.listdir(place) if copies.is_identity(name)} == unchanged
     oci.forget([*files], str(place))
     assert not place.exists()
-    found = {bound.path: bound for bound in oci.cover(wanted, files, str(place))}
+    found = {bound.path: bound for bound in oci.cover(wanted, files, place=str(place))}
     assert {path: bound.windows for path, bound in found.items()} == {
         "/bin/good": 1,
         "/bin/changed": 0,
@@ -282,6 +297,8 @@ def test_only_what_the_machine_has_chosen_is_covered(file: Path, place: Path) ->
     assert (root / "bin/good").stat().st_dev == place.stat().st_dev
     assert list(oci.inodes((good,), str(place))) == [(root / "bin/good").stat().st_ino]
     assert {code.code for bound in found.values() if (code := bound.diagnosis)} == {"file.unreadable"}  # it is removed
+    steady = replace(wanted, is_steady=False)
+    assert [bound.windows for bound in oci.cover(steady, theirs, [*theirs], str(place))] == [1, 1]
 
 
 @pytest.mark.parametrize(
