@@ -96,7 +96,6 @@ def run(args: argparse.Namespace) -> int:
 def _units(args: argparse.Namespace) -> int:
     from hugealign.diagnosis import render
     from hugealign.diagnosis.values import Remedy
-    from hugealign.machine import machine
     from hugealign.services import enable
 
     options = enable.EnableOptions(args.file, args.libs, args.fix, arguments.memory(args.max), args.now)
@@ -111,6 +110,8 @@ def _units(args: argparse.Namespace) -> int:
     def work(unit: str) -> tuple[list[str], list[str]]:
         done = (enable.plan if args.dry_run else enable.enable)(unit, options)
         if not args.dry_run:
+            from hugealign.machine import machine
+
             machine.leave([done.name])
         for diagnosis in done.left:
             messages.warning(f"{printable(diagnosis.subject)}: {render.text(diagnosis)}")

@@ -33,7 +33,8 @@ class StagedFile(Record):
     """A file to stage: *path* is its real path, *fd* is open for reading, and its copy would have *windows* of text.
 
     *info* is its state from before anything of it was looked at.  With an *output*, the copy is the fixed file
-    (`hugealign fix`); *executable* bytes of read-only data can be executed there, unlike in the original.
+    (`hugealign fix`); *executable* bytes of read-only data can be executed there, unlike in the original.  A fixed copy
+    that is *there* already has so many bytes.
     """
 
     path: str
@@ -42,16 +43,22 @@ class StagedFile(Record):
     windows: int
     output: "Output | None" = None
     executable: int = 0
+    there: int = 0
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the copy is the fixed file."""
+        return bool(self.output or self.there)
 
     @property
     def identity(self) -> str:
         """A name that no other file, and no other state of this file, has."""
-        return identity(self.info, bool(self.output))
+        return identity(self.info, self.fixed)
 
     @property
     def size(self) -> int:
         """The size of a copy in bytes."""
-        return self.output.size if self.output else self.info.st_size
+        return self.output.size if self.output else self.there or self.info.st_size
 
 
 class Fixes:

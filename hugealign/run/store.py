@@ -26,9 +26,13 @@ from hugealign.records import Record
 from hugealign.run import copies, store_mount
 from hugealign.run.store_mount import FRESH, LINKS, OWN, OWNED, unlink
 from hugealign.system import namespace, rooted
+from hugealign.version import __version__
 
 DEFAULT = "/run/hugealign"
 _LONGEST_NAME = 255  # NAME_MAX
+#: An extended attribute of fixed copies, which only root sees: the version of hugealign that fixed the file, and the
+#: bytes of its data that this makes executable.
+_MARK = "trusted.hugealign"
 
 #: The states of a file after staging.
 MADE, THERE, NO_WINDOW = "made", "there", "no-window"
@@ -93,7 +97,7 @@ def stage(
                 return _nothing(real)
     with store_mount.opened(place, link=links + real) as store, _public(real) as fd:
         _remove_stale(store, kept | _identities(os.fstat(fd)))
-        staged, copy = _staged(store, place, links, real, _origin(real, fd, fixes))
+        staged, copy = _staged(store, place, links, real, _origin(real, fd, fixes, store))
     if copy >= 0:
         os.close(copy)
     return staged
@@ -118,13 +122,12 @@ def stage_privately(file: int, place: str, fix: bool) -> tuple[Staged, int]:
     if not real.startswith("/"):
         raise RefusalError("file.special")
     with opened_at(file) as fd:
-        if fix and (copy := _fixed(place, os.fstat(fd))) >= 0:  # to fix it again takes seconds
-            return Staged(real, THERE, len(measure.text_windows(copy)), fixed=True), copy
-        origin = _origin(real, fd, copies.Fixes() if fix else None)
-        if origin is None and not os.path.ismount(place):
+        fixes = copies.Fixes() if fix else None
+        if not os.path.ismount(place) and _origin(real, fd, fixes) is None:
             return _nothing(real), -1
         with store_mount.opened(place, private=True) as store:
             _remove_stale(store, _identities(os.fstat(fd)))
+            origin = _origin(real, fd, fixes, store, private=True)
             return _staged(store, place, _tree(place, ""), real, origin, private=True)
 
 
@@ -203,14 +206,26 @@ def copy_of(fd: int, place: str, kinds: Sequence[bool] = (True, False)) -> Itera
         yield copy
 
 
-def _fixed(place: str, info: os.stat_result) -> int:
-    """Open the fixed copy in the private store at *place* of the file with the state *info*; -1 if it has none."""
+def fixed_before(path: str, fd: int, place: str = DEFAULT) -> copies.StagedFile | None:
+    """Return what to stage of the open file at *path* if the store has the fixed copy; None if that is to be found."""
     with contextlib.suppress(OSError, HugealignError), using(os.open(place, store_mount.DIRECTORY)) as store:
-        store_mount.check(store, place, private=True)
-        name = copies.identity(info, fixed=True)
-        if _exists(store, name) and _is_ours(store, name, private=True):
-            return _open(store, name)
-    return -1
+        store_mount.check(store, place)
+        return _fixed_before(store, path, fd)
+    return None
+
+
+def _fixed_before(store: int, real: str, fd: int, private: bool = False) -> copies.StagedFile | None:
+    """Return the same for an open *store*.  A copy by another version does not count: it may be fixed wrongly."""
+    info = os.fstat(fd)
+    name = copies.identity(info, fixed=True)
+    with contextlib.suppress(OSError, ValueError):
+        if _exists(store, name) and _is_ours(store, name, private):
+            with using(_open(store, name)) as copy:
+                version, executable = os.getxattr(copy, _MARK).decode().split()
+                if version == __version__:
+                    windows, size = len(measure.text_windows(copy)), os.fstat(copy).st_size
+                    return copies.StagedFile(real, fd, info, windows, executable=int(executable), there=size)
+    return None
 
 
 @contextlib.contextmanager
@@ -224,12 +239,16 @@ def _public(real: str) -> Iterator[int]:
         yield fd
 
 
-def _origin(real: str, fd: int, fixes: copies.Fixes | None) -> copies.StagedFile | None:
+def _origin(
+    real: str, fd: int, fixes: copies.Fixes | None, store: int = -1, private: bool = False
+) -> copies.StagedFile | None:
     """Return what to stage of the open file at *real*; None if a copy of it would have no window.
 
-    Raises HugealignError for a file that may not be staged.
+    To fix a file takes seconds, so that is not done anew for a copy that the open *store* has.  Raises HugealignError
+    for a file that may not be staged.
     """
-    origin = copies.source(real, fd, fixes)
+    known = _fixed_before(store, real, fd, private) if fixes and store >= 0 else None
+    origin = known or copies.source(real, fd, fixes)
     if origin is not None:
         copies.check(origin)
         if namespace.privileged(fd):
@@ -271,9 +290,7 @@ def _staged(
     state = MADE if made else THERE
     try:
         huge, size = copies.huge_windows(copy), os.fstat(copy).st_blocks * 512
-        staged = Staged(
-            real, state, origin.windows, huge, size, link, origin.output is not None, executable=origin.executable
-        )
+        staged = Staged(real, state, origin.windows, huge, size, link, origin.fixed, executable=origin.executable)
         return staged if staged.whole else staged.changed(diagnosis=copies.diagnosis(copy).about(real)), copy
     except BaseException:
         os.close(copy)
@@ -291,6 +308,9 @@ def _copy(store: int, origin: copies.StagedFile, identity: str, private: bool) -
         copies.carry(origin, target)
         if not private:
             _keep(target)
+        if origin.fixed:
+            with contextlib.suppress(OSError):  # ours may be a user namespace
+                os.setxattr(target, _MARK, f"{__version__} {origin.executable}".encode())
         if namespace.privileged(target):
             raise RefusalError("copy.privileges")
         # Close it for writing before it has a name: a file open for writing cannot be executed (ETXTBSY).

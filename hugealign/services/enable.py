@@ -159,7 +159,8 @@ def _cost(path: str, fixes: copies.Fixes | None) -> tuple[int, int, int]:
     """Return the windows of a copy of the file at *path*, its bytes, and those that its fix makes executable."""
     page_size = kernel.huge_page_size()
     with opened(path) as fd:
-        if origin := copies.source(path, fd, fixes):
+        known = store.fixed_before(path, fd) if fixes else None
+        if origin := known or copies.source(path, fd, fixes):
             return origin.windows, -(-origin.size // page_size) * page_size, origin.executable
     return 0, 0, 0
 

@@ -24,6 +24,7 @@ from lab.bench.costs.order import many_functions
 from lab.bench.costs.profiles import compilation
 from lab.bench.costs.projects import large_program, programs_in_turn
 from lab.bench.costs.ps import many_mappings
+from lab.bench.costs.services import service_starts
 from lab.bench.costs.stage import starts
 from lab.bench.costs.top import many_processes
 from lab.bench.costs.verify import many_files
@@ -134,6 +135,7 @@ PARTS: dict[str, Callable[[Table, Path], None]] = {
     "top": many_processes,
     "warm": much_text,
     "run": starts,
+    "services": service_starts,
     "fix": lambda table, _: large_programs(table),
     "profiles": profiles,
     "trace": tracing,

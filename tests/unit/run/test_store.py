@@ -253,20 +253,46 @@ def test_a_file_of_another_user(file: Path, place: Path) -> None:
     assert store.stage(str(file), str(place)).state == store.MADE
 
 
-@apart
-def test_a_private_copy_is_fixed_once(file: Path, place: Path) -> None:
-    unaligned = program(file.with_name("unaligned"), at=0x1000)
-    with using(os.open(unaligned, os.O_RDONLY)) as fd:
-        made, copy = store.stage_privately(fd, str(place), fix=True)
-        os.close(copy)
+@pytest.mark.parametrize("private", [False, True])
+def test_a_copy_is_fixed_once_by_each_version(tmp_path: Path, private: bool) -> None:
+    try:
+        (tmp_path / "marked").touch()
+        os.setxattr(tmp_path / "marked", "trusted.marked", b"")
+    except OSError as error:
+        pytest.skip(f"only root can mark a copy: {error}")
+
+    @apart
+    def test(file: Path, place: Path) -> None:
+        unaligned = program(file.with_name("unaligned"), at=0x1000)
+
+        def stage() -> store.Staged:
+            if not private:
+                return store.stage(str(unaligned), str(place), fix=True)
+            with using(os.open(unaligned, os.O_RDONLY)) as fd:
+                staged, copy = store.stage_privately(fd, str(place), fix=True)
+                os.close(copy)
+                return staged
+
+        def of(self: copies.Fixes, fd: int, windows: int) -> object:
+            found.append(fd)
+            return fixed(self, fd, windows)
+
+        found: list[int] = []
         patched = pytest.MonkeyPatch()
-        patched.setattr(copies, "Fixes", lambda: pytest.fail("fixed again"))
-        there, copy = store.stage_privately(fd, str(place), fix=True)
+        patched.setattr(copies.Fixes, "of", of)
+        made = stage()
+        before = len(found)
+        there = stage()
+        assert len(found) == before
+        assert (made.state, there.state) == (store.MADE, store.THERE)
+        assert (made.windows, there.windows, there.fixed, made.fixed) == (1, 1, True, True)
+        patched.setattr(store, "__version__", "0.9")
+        assert stage().state == store.THERE
+        assert before < len(found)  # it may have fixed it wrongly
         patched.undo()
-        with using(copy):
-            assert (made.state, there.state) == (store.MADE, store.THERE)
-            assert (made.windows, there.windows, there.fixed) == (1, 1, True)
-            assert f"{copies.identity(os.fstat(fd), fixed=True)}" in os.listdir(place)
+
+    fixed = copies.Fixes.of
+    test()
 
 
 @apart
