@@ -125,10 +125,12 @@ def page_size(text: str | None, where: str = "--page-size") -> int:
 
 def memory(text: str | None) -> int | None:
     """Return the bytes of ``512M``, or of ``2%`` of the memory, given as --max.  Raises UsageError."""
+    if text is None:
+        return None
     from hugealign.machine.machine_policy import size
 
     try:
-        return None if text is None else size(text)
+        return size(text)
     except (ValueError, UsageError):
         raise UsageError("--max: not a size (examples: 512M, 2%)") from None
 
