@@ -79,13 +79,17 @@ def test_module_that_does_not_even_load(broken: Path, main: Path, bulk: Path, tm
     assert run(tmp_path / "out").returncode == 0
 
 
+def writable_and_executable(target: Path) -> None:
+    """Make an object with such a section."""
+    source = '.section awx, "awx", @progbits\n.fill 64, 1, 0x90\n.section .note.GNU-stack,"",@progbits\n'
+    target.with_suffix(".s").write_text(source)
+    run("gcc", "-c", target.with_suffix(".s"), "-o", target, check=True)
+
+
 @pytest.mark.parametrize(("check", "status"), [("off", 0), ("warn", 0), ("error", 1)])
 def test_shortfall_is_one_line(check: str, status: int, main: Path, bulk: Path, tmp_path: Path) -> None:
     """A section that is writable and executable makes a second executable segment; no edit repairs that."""
-    (tmp_path / "wx.s").write_text(
-        '.section awx, "awx", @progbits\n.fill 64, 1, 0x90\n.section .note.GNU-stack,"",@progbits\n'
-    )
-    run("gcc", "-c", tmp_path / "wx.s", "-o", tmp_path / "wx.o", check=True)
+    writable_and_executable(tmp_path / "wx.o")
     words = (HUGEALIGN, "gcc", "-Wl,--no-warn-rwx-segments", main, bulk, tmp_path / "wx.o", "-o", tmp_path / "out")
     done = run(*words, HUGEALIGN_CHECK=check)
     assert (done.returncode != 0) == (status != 0)
@@ -233,10 +237,7 @@ def test_names_that_a_shell_would_trip_over(name: str, main: Path, bulk: Path, t
 
 def test_warning_escapes_the_name_of_the_output(main: Path, bulk: Path, tmp_path: Path) -> None:
     run("gcc", "-c", SRC / "relro.c", "-o", tmp_path / "x.o", check=True)
-    (tmp_path / "wx.s").write_text(
-        '.section awx, "awx", @progbits\n.fill 64, 1, 0x90\n.section .note.GNU-stack,"",@progbits\n'
-    )
-    run("gcc", "-c", tmp_path / "wx.s", "-o", tmp_path / "wx.o", check=True)
+    writable_and_executable(tmp_path / "wx.o")
     output = tmp_path / "\x1b[31mred\n"
     done = run(HUGEALIGN, "gcc", "-Wl,--no-warn-rwx-segments", main, bulk, tmp_path / "wx.o", "-o", output)
     assert done.returncode == 0

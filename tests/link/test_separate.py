@@ -210,6 +210,13 @@ CALLS = """
 %s
 int main(int argc, char **argv) { printf("%%ld\\n", (long)value(argc)); return 0; }
 """
+_POINTER = "static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }"
+_THREAD_LOCAL = "__thread long t = 40; static __thread long u; long value(int n) { u += n; return t + u; }"
+_CHOSEN = (
+    "static int one(void) { return 3; } static int (*choose(void))(void) { return one; } "
+    'int chosen(void) __attribute__((ifunc("choose"))); int (*held)(void) = chosen; '
+    "long value(int n) { return chosen() + held() + n; }"
+)
 #: Programs that print a number: what they hold addresses in, their text, and the options of gcc.
 KINDS = {
     "switch": (
@@ -240,22 +247,8 @@ KINDS = {
         ),
         (),
     ),
-    "ifunc": (
-        (
-            "static int one(void) { return 3; } static int (*choose(void))(void) { return one; } "
-            'int chosen(void) __attribute__((ifunc("choose"))); int (*held)(void) = chosen; '
-            "long value(int n) { return chosen() + held() + n; }"
-        ),
-        (),
-    ),
-    "ifunc now": (
-        (
-            "static int one(void) { return 3; } static int (*choose(void))(void) { return one; } "
-            'int chosen(void) __attribute__((ifunc("choose"))); int (*held)(void) = chosen; '
-            "long value(int n) { return chosen() + held() + n; }"
-        ),
-        ("-Wl,-z,now",),
-    ),
+    "ifunc": (_CHOSEN, ()),
+    "ifunc now": (_CHOSEN, ("-Wl,-z,now",)),
     "constructors": (
         (
             "static long v; __attribute__((constructor)) static void c(void) { v += 5; } "
@@ -264,18 +257,9 @@ KINDS = {
         ),
         (),
     ),
-    "tls": (
-        "__thread long t = 40; static __thread long u; long value(int n) { u += n; return t + u; }",
-        ("-ftls-model=initial-exec",),
-    ),
-    "tls descriptors": (
-        "__thread long t = 40; static __thread long u; long value(int n) { u += n; return t + u; }",
-        ("-fPIC", "-mtls-dialect=gnu2", "-Wl,--no-relax"),
-    ),
-    "tls dynamic": (
-        "__thread long t = 40; static __thread long u; long value(int n) { u += n; return t + u; }",
-        ("-fPIC", "-ftls-model=global-dynamic", "-Wl,--no-relax"),
-    ),
+    "tls": (_THREAD_LOCAL, ("-ftls-model=initial-exec",)),
+    "tls descriptors": (_THREAD_LOCAL, ("-fPIC", "-mtls-dialect=gnu2", "-Wl,--no-relax")),
+    "tls dynamic": (_THREAD_LOCAL, ("-fPIC", "-ftls-model=global-dynamic", "-Wl,--no-relax")),
     "tls of many pages": (
         "__thread char a[1 << 16] = {1}; __thread long t = 4; long value(int n) { return t + ++a[n << 15]; }",
         ("-ftls-model=initial-exec",),
@@ -287,25 +271,13 @@ KINDS = {
         ),
         ("-s",),  # with its symbol it is refused
     ),
-    "kept relocations": (
-        "static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
-        ("-Wl,--emit-relocs",),
-    ),
+    "kept relocations": (_POINTER, ("-Wl,--emit-relocs",)),
     "profiled": ("long value(int n) { return n + 1; }", ("-fprofile-generate",)),
     "gnu hash only": ("long value(int n) { return n + 1; }", ("-rdynamic", "-Wl,--hash-style=gnu")),
     "both hashes": ("long value(int n) { return n + 1; }", ("-rdynamic", "-Wl,--hash-style=both")),
-    "headers with text": (
-        "static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
-        ("-Wl,-z,noseparate-code",),
-    ),
-    "sanitized": (
-        "static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
-        ("-fsanitize=undefined", "-O1"),
-    ),
-    "large pages": (
-        "static int a[4]; int *p = a + 2; long value(int n) { return p - a + n; }",
-        ("-Wl,-z,max-page-size=0x10000",),
-    ),
+    "headers with text": (_POINTER, ("-Wl,-z,noseparate-code",)),
+    "sanitized": (_POINTER, ("-fsanitize=undefined", "-O1")),
+    "large pages": (_POINTER, ("-Wl,-z,max-page-size=0x10000",)),
 }
 
 

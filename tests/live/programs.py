@@ -152,6 +152,11 @@ def huge_kib(pid: int, path: Path) -> int:
     return total
 
 
+#: A library that touches all of its text, which text.o has.
+TOUCHED = """\
+extern const volatile char walk[] __attribute__((visibility("hidden")));
+int touch(void) { int sum = 0; for (long at = 0; at < 5 << 20; at += 4096) sum += walk[at]; return sum; }
+"""
 #: What runs a command as an ordinary user.
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 #: Runs a command with huge pages disabled: prctl(PR_SET_THP_DISABLE) outlives exec.

@@ -19,7 +19,7 @@ import pytest
 from hugealign.verification.checking import check_fd
 from hugealign.verification.rules import Policy
 from tests.link import newer
-from tests.live.programs import WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign
+from tests.live.programs import TOUCHED, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign
 from tests.support import HUGEALIGN, environment
 
 pytestmark = pytest.mark.matrix
@@ -28,14 +28,10 @@ ALL = WINDOWS * WINDOW >> 10
 ON = "glibc.elf.thp=1"
 _PAGEOUT = 21  # MADV_PAGEOUT, process_madvise takes it since Linux 5.10
 _PROCESS_MADVISE, _PIDFD_OPEN = 440, 434
-_LIBRARY = """\
-extern const volatile char walk[] __attribute__((visibility("hidden")));
-int used(void) { int sum = 0; for (long at = 0; at < 5 << 20; at += 4096) sum += walk[at]; return sum; }
-"""
 _USER = """\
 #include <unistd.h>
-int used(void);
-int main(void) { int sum = used(); if (write(1, "ready\\n", 6) == 6) pause(); return sum; }
+int touch(void);
+int main(void) { int sum = touch(); if (write(1, "ready\\n", 6) == 6) pause(); return sum; }
 """
 
 
@@ -172,7 +168,7 @@ def test_after_reclaim(program: Path, tunables: str, left: int) -> None:
 @pytest.mark.parametrize(("tunables", "left"), [("", 0), (ON, ALL)], ids=["default", "tunable"])
 def test_library_after_reclaim(programs: Programs, libc: Path, tunables: str, left: int) -> None:
     directory = programs.directory
-    (directory / "library-thp.c").write_text(_LIBRARY, encoding="ascii")
+    (directory / "library-thp.c").write_text(TOUCHED, encoding="ascii")
     (directory / "user-thp.c").write_text(_USER, encoding="ascii")
     library = link(directory, libc, "libthp.so", "-shared", "-fPIC", "library-thp.c", "text.o")
     user = link(directory, libc, "user-thp", "user-thp.c", "-L.", "-lthp", f"-Wl,-rpath,{directory}", ours=False)

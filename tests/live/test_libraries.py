@@ -8,7 +8,7 @@ import pytest
 
 from hugealign.errors import HugealignError
 from hugealign.system import libraries
-from tests.live.programs import WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
+from tests.live.programs import TOUCHED, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign, running
 from tests.live.stock import store
 from tests.packaged import elf_files
 
@@ -126,10 +126,7 @@ def test_hostile_tables_end(tmp_path: Path, built: Programs) -> None:
 
 def test_libs_are_warmed_and_named(programs: Programs) -> None:
     directory = programs.directory
-    (directory / "lib.c").write_text(
-        'extern const volatile char walk[] __attribute__((visibility("hidden")));\n'
-        "int touch(void) { int sum = 0; for (long at = 0; at < 5 << 20; at += 4096) sum += walk[at]; return sum; }\n"
-    )
+    (directory / "lib.c").write_text(TOUCHED)
     (directory / "user.c").write_text(
         '#include <unistd.h>\nint touch(void);\nint main(void) { touch(); if (write(1, "ready\\n", 6)) pause(); }\n'
     )

@@ -18,7 +18,7 @@ import pytest
 
 from hugealign.system import namespace
 from tests.documents import check
-from tests.live.programs import NOBODY, ROOT, hugealign
+from tests.live.programs import NO_THP, NOBODY, ROOT, hugealign
 from tests.support import need, worded
 
 # Touches argv[1] of its pages of text, sleeps argv[2] milliseconds, and exits with argv[3]; huge text saves its faults.
@@ -221,8 +221,7 @@ def test_an_ordinary_user_measures(touches: Path) -> None:
 
 
 def test_text_that_cannot_be_huge_is_not_measured(touches: Path) -> None:
-    disable = "import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); os.execvp(sys.argv[1], sys.argv[1:])"
-    done = hugealign("measure", "--fix", "--", touches, prefix=(sys.executable, "-c", disable))
+    done = hugealign("measure", "--fix", "--", touches, prefix=NO_THP)
     assert (done.returncode, done.stdout) == (1, "")
     assert worded("process.thp-disabled") in done.stderr
 

@@ -19,15 +19,11 @@ from hugealign.fixing import gains
 from hugealign.fixing.fix import FixOptions
 from hugealign.io import places
 from tests.live import stock as stocks
-from tests.live.programs import NOBODY, TEXT, WINDOW, Programs, huge_kib, hugealign
+from tests.live.programs import NOBODY, TEXT, TOUCHED, WINDOW, Programs, huge_kib, hugealign
 from tests.support import HUGEALIGN, environment, need, worded
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed to make a store")
 SITE = "lib/python3/site-packages"
-_LIBRARY = """\
-extern const volatile char walk[] __attribute__((visibility("hidden")));
-int touch(void) { int sum = 0; for (long at = 0; at < 5 << 20; at += 4096) sum += walk[at]; return sum; }
-"""
 # Opens the library late, as an interpreter does.
 _LOADS = """\
 #include <dlfcn.h>
@@ -46,7 +42,7 @@ _PYTHON = "import ctypes, os, signal, sys; ctypes.CDLL(sys.argv[1]).touch(); pri
 
 def linked(directory: Path) -> tuple[Path, Path]:
     """Make a program in *directory* that opens a library late, and a library whose linker packed it."""
-    for name, text in (("lib.c", _LIBRARY), ("loads.c", _LOADS), ("walk.s", TEXT)):
+    for name, text in (("lib.c", TOUCHED), ("loads.c", _LOADS), ("walk.s", TEXT)):
         (directory / name).write_text(text)
     for words in (
         "gcc -shared -fPIC -O1 lib.c walk.s -Wl,-z,max-page-size=0x1000 -fuse-ld=bfd -o libpacked.so",
