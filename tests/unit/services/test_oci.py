@@ -183,6 +183,43 @@ def test_where_the_hook_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert list(hooks.files()) == [f"{last}/other.json"]
 
 
+def test_where_the_hook_for_all_containers_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where podman looks, and nowhere else; directories that were made for it go with it, unless others use them."""
+    first, last = tmp_path / "share/oci/first", tmp_path / "last"
+    last.mkdir()
+    monkeypatch.setattr(hooks, "DEFAULT", str(first))
+    monkeypatch.setattr(hooks, "OTHER", str(last))
+    places = [str(first)]
+    monkeypatch.setattr(hooks, "looked_in", lambda: places)
+    made = oci.missing()
+    assert made == tuple(map(str, (first.parents[1], first.parent, first)))
+    oci.cover_all("/usr/bin/hugealign", "/state", fix=False)
+    assert hooks.of_machine() == [f"{first}/hugealign-all.json"]
+    assert (first / "hugealign-all.json").read_text() == oci.machine_hook("/usr/bin/hugealign", "/state", fix=False)
+    assert (first / "hugealign-all.json").stat().st_mode & 0o777 == 0o644 & ~_umask()
+    assert oci.missing() == ()
+    places = [str(last)]  # it is configured otherwise by now
+    oci.cover_all("/usr/bin/hugealign", "/state", fix=True)
+    assert hooks.of_machine() == [f"{last}/hugealign-all.json"]
+    (first.parent / "other").write_text("")
+    assert oci.remove_empty(made) == tuple(map(str, (first.parents[1], first.parent)))
+    (first.parent / "other").unlink()
+    assert oci.remove_empty(made) == ()
+    assert not first.parents[1].exists()
+    assert oci.cover_none() == [f"{last}/hugealign-all.json"]
+    assert oci.cover_none() == []
+    first.parents[1].write_text("")
+    places = [str(first)]
+    with pytest.raises(DiagnosedError) as error:
+        oci.cover_all("/usr/bin/hugealign", "/state", fix=True)
+    facts = {"file": f"{first}/hugealign-all.json", "error": "ENOTDIR"}
+    assert (error.value.diagnosis.code, error.value.diagnosis.facts) == ("service.unit-file", facts)
+    (last / "hugealign-all.json").mkdir()
+    with pytest.raises(DiagnosedError) as error:
+        oci.cover_none()
+    assert error.value.diagnosis.facts == {"file": f"{last}/hugealign-all.json", "error": "EISDIR"}
+
+
 def _umask() -> int:
     before = os.umask(0)
     os.umask(before)
