@@ -58,6 +58,8 @@ def test_the_hook_for_all_containers_never_keeps_one_from_starting(
     if state:
         known.touch()
     document = json.loads(oci.machine_hook(str(program), str(known), fix=True))
+    plain = json.loads(oci.machine_hook(str(program), str(known), fix=False))["hook"]["args"]
+    assert document["hook"]["args"] == [*plain, "--fix"]
     assert (document["when"], document["stages"]) == ({"always": True}, ["createRuntime"])
     hook = document["hook"]
     done = subprocess.run(hook["args"], executable=hook["path"], input=b"state", check=False, capture_output=True)
