@@ -106,7 +106,7 @@ def cover_all(command: str, state: str, fix: bool) -> None:
 def missing() -> tuple[str, ...]:
     """Return the directories that `cover_all` makes, the outermost first."""
     above = [os.path.dirname(_place(hooks.MACHINE))]
-    while above[0] != "/" and not os.path.lexists(above[0]):
+    while not os.path.lexists(above[0]):
         above.insert(0, os.path.dirname(above[0]))
     return tuple(above[1:])
 
