@@ -90,13 +90,13 @@ class Host:
         return {one["subject"]: one["code"] for one in document["left"]}
 
 
-def _host(built: Programs, file_system: str, suite: str) -> Iterator[Host]:
+def _host(built: Programs, file_system: str, suite: str, flags: tuple[str, ...] = ("pad.o", *_FLAGS)) -> Iterator[Host]:
     if os.geteuid():
         pytest.skip("root is needed to boot a system")
     (built.directory / "tool.c").write_text(_TOOL)
-    words = ("gcc", "-O1", "-o", "tool", "tool.c", "text.o", "pad.o", *_FLAGS)
+    words = ("gcc", "-O1", "-o", "tool", "tool.c", "text.o", *flags)
     subprocess.run(words, cwd=built.directory, check=True)
-    work = built.directory / f"containers-{file_system}-{suite}"
+    work = built.directory / f"containers-{file_system}-{suite}-{len(flags)}"
     work.mkdir()
     with (
         filesystems.mounted(file_system, work, size=4 << 30) as at,
@@ -108,6 +108,11 @@ def _host(built: Programs, file_system: str, suite: str) -> Iterator[Host]:
 @pytest.fixture(params=["bookworm", "trixie"])
 def hooked(request: pytest.FixtureRequest, built: Programs) -> Iterator[Host]:
     yield from _host(built, "btrfs", request.param)
+
+
+@pytest.fixture
+def unaligned(built: Programs) -> Iterator[Host]:
+    yield from _host(built, "btrfs", "bookworm", ("-Wl,-z,max-page-size=0x1000",))
 
 
 @pytest.fixture
@@ -183,6 +188,26 @@ def _only_what_may_be_covered(host: Host) -> None:
     host.podman("rm", "--force", "--time=0", "server", "closed")
     host.start("server", *USER)
     assert host.huge("server") == WINDOWS
+
+
+def test_containers_by_fixed_copies_until_the_image_goes(unaligned: Host) -> None:
+    host = unaligned
+    host.start("load", *USER, loop=True)
+    host.start("server", *USER)
+    assert TOOL in "".join(one for one, code in host.left(host.enable()).items() if code == "policy.no-window")
+    parts = {one["name"]: one for one in host.enable("--fix")["held"]}  # perhaps libc's also
+    (part,) = (one for name, one in parts.items() if name.endswith(TOOL))
+    assert (part["how"], part["windows"] > 0) == ("hook", True)
+    store = "find /run/hugealign-containers -name '*-fixed' | xargs stat -c '%i %Z'"
+    made = host.system.run("sh", "-c", store).stdout
+    assert host.restarted("server") == sum(one["windows"] for one in parts.values())
+    assert (made.count("\n") >= 1, host.system.run("sh", "-c", store).stdout) == (True, made)  # it was there already
+    host.podman("rm", "--all", "--force", "--time=0")
+    host.podman("rmi", "tools", "base")
+    renewed = host.enable("--renew", "--fix")
+    assert (renewed["held"], sorted(renewed["dropped"])) == ([], sorted(parts))
+    assert host.system.run("ls", "/run/hugealign-containers", f"/{HOOK}").stdout == ""
+    assert not host.system.hugealign("disable", "--all").returncode
 
 
 def test_containers_in_place(in_place: Host) -> None:
