@@ -169,10 +169,12 @@ class Candidates:
             with opened(file.path) as fd:
                 hooked = self._hooked(file)
                 origin = copies.source(file.path, fd, self._fixes if hooked and self._policy.fix else None)
+                page_size = kernel.huge_page_size()
+                if not origin and hooked and self._policy.fix:
+                    return Diagnosis("text.no-window", file.path, {"page_size": page_size})
                 if not origin:
                     return Diagnosis("policy.no-window", file.path, {})
                 inside = copies.pages_inside(origin, _pages(file.uses, file.path))
-                page_size = kernel.huge_page_size()
                 if not origin.output and self._keeps(file.path, origin.info):
                     how, memory = IN_PLACE, origin.windows * page_size
                     when = BOOT if self._is_mapped(file, origin.info) else NOW

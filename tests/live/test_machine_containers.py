@@ -195,7 +195,9 @@ def test_containers_by_fixed_copies_until_the_image_goes(unaligned: Host) -> Non
     host.start("load", *USER, loop=True)
     host.start("server", *USER)
     assert TOOL in "".join(one for one, code in host.left(host.enable()).items() if code == "policy.no-window")
-    parts = {one["name"]: one for one in host.enable("--fix")["held"]}  # perhaps libc's also
+    fixed = host.enable("--fix")
+    assert "policy.no-window" not in host.left(fixed).values()
+    parts = {one["name"]: one for one in fixed["held"]}  # perhaps libc's also
     (part,) = (one for name, one in parts.items() if name.endswith(TOOL))
     assert (part["how"], part["windows"] > 0) == ("hook", True)
     store = "find /run/hugealign-containers -name '*-fixed' | xargs stat -c '%i %Z'"
