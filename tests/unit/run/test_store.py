@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hugealign.diagnosis.refusal import RefusalError
 from hugealign.diagnosis.values import Diagnosis
 from hugealign.errors import HugealignError, UsageError
 from hugealign.io import regular
@@ -442,6 +443,33 @@ def test_a_directory_that_is_another_by_now(tmp_path: Path) -> None:
         assert not store_mount.leads_to(str(tmp_path / "link"), fd)
     with using(os.open("/proc", os.O_RDONLY)) as fd:
         assert store_mount.is_mounted(fd)
+
+
+def test_what_cannot_be_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left of it; and nothing is said of a directory that another process has removed."""
+
+    def fail(_target: str, _options: str) -> None:
+        raise RefusalError("process.no-mount-point")
+
+    monkeypatch.setattr(namespace, "mount_tmpfs", fail)
+    place, other = tmp_path / "store", tmp_path / "other"
+    for path in (place, other):
+        path.mkdir(0o700)
+    with using(os.open(other, os.O_RDONLY)) as fd:
+        store_mount._mount(fd, str(place), private=True)
+        assert place.exists()
+    with using(os.open(place, os.O_RDONLY)) as fd, pytest.raises(RefusalError):
+        store_mount._mount(fd, str(place), private=True)
+    assert not place.exists()
+
+
+def test_no_link_is_opened_for_a_copy(tmp_path: Path) -> None:
+    (tmp_path / "copy").write_text("text")
+    (tmp_path / "link").symlink_to("copy")
+    with using(os.open(tmp_path, os.O_RDONLY)) as fd:
+        os.close(store._open(fd, "copy"))
+        with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+            store._open(fd, "link")
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ SECTIONS = [
     (".symtab", 2, 0, TABLE, 10 * 24),
     (".comment", 1, 0, 0x4100, 0x20),
     (".overlay", 1, 4, 0x480, 0x20),  # code, but not loaded
-    (".shstrtab", 3, 0, NAMES, 0x80),
+    (".odd", 1, ALLOC, 0x1903, 0x20),  # not aligned
+    (".shstrtab", 3, 0, NAMES, 0x90),
 ]
 
 
@@ -68,6 +69,7 @@ class File:
             self.put(place, struct.pack("<Q", a(0x1020 + number)))
         self.put(START, bytes(range(1, 250)) * 3)
         self.put(0x1800, b"constants" * 8)
+        self.put(0x1908, struct.pack("<Q", a(0x1068)))
         self.put(0x3000, b"of a thread" + struct.pack("<Q", a(0x1070)))
         self.put(DATA + 0x103, struct.pack("<Q", a(0x1040)))  # a word that is not aligned
         self.put(DATA + 0x10B, struct.pack("<Q", a(0x1048)))
@@ -210,7 +212,7 @@ def words(file: File) -> dict[str, list[tuple[str, int, int]]]:
         for field, at, size in (("name", 0, 4), ("kind", 4, 1), ("value", 8, 8), ("size", 16, 8))
     ]
     step, data = file.step, (0x1F7, 0x3F7, 0x150, 0x20B)
-    bytes_of_data = [0x1800, 0x18FF, 0x3000, 0x300F, *(DATA + at for at in data)]
+    bytes_of_data = [0x1800, 0x18FF, 0x1903, 0x1922, 0x3000, 0x300F, *(DATA + at for at in data)]
     packed = [("place", step(RELR) + 1, 1), ("bits", step(RELR) + 9, 1)]
     return {
         "header": [("e_type", 16, 2), ("e_entry", 24, 8)],

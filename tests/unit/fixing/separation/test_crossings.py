@@ -21,7 +21,7 @@ HEADERS = 64 + 3 * 56
 NAMES = 0x8000
 ALLOC, CODE = 2, 6
 X86_64, AARCH64 = 62, 183
-ADDRESSES = {"note": NOTE, "text": TEXT, "constants": CONSTANTS, "unwind": UNWIND, "data": DATA}
+ADDRESSES = {"note": NOTE, "hash": 0x500, "text": TEXT, "constants": CONSTANTS, "unwind": UNWIND, "data": DATA}
 
 
 def refusal(
@@ -60,6 +60,7 @@ def refusal(
         Section(".symtab", table_type, 0, 0, NAMES + 0x200, len(table), sh_link=9),
         Section(".strtab", 3, 0, 0, NAMES, len(names)),
         Section(".comment", 1, 0, 0, NAMES + 0x400, len(comment)),
+        Section(".bss", 8, 3, UNWIND, UNWIND, 0x100),  # which has nothing in the file
     )
     loads = [(4, 0, start), (5, start, 0x5000 - start), (6, CONSTANTS, 0x3000)]
     segments = tuple(
@@ -268,6 +269,10 @@ def test_notes(kind: int, name: bytes, at: int, refused: bool, to: int) -> None:
     data = (bytes(at) + distance(to, place) + bytes(8))[:8]
     inside = START <= to < END - 0x1000
     assert refusal(note=note(kind, data, name=name)) == ((MAYBE, place, to) if refused and inside else "")
+
+
+def test_what_are_no_notes() -> None:
+    assert refusal(hash=note(6, distance(START, 0x510), bytes(4))) == ""
 
 
 def test_what_follows_the_last_note() -> None:
