@@ -9,7 +9,7 @@ Intel's and AMD's processors.
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 #: The groups of the pattern, by number: a conditional branch (distance of one byte; of four), a jump (likewise),
 #: a jump through a register or memory, what control need not go on behind (returns, HLT, INT3, UD0, UD1, UD2),
@@ -18,23 +18,26 @@ BRANCH8, BRANCH32, JUMP8, JUMP32, INDIRECT, END, CALL = range(1, 8)
 LONGEST = 15  # bytes of an instruction
 RUN = 100  # instructions that are matched at once
 
+_BYTES = [re.escape(bytes([value])) for value in range(256)]
 _OPERAND_SIZE = 0x66
 _OTHER_PREFIXES = (0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x67, 0xF0, 0xF2, 0xF3)
 
 
 def _one(values: Iterable[int]) -> bytes:
     """Return a pattern of one byte that is among *values*."""
-    wanted = sorted({*values})
+    wanted = {*values}
     # As ranges: a pattern takes as long to compile as it is long.
-    first = [value for value in wanted if value - 1 not in wanted]
-    last = [value for value in wanted if value + 1 not in wanted]
-    return b"[" + b"".join(b"\\x%02x-\\x%02x" % pair for pair in zip(first, last, strict=True)) + b"]"
+    first = sorted(value for value in wanted if value - 1 not in wanted)
+    last = sorted(value for value in wanted if value + 1 not in wanted)
+    ranges = zip(map(_BYTES.__getitem__, first), map(_BYTES.__getitem__, last), strict=True)
+    return b"[" + b"".join(low if low == high else low + b"-" + high for low, high in ranges) + b"]"
 
 
 def _any(*patterns: bytes) -> bytes:
     return b"(?:" + b"|".join(patterns) + b")"
 
 
+@functools.cache
 def _operand() -> bytes:
     """Return a pattern of ModRM with any register in its middle, SIB, and the displacement."""
 

@@ -121,6 +121,7 @@ def _in_directory(directory: str, changed: int) -> tuple[dict[str, str], dict[st
 def _text(path: str) -> bytes:
     try:
         with opened(path) as fd:
-            return os.pread(fd, _LIST_LIMIT, 0)
+            data = os.pread(fd, _LIST_LIMIT, 0)
+            return data if b"\0" not in data else b""  # a program such as sha256sum
     except HugealignError:
         return b""

@@ -31,10 +31,11 @@ def leading(
     get = _DISTANCE.unpack_from
     for begin, end, address, data in pieces(fd, section):
         base = address + origin
-        for pattern in _patterns(low - base - end, high - 1 - base - begin, before):
+        first, behind = low - base, high - base
+        for pattern in _patterns(first - end, behind - 1 - begin, before):
             # Most hits are calls of what lies just behind the range: the procedure linkage table.
-            places = [match.start() - 3 for match in pattern.finditer(data, 3)]
-            for at in [at for at in places if low <= base + at + get(data, at)[0] < high]:
+            found = pattern.finditer(data, 3)
+            for at in [at for hit in found if first <= (at := hit.start() - 3) + get(data, at)[0] < behind]:
                 if begin <= at < end and (not exactly_before or exactly_before.match(data, at)):
                     yield address + at, base + at + get(data, at)[0]
 
