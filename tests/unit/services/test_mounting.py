@@ -68,7 +68,9 @@ def test_a_service_with_mounts_of_its_own_hides_none(settings: dict[str, str], p
 def test_a_program_that_could(tmp_path: Path, settings: dict[str, str], contents: bytes, warned: bool) -> None:
     path = tmp_path / "program"
     path.write_bytes(b"\x7fELF" + contents)
-    warnings = mounting.check(Service("a.service", (), settings=settings), [str(path)])
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes())
+    warnings = mounting.check(Service("a.service", (), settings=settings), [str(path), str(other)])
     assert [(warning.code, warning.facts) for warning in warnings] == (
         [("service.may-mount", {"program": str(path)})] if warned else []
     )

@@ -51,6 +51,8 @@ REST = ("server", "--x"), "/a:/b", "/srv"
          Container(7, "{}/rootfs", *REST, programs=("/a",))),
         ({"annotations": {"hugealign.text": ":".join("a" * 17)}},
          Container(7, "{}/rootfs", *REST, programs=("a",) * 16)),
+        ({"annotations": {"hugealign.text": "server:b"}},
+         Container(7, "{}/rootfs", *REST, programs=("server", "b"))),
         ({"root": {"path": "/abs"}}, Container(7, "/abs", *REST)),
         ({"process": {}}, Container(7, "{}/rootfs", (), PATH, "/")),
         ({"process": {"args": ["a"] * 17, "cwd": 1}}, Container(7, "{}/rootfs", ("a",) * 16, PATH, "/")),
@@ -116,6 +118,9 @@ def root(tmp_path: Path) -> Iterator[int]:
     for name, text in (("bin/script", "#! /bin/sh -e\n"), ("bin/plain", "text"), ("bin/empty", "")):
         (tree / name).write_text(text)
         (tree / name).chmod(0o755)
+    for name in ("bin/both", "usr/bin/both"):
+        (tree / name).write_bytes(b"\x7fELF")
+        (tree / name).chmod(0o755)
     (tree / "bin/unexecutable").write_bytes(b"\x7fELF")
     (tree / "usr/bin/unexecutable").write_bytes(b"\x7fELF")
     (tree / "usr/bin/unexecutable").chmod(0o100 | 0o644)
@@ -136,6 +141,7 @@ def root(tmp_path: Path) -> Iterator[int]:
         (["plain", "empty", "missing", "server"], ["/usr/bin/server"]),
         (["unexecutable"], ["/usr/bin/unexecutable"]),
         (["others"], ["/bin/others"]),
+        (["both"], ["/bin/both"]),  # the first on PATH
         (["./local"], ["/srv/./local"]),
         (["../bin/sh"], ["/srv/../bin/sh"]),
         (["/srv/local"], ["/srv/local"]),
