@@ -168,9 +168,10 @@ def pack_words(places: "Mapping[int, array[int]]") -> tuple[bytes, tuple[tuple[i
 
     packed = array("I")
     for offsets in places.values():
-        distances = steps(array("Q", [0]) + offsets)
-        if distances is None:  # more than 4 GiB without an address
+        first, distances = offsets[:1], steps(offsets)
+        if distances is None or (first and first[0] >> 32):  # more than 4 GiB without an address
             raise RefusalError("fix.many-addresses")
+        packed.extend(iter(first))
         packed += distances
     _as_in_file(packed)
     return zlib.compress(packed.tobytes(), 1), tuple((distance, len(offsets)) for distance, offsets in places.items())

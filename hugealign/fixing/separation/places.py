@@ -39,6 +39,7 @@ class Words:
                 if min(chain(steps, map(sub, places[:1], ordered[-1:])), default=8) < 8:
                     raise RefusalError("fix.address-tables")
                 ordered += places
+            self._parts[distance] = [ordered]
         fewer, more = sorted([*self.places.values(), array("Q"), array("Q")], key=len)[-2:]
         for place in fewer:
             i = bisect_right(more, place)
