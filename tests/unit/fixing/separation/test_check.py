@@ -106,7 +106,7 @@ class File:
             header = struct.pack("<IIQQQQQQ", kind, flags, offset, at, at, held, memory, alignment)
             self.data[64 + 56 * number : 120 + 56 * number] = header
         table = [
-            (1, 0x12, 5, a(START + 8)), (2, 0x11, 9, a(DATA)), (3, 0x11, 9, a(0x3800)), (4, 0, 0xFFF1, 0x1010),
+            (1, 0x12, 5, a(START + 8)), (2, 0x11, 9, a(DATA)), (3, 0x17, 9, a(0x3800)), (4, 0, 0xFFF1, 0x1010),
             (5, 6, 7, 0x3008), (6, 0, 0, 0), (7, 3, 5, a(START)), (8, 0, 1, a(0x480)), (9, 0, 10, a(0x4000)),
             (10, 0x12, 0, a(0x1020)),  # of another file, with the address of its entry here
         ]  # fmt: skip
@@ -298,6 +298,7 @@ SEGMENTS: dict[str, list[tuple[int, int, int]]] = {
     "it reaches into the page of the next": [(RX, 40, 0x1001)],
     "its offset is not where its address is": [(RX, 8, 8)],
     "it is longer than the file": [(RW, 32, 0x100000)],
+    "it ends behind the file": [(RW, 32, 0x12800)],
     "it is shorter": [(RW, 40, -1)],
     "its text is not executable": [(RX, 4, -1)],
     "its data are executable": [(R, 4, 2)],
