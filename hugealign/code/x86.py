@@ -9,7 +9,7 @@ Intel's and AMD's processors.
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 #: The groups of the pattern, by number: a conditional branch (distance of one byte; of four), a jump (likewise),
 #: a jump through a register or memory, what control need not go on behind (returns, HLT, INT3, UD0, UD1, UD2),

@@ -66,7 +66,8 @@ def _ruby_units(directory: Path) -> tuple[list[Path], tuple[str, ...], tuple[str
     without = ("--disable-install-doc", "--disable-yjit", "--disable-shared", "--without-gmp")
     makefiles.build(directory, tree, without, ("miniruby",))
     found = makefiles.linked(directory, "miniruby")
-    flags = [word for word in found.words[0] if word.startswith(("-D", "-I", "-f", "-std"))]
+    every = [word for words in found.words for word in words if word.startswith(("-D", "-I", "-f", "-std"))]
+    flags = dict.fromkeys(every)
     places = [f"-I{tree / word[2:]}" if word.startswith("-I") else word for word in flags]
     return found.sources, tuple(places), tuple(word for word in found.link if word.startswith("-l"))
 
