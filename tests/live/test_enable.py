@@ -432,7 +432,7 @@ REFUSED = {
     "service.mounts-unread": ("[Service]\nBindPaths=/srv/%i:/opt\nExecStart={good}\n", "plan", None),
     "service.no-command": ("[Service]\nExecStart={good}\n", "plan", None),
     "service.no-window": ("[Service]\nExecStart={plain} 5\n", "plan", "run"),
-    "service.not-enabled": ("[Service]\nExecStart={good}\n", "disable", None),
+    "service.not-enabled": ("[Service]\nExecStart={good}\n", "disable", "look"),
     "service.odd-name": ("[Service]\nExecStart='{good}\"'\n", "plan", None),
     "service.own-mount": ("[Service]\nReadOnlyPaths={good}\nExecStart={good}\n", "plan", "advice"),
     "service.script": ("[Service]\nExecStart=/usr/bin/ldd x\n", "plan", "name-program"),
@@ -648,7 +648,7 @@ def test_systemd_understands_what_is_written(tmp_path: Path, built: Programs) ->
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (("enable",), 2, "required: UNIT"),
+        (("enable",), 2, "which UNIT? For the whole machine: --all"),
         (("disable", "--fix", "x"), 2, "no option --fix"),
         (("enable", "../../tmp/x"), 2, "not the name of a service"),
         (("enable", "--dry-run", "no-such-unit"), 1, worded("service.unknown")),
