@@ -162,7 +162,7 @@ def test_an_output(layout: Image, settings: Settings, lacks: bool, codes: list[s
     said = check.failure(path, settings)
     assert not codes or f"[{codes[0]}]" in said
     assert bool(said) == bool(codes)
-    assert (" (and 1 more) [" in said) == (len(codes) == 2)
+    assert (" (and 1 more) [" in said) == (" more)" in said) == (len(codes) == 2)
 
 
 def test_what_is_no_program(tmp_path: Path) -> None:
