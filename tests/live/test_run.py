@@ -19,7 +19,7 @@ from hugealign.diagnosis.values import COMMAND
 from hugealign.elf.coverage import text_size
 from hugealign.elf.image import read_file
 from hugealign.pagecache import measure
-from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, huge_kib, hugealign
+from tests.live.programs import NO_THP, NOBODY, WINDOW, WINDOWS, Programs, chill, huge_kib, hugealign
 from tests.support import HUGEALIGN, ROOT, advised, environment, need, worded
 
 ALL = WINDOWS * WINDOW >> 10
@@ -70,13 +70,13 @@ def test_no_huge_page_is_claimed_where_the_command_gets_none(programs: Programs,
 
 
 _ADVISE = ("hugealign", "advise", "--")
-_OPENED = ".globl f\nf: .rept 1024\n.fill 4095, 1, 0x90\nret\n.endr\n" + '.section .note.GNU-stack,"",@progbits\n'
+_OPENED = ".globl f\nf: .rept 10240\n.fill 4095, 1, 0x90\nret\n.endr\n" + '.section .note.GNU-stack,"",@progbits\n'
 _OPENING = """
 #include <dlfcn.h>
 #include <time.h>
 int main(int count, char **words) {
   for (char *f = dlsym(dlopen(words[count - 1], RTLD_NOW), "f"); clock() < 1.3 * CLOCKS_PER_SEC;)
-    for (long at = 0; at < 4 << 20; at += 4096) ((void (*)(void))(f + at))();
+    for (long at = 0; at < 40 << 20; at += 4096) ((void (*)(void))(f + at))();
 }
 """
 
@@ -89,6 +89,7 @@ def test_a_library_that_a_small_program_opens(tmp_path: Path) -> None:
     library, program = tmp_path / "f.so", tmp_path / "program"
     subprocess.run(["gcc", "-shared", tmp_path / "f.s", "-o", library], check=True)
     subprocess.run(["gcc", tmp_path / "main.c", "-o", program], check=True)
+    chill(library)  # a file system can keep a new file in huge pages
     done = hugealign_run("--store", tmp_path / "none", "--", program, library)
     output, remedy = (
         worded("program.small", text=text_size(read_file(program))),
