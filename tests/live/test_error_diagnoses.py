@@ -27,7 +27,7 @@ from hugealign.diagnosis import render
 from hugealign.diagnosis.refusal import diagnosed
 from hugealign.errors import HugealignError
 from hugealign.io import regular, replacing
-from hugealign.process import perf_samples, processes, running
+from hugealign.process import naming, perf_samples, processes, running
 from hugealign.process.advice import Adviser
 from hugealign.run import store
 from hugealign.watch import adapt, ps
@@ -93,7 +93,7 @@ def gone(_: Programs, __: Path) -> Iterator[Question]:
 def misnamed(_: Programs, __: Path) -> Iterator[Question]:
     name = os.path.basename(os.path.realpath("/proc/self/exe"))
     for word in (f"{name}x", name):
-        yield Question("processes.find(*words)", (word,))
+        yield Question("naming.find(*words)", (word,))
 
 
 def sampled_often(_: Programs, __: Path) -> Iterator[Question]:
@@ -182,7 +182,7 @@ ROWS: dict[str, tuple[Situation, str | None]] = {
     "program.not-started": (
         only(*(Question("ps.command(words)", words) for words in (("/no/program",), ("sleep", "0.3")))), None
     ),
-    "service.no-process": (only(Question("processes.find(*words)", ("no-such-unit.service",))), None),
+    "service.no-process": (only(Question("naming.find(*words)", ("no-such-unit.service",))), None),
     "store.failed": (in_the_way("touch store"), None),
     "store.locked": (store_locked, "advice"),
     "store.not-empty": (in_the_way("mkdir -m 755 store", "touch store/file"), None),

@@ -83,7 +83,7 @@ int main(int count, char **words) {
 
 @pytest.mark.matrix
 def test_a_library_that_a_small_program_opens(tmp_path: Path) -> None:
-    """The first line names `advise`, `advise` names the library, and with that the line is gone."""
+    """The first line names `advise`, `advise` names the library, and what it recommends runs without that line."""
     (tmp_path / "f.s").write_text(_OPENED)
     (tmp_path / "main.c").write_text(_OPENING)
     library, program = tmp_path / "f.so", tmp_path / "program"
@@ -100,7 +100,7 @@ def test_a_library_that_a_small_program_opens(tmp_path: Path) -> None:
     argv = result["diagnosis"]["remedy"]["argv"]
     assert argv[argv.index("--file") + 1] == str(library)
     done = hugealign(*argv[1:])
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode in (0, 1), done.stderr) == (True, "")  # `measure`: whether it is faster
 
 
 def test_environment_name_and_status_are_the_commands_own(tmp_path: Path) -> None:
