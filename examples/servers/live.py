@@ -10,11 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from examples.servers.server import PLACEMENTS, VARIANTS, Example, Instance, running, start_anew
+from examples.servers.server import VARIANTS, Example, Instance, running, start_anew
 from examples.servers.steps import ANY, Steps
 from examples.servers.text import WINDOW, Samples, Text, counts, perf_rights, samples
 from hugealign import orderfile
 from hugealign.measuring.interval import Ratio, paired
+from lab.bench.placements import PLACEMENTS
 
 Round = dict[tuple[str, str], dict[str, float]]  # figures by load and variant
 #: A server and its client alone make a load average of less: from this on other work shared the processors.

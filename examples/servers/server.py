@@ -21,12 +21,12 @@ from examples.servers.debian import Source
 from examples.servers.steps import ANY, ROOT, Failed, Steps
 from examples.servers.text import Text, mapped
 from hugealign import orderfile
+from lab.bench import placements
+from lab.bench.placements import PLACEMENTS
 
 #: plain: by the compiler alone.  hugealign: with hugealign.  ordered, leading: in orders that a profile of hugealign
 #: gave, the second for a processor with two entries, of which one is left to others.
 VARIANTS = ("plain", "hugealign", "ordered", "leading")
-#: Bytes in front of the first function, of four links of each.
-PLACEMENTS = (0, 16, 32, 48)
 _PATIENCE = 120  # seconds until a server answers, or ends
 
 
@@ -166,9 +166,8 @@ class Example:
         for variant, compiler in self.server.placed["variants"].items():
             order = self.order(variant)
             if order.exists():
-                lines = order.read_text(encoding="utf-8").splitlines(keepends=True)
-                lines.insert(next(at for at, line in enumerate(lines) if line[0] != "#"), "pad\tkind=fill\n")
-                self.order(f"{variant}-placed").write_text("".join(lines), encoding="utf-8")
+                text = placements.padded(order.read_text(encoding="utf-8"))
+                self.order(f"{variant}-placed").write_text(text, encoding="utf-8")
             tree = self.server.placed.get("trees", {}).get(variant, variant)
             for bytes_ in PLACEMENTS:
                 pad = beside / f"pad{bytes_}.o"
@@ -181,12 +180,7 @@ class Example:
     def _place(self, pad: Path, bytes_: int, names: Mapping[str, Any]) -> None:
         source = pad.with_suffix(".s")
         if not source.exists():
-            source.write_text(
-                '.section .text.pad,"ax",@progbits\n.globl pad\n.type pad,@function\n'
-                f"pad: .fill {bytes_},1,0x90\n.size pad,{bytes_}\n"
-                '.section .note.GNU-stack,"",@progbits\n',
-                encoding="ascii",
-            )
+            source.write_text(placements.source(bytes_), encoding="ascii")
         self.do([f"gcc -c {source} -o {pad}", *self.server.placed["steps"]], f"{names['variant']}-placed", **names)
 
     def verify(self, variant: str) -> dict[str, Any]:

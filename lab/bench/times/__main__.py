@@ -17,7 +17,8 @@ from typing import Any
 
 from lab.bench.peers.measure import machine
 from lab.bench.peers.program import WORK
-from lab.bench.times.builds import PADS, Builder
+from lab.bench.placements import PLACEMENTS
+from lab.bench.times.builds import Builder
 from lab.bench.times.explained import explain
 from lab.bench.times.programs import PROGRAMS
 from lab.bench.times.timed import time_all
@@ -31,8 +32,9 @@ _HEAD = f"""\
 Not measured yet: clang, PostgreSQL, MariaDB, Ruby.
 
 `python -m lab.bench.times --write docs/measured/time.md` writes this page.  Processor time of the same work by builds
-that learned from another run, as ratios to the plain build on small pages, with 95 % intervals over the {len(PADS)}
-placements of each build, each a copy of its own: a first function of {", ".join(map(str, PADS))} bytes.
+that learned from another run, as ratios to the plain build on small pages, with 95 % intervals over the
+{len(PLACEMENTS)} placements of each build, each a copy of its own: a first function of
+{", ".join(map(str, PLACEMENTS))} bytes.
 All other builds run from huge pages, as far as they have windows for them.  The full profile is what BOLT's
 instrumentation counts, the same for all tools; samples are perf's, of the processor's clock, without branches.
 Instructions, taken branches, cache lines and pages are of one run; they explain, and prove nothing.

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from lab.bench import placements
 from lab.bench.peers import builds
 from lab.bench.peers.builds import BOLT, BOLT_BLOCKS
 from lab.bench.peers.program import LLD
 from lab.bench.peers.units import units
+from lab.bench.placements import PLACEMENTS
 from tests.support import HUGEALIGN, environment
 
-PADS = (0, 16, 32, 48)  #: bytes in front of what a build puts first
 #: Samples a second.  A run of some seconds gives the thousands that the guide requests.
 _FREQUENCY = "4999"
 _LLD = (*LLD, "-pie", "-Wl,--no-warn-symbol-ordering")
@@ -57,7 +58,7 @@ class Sources:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Build:
-    """A build, linked with each of `PADS` in front, and what it *learned* from."""
+    """A build, linked with each of `PLACEMENTS` in front, and what it *learned* from."""
 
     title: str
     learned: str
@@ -73,18 +74,9 @@ class Builder:
     def __init__(self, sources: Sources, say: Callable[[str], object]) -> None:
         self.sources, self.directory, self._say = sources, sources.directory / "timed", say
         self.directory.mkdir(parents=True, exist_ok=True)
-        for bytes_ in PADS:
-            source = self.directory / f"pad{bytes_}.s"
-            lines = (
-                '.section .text.pad,"ax",@progbits',
-                ".globl pad",
-                ".type pad,@function",
-                "pad:",
-                f".fill {bytes_},1,0x90",
-                f".size pad,{bytes_}",
-                '.section .note.GNU-stack,"",@progbits',
-            )
-            source.write_text("".join(f"{line}\n" for line in lines))
+        for size in PLACEMENTS:
+            source = self.directory / f"pad{size}.s"
+            source.write_text(placements.source(size))
             self._run("gcc", "-c", source.name)
 
     def all(self) -> Iterator[Build]:
@@ -121,8 +113,8 @@ class Builder:
     def _build(self, title: str, learned: str, link: _Link) -> Build:
         self._say(title)
         word = "".join(c if c.isalnum() else "-" for c in f"{title}-{learned}").lower()
-        paths = tuple(self.directory / f"{word}.{pad}" for pad in PADS)
-        for pad, path in zip(PADS, paths, strict=True):
+        paths = tuple(self.directory / f"{word}.{pad}" for pad in PLACEMENTS)
+        for pad, path in zip(PLACEMENTS, paths, strict=True):
             link(pad, path)
         return Build(title, learned, paths)
 
@@ -251,17 +243,15 @@ class Builder:
             yield build
             result = result or build
         if result and not prefix:
-            made = dict(zip(PADS, result.files, strict=True))
+            made = dict(zip(PLACEMENTS, result.files, strict=True))
             fix = (HUGEALIGN, "fix", "-o")
             yield self._build("BOLT, fix", "full", lambda pad, path: self._run(*fix, path.name, made[pad].name))
 
 
 def _padded(order: Path, path: Path) -> Path:
     """Return a copy of *order* in which the function `pad` comes first."""
-    lines = order.read_text().splitlines(keepends=True)
-    first = next(at for at, line in enumerate(lines) if not line.startswith("#"))
     result = path.with_suffix(f"{path.suffix}.order")
-    result.write_text("".join([*lines[:first], "pad\tkind=fill\n", *lines[first:]]))
+    result.write_text(placements.padded(order.read_text()))
     return result
 
 

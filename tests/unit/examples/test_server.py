@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from examples.servers.server import PLACEMENTS, Example, Instance, read, start_anew
+from examples.servers.server import Example, Instance, read, start_anew
 from examples.servers.steps import Failed, Steps
+from lab.bench.placements import PLACEMENTS
 
 
 def example(name: str, build: Path) -> Example:
